@@ -1,0 +1,1 @@
+//! An embedded S3-compatible server for tests, demonstrations and measurements.

@@ -1,0 +1,1 @@
+//! Tidegate moves byte streams into and out of object storage.
