@@ -1,0 +1,147 @@
+"""Fixtures shared by every suite under tests/. Servers live for one pytest run, buckets for one test."""
+
+import hashlib
+import random
+
+import pytest
+
+from harness.command import CommandLine, binary
+from harness.s3 import Bucket
+from harness.servers import Embedded, Minio
+from harness.toxiproxy import Toxiproxy
+
+
+@pytest.fixture(scope="session", autouse=True)
+def built():
+    """The program under test: target/release/tidegate, or what TIDEGATE_BIN names."""
+    if not binary().exists():
+        pytest.exit(f"{binary()} is not there: cargo build --release -p tidegate-cli", returncode=2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Adds the ends of the servers' logs to the report of a test that failed."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for name in ("minio", "embedded"):
+            server = item.funcargs.get(name)
+            if server is not None:
+                report.sections.append((f"end of the log of {name}", server.log))
+    return report
+
+
+@pytest.fixture(scope="session")
+def minio(tmp_path_factory):
+    server = Minio(tmp_path_factory.mktemp("minio"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory):
+    """The embedded server, keeping objects on disk."""
+    server = Embedded(tmp_path_factory.mktemp("embedded"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def _toxiproxy(tmp_path_factory):
+    server = Toxiproxy(tmp_path_factory.mktemp("toxiproxy"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def proxy_to(_toxiproxy):
+    """`proxy_to("127.0.0.1:9000")` is a new way there, to be slowed or broken; gone after the test."""
+    made = []
+
+    def make(upstream):
+        proxy = _toxiproxy.proxy(f"p{len(made)}", upstream)
+        made.append(proxy)
+        return proxy
+
+    yield make
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.fixture
+def tidegate():
+    """Runs the command line: `tidegate("cp", source, target, env=…)`, or `tidegate.start(…)` to watch it run."""
+    commands = CommandLine()
+    yield commands
+    commands.stop()
+
+
+@pytest.fixture
+def bucket(minio):
+    """A new, empty bucket on MinIO."""
+    return Bucket(minio.endpoint)
+
+
+@pytest.fixture(params=["minio", "embedded"])
+def any_bucket(request):
+    """A new, empty bucket, once on MinIO and once on the embedded server."""
+    return Bucket(request.getfixturevalue(request.param).endpoint)
+
+
+@pytest.fixture
+def embedded_bucket(embedded):
+    return Bucket(embedded.endpoint)
+
+
+@pytest.fixture
+def counts(embedded):
+    """`counts()` is what the embedded server was asked since `counts.reset()`, by operation."""
+    counts = Counts(embedded)
+    counts.reset()
+    return counts
+
+
+class Counts:
+    def __init__(self, embedded):
+        self._embedded = embedded
+
+    def reset(self):
+        self._embedded.control("DELETE", "counts")
+
+    def __call__(self):
+        return self._embedded.control("GET", "counts")["requests"]
+
+
+@pytest.fixture
+def knobs(embedded):
+    """`knobs(faults=[…])` sets what the embedded server does badly, until the end of the test."""
+
+    def turn(**settings):
+        embedded.control("PUT", "knobs", settings)
+
+    yield turn
+    turn()
+
+
+@pytest.fixture(scope="session")
+def make_file(tmp_path_factory):
+    """`make_file(size)` is a file of that many bytes that do not compress, and its sha256. One per size."""
+    folder = tmp_path_factory.mktemp("sources")
+    made = {}
+
+    def make(size, name=None):
+        if (size, name) not in made:
+            path = folder / (name or f"{size}.bin")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            digest = hashlib.sha256()
+            source = random.Random(size)
+            with open(path, "wb") as out:
+                left = size
+                while left:
+                    piece = source.randbytes(min(left, 1 << 20))
+                    digest.update(piece)
+                    out.write(piece)
+                    left -= len(piece)
+            made[size, name] = (path, digest.hexdigest())
+        return made[size, name]
+
+    return make

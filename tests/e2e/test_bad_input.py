@@ -1,0 +1,146 @@
+"""What each wrong input says: an exit code that is not zero, one sentence that names what and where, and nothing
+published. 2 is for what could be told without asking a store, 1 for what the store or the disk refused."""
+
+import os
+import subprocess
+
+import pytest
+
+from harness import MIB
+from harness.process import free_port
+from said import one_sentence
+
+QUIET = ("--progress", "never")
+PART = 5 * MIB
+
+
+def test_an_unknown_scheme(tidegate, make_file):
+    path, _ = make_file(10)
+    run = tidegate("cp", path, "ftp://host/key", *QUIET)
+    one_sentence(run, "ftp", exit=2)
+
+
+@pytest.mark.parametrize("size", [10, PART + 1])
+def test_a_bucket_that_does_not_exist(tidegate, any_bucket, make_file, size):
+    path, _ = make_file(size)
+    run = tidegate("cp", path, "s3://no-such-bucket-here/key", "--part-size", "5MiB", *QUIET, env=any_bucket.env)
+    one_sentence(run, "no-such-bucket-here", exit=1)
+
+
+@pytest.mark.parametrize("size", [10, PART + 1])
+def test_a_wrong_secret(tidegate, any_bucket, make_file, size):
+    path, _ = make_file(size)
+    env = {**any_bucket.env, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}
+    run = tidegate("cp", path, any_bucket.url("k"), "--part-size", "5MiB", *QUIET, env=env)
+    one_sentence(run, any_bucket.url("k"), exit=1)
+    any_bucket.assert_untouched("k")
+
+
+def test_no_credentials(tidegate, bucket, make_file):
+    path, _ = make_file(10)
+    env = {name: value for name, value in bucket.env.items() if "KEY" not in name}
+    run = tidegate("cp", path, bucket.url("k"), *QUIET, env=env)
+    one_sentence(run, "credential", exit=(1, 2))
+    bucket.assert_untouched("k")
+
+
+def test_nobody_listens(tidegate, bucket, make_file):
+    path, _ = make_file(10)
+    url = f"http://127.0.0.1:{free_port()}"
+    run = tidegate("cp", path, bucket.url("k"), *QUIET, env={**bucket.env, "AWS_ENDPOINT_URL": url})
+    one_sentence(run, bucket.url("k"), exit=1)
+
+
+def test_a_directory_needs_r(tidegate, bucket, tmp_path):
+    run = tidegate("cp", tmp_path, bucket.url("k"), *QUIET, env=bucket.env)
+    one_sentence(run, tmp_path, "-r", exit=2)
+    assert bucket.keys() == []
+
+
+def test_a_local_key_that_is_a_directory(tidegate, tmp_path):
+    (tmp_path / "taken").mkdir()
+    run = tidegate("cp", "-", tmp_path / "taken", *QUIET, stdin=b"data")
+    one_sentence(run, tmp_path / "taken", "directory", exit=(1, 2))
+    assert os.listdir(tmp_path) == ["taken"]
+    assert os.listdir(tmp_path / "taken") == []
+
+
+def test_a_pipe_needs_a_key(tidegate, bucket):
+    """A standard input has no name to put under a bucket or a prefix."""
+    for url in (bucket.url(""), bucket.url("folder/")):
+        run = tidegate("cp", "-", url, *QUIET, stdin=b"data", env=bucket.env)
+        one_sentence(run, url, exit=2)
+    assert bucket.keys() == []
+
+
+def test_a_source_that_is_not_there(tidegate, bucket, tmp_path):
+    run = tidegate("cp", tmp_path / "nowhere", bucket.url("k"), *QUIET, env=bucket.env)
+    one_sentence(run, tmp_path / "nowhere", exit=(1, 2))
+    bucket.assert_untouched("k")
+
+
+def test_a_source_that_may_not_be_read(tidegate, bucket, tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(b"secret")
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user may read every file (root)")
+    run = tidegate("cp", path, bucket.url("k"), *QUIET, env=bucket.env)
+    one_sentence(run, path, "permission", exit=(1, 2))
+    bucket.assert_untouched("k")
+
+
+def test_a_source_whose_reading_fails(tidegate, bucket):
+    """The same for every user, root too: the kernel refuses to read this file from its start."""
+    run = tidegate("cp", "/proc/self/mem", bucket.url("k"), *QUIET, env=bucket.env)
+    one_sentence(run, "/proc/self/mem", exit=(1, 2))
+    bucket.assert_untouched("k")
+
+
+@pytest.mark.parametrize("size", [10, PART + 1])
+def test_a_part_size_too_small(tidegate, bucket, make_file, size):
+    path, _ = make_file(size)
+    run = tidegate("cp", path, bucket.url("k"), "--part-size", "1MiB", *QUIET, env=bucket.env)
+    one_sentence(run, "1 MiB", "5 MiB", exit=2)
+    bucket.assert_untouched("k")
+
+
+@pytest.mark.parametrize(
+    "option, value",
+    [("--part-size", "lots"), ("--memory", "-1"), ("--concurrency", "0"), ("--strategy", "magic"), ("--metadata", "no-equals")],
+)
+def test_a_value_that_cannot_be(tidegate, bucket, make_file, option, value):
+    path, _ = make_file(10)
+    run = tidegate("cp", path, bucket.url("k"), f"{option}={value}", *QUIET, env=bucket.env)
+    assert run.exit == 2, run
+    assert option in run.err and value in run.err, run
+    bucket.assert_untouched("k")
+
+
+@pytest.fixture
+def tiny_disk(tmp_path):
+    """A disk of 8 MiB."""
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8M", "tidegate-test", folder], capture_output=True, text=True, timeout=10
+    )
+    if mount.returncode:
+        pytest.skip(f"this user may not mount a small disk: {mount.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True, timeout=10)
+
+
+def test_a_full_disk(tidegate, tiny_disk, make_file):
+    path, _ = make_file(20 * MIB)
+    run = tidegate("cp", path, tiny_disk / "out.bin", *QUIET)
+    one_sentence(run, tiny_disk / "out.bin", "space", exit=1)
+    assert os.listdir(tiny_disk) == []
+
+
+def test_a_full_disk_under_a_download(tidegate, bucket, tiny_disk, make_file):
+    path, _ = make_file(20 * MIB)
+    bucket.put("k", path.read_bytes())
+    run = tidegate("cp", bucket.url("k"), tiny_disk / "out.bin", *QUIET, env=bucket.env)
+    one_sentence(run, tiny_disk / "out.bin", "space", exit=1)
+    assert os.listdir(tiny_disk) == []

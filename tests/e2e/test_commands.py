@@ -1,0 +1,89 @@
+"""The small commands: `ls`, `rm`, `stat`, `completions`, `serve`, and the store that needs no set-up, `dev://`."""
+
+import signal
+
+import pytest
+
+from harness import MIB
+from harness.process import until
+from said import one_sentence
+
+
+def test_ls_lists_what_is_under_a_prefix(tidegate, any_bucket):
+    for key in ("logs/a.txt", "logs/b.txt", "other/c.txt"):
+        any_bucket.put(key, b"12345")
+    run = tidegate("ls", any_bucket.url("logs/"), env=any_bucket.env)
+    assert run.exit == 0, run
+    lines = run.text.splitlines()
+    assert len(lines) == 2, run
+    assert "a.txt" in lines[0] and "b.txt" in lines[1], run
+    assert "c.txt" not in run.text, run
+
+
+def test_ls_turns_pages(tidegate, any_bucket):
+    for number in range(1005):
+        any_bucket.put(f"n/{number:04}", b"")
+    run = tidegate("ls", any_bucket.url("n/"), env=any_bucket.env)
+    assert run.exit == 0, run
+    assert len(run.text.splitlines()) == 1005
+
+
+def test_rm_removes_one_object(tidegate, any_bucket):
+    any_bucket.put("a/gone", b"1")
+    any_bucket.put("a/gone-not", b"2")
+    run = tidegate("rm", any_bucket.url("a/gone"), env=any_bucket.env)
+    assert run.exit == 0, run
+    assert any_bucket.keys() == ["a/gone-not"]
+
+
+def test_stat_says_size_and_type(tidegate, any_bucket):
+    any_bucket.put("k", b"x" * 12345, ContentType="application/x-tide", Metadata={"origin": "pump-3"})
+    run = tidegate("stat", any_bucket.url("k"), env=any_bucket.env)
+    assert run.exit == 0, run
+    for fact in ("12345", "application/x-tide", any_bucket.head("k")["ETag"].strip('"')):
+        assert fact in run.text, run
+
+
+def test_stat_of_a_missing_object(tidegate, any_bucket):
+    run = tidegate("stat", any_bucket.url("missing"), env=any_bucket.env)
+    one_sentence(run, any_bucket.url("missing"), exit=1)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions(tidegate, shell):
+    run = tidegate("completions", shell)
+    assert run.exit == 0, run
+    assert "tidegate" in run.text and "--part-size" in run.text
+
+
+def test_help_documents_the_exit_codes(tidegate):
+    run = tidegate("--help")
+    assert run.exit == 0, run
+    assert "130" in run.text
+
+
+@pytest.mark.parametrize("words", [(), ("cp",), ("cp", "only-one"), ("no-such-command",), ("cp", "--no-such-option", "a", "b")])
+def test_a_wrong_command_line_exits_2(tidegate, words):
+    run = tidegate(*words)
+    assert run.exit == 2, run
+    assert run.err.strip(), run
+
+
+def test_the_dev_store_needs_no_setup(tidegate, make_file, tmp_path):
+    path, _ = make_file(20 * MIB + 3)
+    run = tidegate("cp", path, "dev://demo/first", cwd=tmp_path)
+    assert run.exit == 0, run
+    assert "dev://demo/first" in run.text + run.err, run
+    shown = tidegate("cat", "dev://demo/first", cwd=tmp_path)
+    assert shown.exit == 0, shown
+    assert shown.out == path.read_bytes()
+
+
+def test_serve_ends_on_ctrl_c(embedded, tidegate):
+    """`embedded` is there so that a server that does not start at all fails there, with its log."""
+    run = tidegate.start("serve", "--listen", "127.0.0.1:0")
+    until("it says where it listens", lambda: "http://127.0.0.1:" in run.error_so_far() + run.output_so_far())
+    run.interrupt()
+    result = run.wait(10)
+    assert result.exit in (0, 130, -signal.SIGINT), result
+    assert "panicked" not in result.err, result

@@ -1,0 +1,94 @@
+"""Out of a store: to a file, into a directory, to standard output; and between local paths."""
+
+import hashlib
+import os
+
+import pytest
+
+from harness import MIB
+from said import one_sentence
+
+SIZES = [0, 1, 20 * MIB + 3]
+
+
+@pytest.fixture
+def stored(any_bucket, make_file):
+    """`stored(size)` puts an object of that size there by boto3, and answers its URL and sha256."""
+
+    def store(size, key="dir/object.bin"):
+        path, digest = make_file(size)
+        any_bucket.put(key, path.read_bytes())
+        return any_bucket.url(key), digest
+
+    return store
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_to_a_file(tidegate, any_bucket, stored, tmp_path, size):
+    url, digest = stored(size)
+    run = tidegate("cp", url, tmp_path / "out.bin", env=any_bucket.env)
+    assert run.exit == 0, run
+    assert hashlib.sha256((tmp_path / "out.bin").read_bytes()).hexdigest() == digest
+    assert os.listdir(tmp_path) == ["out.bin"]
+
+
+def test_into_a_directory(tidegate, any_bucket, stored, tmp_path):
+    url, digest = stored(1000)
+    run = tidegate("cp", url, f"{tmp_path}/", env=any_bucket.env)
+    assert run.exit == 0, run
+    assert os.listdir(tmp_path) == ["object.bin"]
+    assert hashlib.sha256((tmp_path / "object.bin").read_bytes()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("words", [("cp", "{url}", "-"), ("cat", "{url}")])
+def test_to_standard_output(tidegate, any_bucket, stored, size, words):
+    url, digest = stored(size)
+    run = tidegate(*(word.format(url=url) for word in words), env=any_bucket.env)
+    assert run.exit == 0, run
+    assert len(run.out) == size
+    assert hashlib.sha256(run.out).hexdigest() == digest
+
+
+def test_a_reader_that_goes_away_ends_cat(tidegate, any_bucket, stored):
+    """`tidegate cat … | head -c 10`: no hang and no panic."""
+    url, _ = stored(20 * MIB + 3)
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as stdout:
+        run = tidegate.start("cat", url, stdout=stdout, env=any_bucket.env)
+    with os.fdopen(read, "rb", buffering=0) as reader:
+        assert len(reader.read(10)) == 10
+    result = run.wait()
+    assert result.exit != 0, result
+    assert "panicked" not in result.err, result
+
+
+def test_a_missing_object_makes_no_file(tidegate, any_bucket, tmp_path):
+    run = tidegate("cp", any_bucket.url("missing"), tmp_path / "out", "--progress", "never", env=any_bucket.env)
+    one_sentence(run, any_bucket.url("missing"), exit=1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_missing_object_cannot_be_shown(tidegate, any_bucket):
+    run = tidegate("cat", any_bucket.url("missing"), env=any_bucket.env)
+    one_sentence(run, any_bucket.url("missing"), exit=1)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_local_path_is_a_store_too(tidegate, make_file, tmp_path, scheme):
+    path, digest = make_file(20 * MIB + 3)
+    target = tmp_path / "new" / "out.bin"
+    run = tidegate("cp", f"{scheme}{path}", f"{scheme}{target}", "--part-size", "5MiB")
+    assert run.exit == 0, run
+    assert hashlib.sha256(target.read_bytes()).hexdigest() == digest
+    assert os.listdir(target.parent) == ["out.bin"]
+
+
+def test_create_only_keeps_a_local_file(tidegate, make_file, tmp_path):
+    path, _ = make_file(1000)
+    target = tmp_path / "out"
+    target.write_bytes(b"kept")
+    run = tidegate("cp", path, target, "--create-only", "--progress", "never")
+    one_sentence(run, target, "exist", exit=1)
+    assert target.read_bytes() == b"kept"
+    assert os.listdir(tmp_path) == ["out"]

@@ -1,0 +1,44 @@
+"""The memory budget, held against the kernel's own peak of resident memory."""
+
+import subprocess
+
+from harness import KIB, MIB
+
+SLACK_KIB = 40 * KIB  # The program, its threads and its connections, beside the budget.
+
+
+def pipe_through(tidegate, path, *arguments, env, timeout):
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as source:
+        return tidegate("cp", "-", *arguments, stdin=source.stdout, env=env, timeout=timeout)
+
+
+def test_a_pipe_of_300_mib_in_64_mib(tidegate, bucket, make_file):
+    path, digest = make_file(300 * MIB)
+    run = pipe_through(tidegate, path, bucket.url("big"), "--memory", "64MiB", "--json", env=bucket.env, timeout=120)
+    assert run.exit == 0, run
+    assert run.peak_kib <= 64 * KIB + SLACK_KIB, run.peak_kib
+    assert run.json[0]["peak_buffered_bytes"] <= 64 * MIB
+    assert bucket.sha256("big") == digest
+
+
+def test_a_slow_store_makes_it_wait_not_grow(tidegate, minio, bucket, proxy_to, make_file):
+    """2 MB/s a connection: the pipe delivers far faster than the store takes."""
+    proxy = proxy_to(minio.address)
+    proxy.bandwidth(2_000_000)
+    env = minio.endpoint.at(proxy.url).env
+    path, digest = make_file(100 * MIB)
+    options = ("--memory", "32MiB", "--part-size", "8MiB", "--json")
+    run = pipe_through(tidegate, path, bucket.url("slow"), *options, env=env, timeout=180)
+    assert run.exit == 0, run
+    assert run.peak_kib <= 32 * KIB + SLACK_KIB, run.peak_kib
+    assert run.json[0]["peak_buffered_bytes"] <= 32 * MIB
+    assert bucket.sha256("slow") == digest
+
+
+def test_a_file_is_not_gathered_in_memory(tidegate, bucket, make_file):
+    """A file's parts are streamed from disk: the peak does not follow the part size."""
+    path, digest = make_file(300 * MIB)
+    run = tidegate("cp", path, bucket.url("file"), "--json", env=bucket.env, timeout=120)
+    assert run.exit == 0, run
+    assert run.peak_kib <= 32 * KIB, run.peak_kib
+    assert bucket.sha256("file") == digest

@@ -1,0 +1,79 @@
+"""How many requests an upload makes, asked of the embedded server: the fewest that do the job."""
+
+import subprocess
+
+import pytest
+
+from harness import MIB
+
+PART = 5 * MIB
+
+
+def multipart(parts):
+    return {"CreateMultipartUpload": 1, "UploadPart": parts, "CompleteMultipartUpload": 1}
+
+
+EXPECTED = [
+    (0, {"PutObject": 1}),
+    (1, {"PutObject": 1}),
+    (PART - 1, {"PutObject": 1}),
+    (PART, {"PutObject": 1}),
+    (PART + 1, multipart(2)),
+    (2 * PART - 1, multipart(2)),
+    (2 * PART, multipart(2)),
+    (2 * PART + 1, multipart(3)),
+    (7 * PART, multipart(7)),
+]
+
+
+@pytest.mark.parametrize("size, requests", EXPECTED)
+def test_of_a_file(tidegate, embedded_bucket, counts, make_file, size, requests):
+    path, _ = make_file(size)
+    counts.reset()
+    run = tidegate("cp", path, embedded_bucket.url("k"), "--part-size", "5MiB", "--json", env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == requests
+    assert run.json[0]["requests"] == sum(requests.values())
+
+
+@pytest.mark.parametrize("size, requests", EXPECTED)
+def test_of_a_pipe(tidegate, embedded_bucket, counts, make_file, size, requests):
+    path, _ = make_file(size)
+    counts.reset()
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as source:
+        options = ("--part-size", "5MiB", "--json")
+        run = tidegate("cp", "-", embedded_bucket.url("k"), *options, stdin=source.stdout, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == requests
+    assert run.json[0]["requests"] == sum(requests.values())
+
+
+@pytest.mark.parametrize(
+    "strategy, requests", [("put", {"PutObject": 1}), ("chunked", multipart(3)), ("parallel", multipart(3))]
+)
+def test_of_a_strategy(tidegate, embedded_bucket, counts, make_file, strategy, requests):
+    path, digest = make_file(3 * PART)
+    counts.reset()
+    options = ("--strategy", strategy, "--part-size", "5MiB")
+    run = tidegate("cp", path, embedded_bucket.url("k"), *options, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == requests
+    assert embedded_bucket.sha256("k") == digest
+
+
+def test_create_only_asks_nothing_beforehand(tidegate, embedded_bucket, counts, make_file):
+    """The condition travels with the request that publishes: a HEAD before it would be a race."""
+    path, _ = make_file(2 * PART)
+    counts.reset()
+    options = ("--create-only", "--part-size", "5MiB")
+    run = tidegate("cp", path, embedded_bucket.url("k"), *options, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == multipart(2)
+
+
+def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
+    embedded_bucket.put("k", b"x" * 1000)
+    counts.reset()
+    run = tidegate("cat", embedded_bucket.url("k"), env=embedded_bucket.env)
+    assert (run.exit, run.out) == (0, b"x" * 1000), run
+    assert counts() == {"GetObject": 1}

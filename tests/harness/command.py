@@ -1,0 +1,159 @@
+"""The command line, run as a person runs it and measured by the kernel."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import ROOT
+from .process import die_with_parent
+
+_MEASURE = Path(__file__).with_name("measure.py")
+
+# What a developer has set for real stores must not reach the tests.
+_FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+
+
+def binary() -> Path:
+    return Path(os.environ.get("TIDEGATE_BIN", ROOT / "target" / "release" / "tidegate"))
+
+
+def clean_env(extra=None):
+    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    env["AWS_EC2_METADATA_DISABLED"] = "true"
+    env["AWS_CONFIG_FILE"] = os.devnull
+    env["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+    env.update(extra or {})
+    return env
+
+
+@dataclass
+class Result:
+    """How one run ended. `peak_kib` is the kernel's own peak of resident memory; at least the ~10 MiB of the
+    process that starts the program."""
+
+    command: list
+    exit: int
+    out: bytes
+    err: str
+    peak_kib: int
+    cpu_seconds: float
+    seconds: float
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    @property
+    def json(self):
+        """The JSON objects on stdout, one a line."""
+        return [json.loads(line) for line in self.text.splitlines() if line.strip()]
+
+    def __str__(self):
+        shown = self.out[:2000].decode(errors="replace")
+        return f"{' '.join(self.command)}\nexit {self.exit}\nstdout: {shown}\nstderr: {self.err}"
+
+
+class Run:
+    """A program under way. Its output goes to files, so it never waits for a reader."""
+
+    def __init__(self, command, env, stdin, cwd, stdout):
+        self.command = [str(word) for word in command]
+        self._out = tempfile.TemporaryFile()
+        self._err = tempfile.TemporaryFile()
+        report, report_end = os.pipe()
+        self._started = time.monotonic()
+        data = stdin if isinstance(stdin, bytes) else None
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", _MEASURE, str(report_end), *self.command],
+            stdin=subprocess.PIPE if data is not None else (subprocess.DEVNULL if stdin is None else stdin),
+            stdout=self._out if stdout is None else stdout,
+            stderr=self._err,
+            env=clean_env(env),
+            cwd=cwd,
+            pass_fds=[report_end],
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+        )
+        os.close(report_end)
+        self._report = os.fdopen(report)
+        self.pid = int(self._report.readline())
+        if data is not None:
+            threading.Thread(target=self._feed, args=(data,), daemon=True).start()
+
+    def _feed(self, data):
+        try:
+            with self._child.stdin as pipe:
+                pipe.write(data)
+        except BrokenPipeError:
+            pass  # It ended before it read all; how it ended is what the test looks at.
+
+    @property
+    def ended(self):
+        return self._child.poll() is not None
+
+    def interrupt(self):
+        os.kill(self.pid, signal.SIGINT)
+
+    def kill(self):
+        try:
+            os.killpg(self._child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def output_so_far(self):
+        return os.pread(self._out.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def error_so_far(self):
+        return os.pread(self._err.fileno(), 1 << 20, 0).decode(errors="replace")
+
+    def wait(self, timeout=60.0) -> Result:
+        try:
+            self._child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._child.wait()
+            raise AssertionError(f"not done after {timeout} s: {' '.join(self.command)}\n{self.error_so_far()}") from None
+        seconds = time.monotonic() - self._started
+        with self._report as report:
+            status, peak, user, system = report.readline().split()
+        with self._out, self._err:
+            self._out.seek(0)
+            self._err.seek(0)
+            return Result(
+                command=self.command,
+                exit=os.waitstatus_to_exitcode(int(status)),
+                out=self._out.read(),
+                err=self._err.read().decode(errors="replace"),
+                peak_kib=int(peak),
+                cpu_seconds=float(user) + float(system),
+                seconds=seconds,
+            )
+
+
+class CommandLine:
+    """Starts `tidegate` and remembers what it started, so that a failed test leaves nothing running."""
+
+    def __init__(self):
+        self._runs = []
+
+    def start(self, *arguments, env=None, stdin=None, stdout=None, cwd=None) -> Run:
+        """`stdin` is bytes, a file or pipe, or None for an empty one; `stdout` a file or pipe, or None to have it
+        in the result."""
+        run = Run([binary(), *arguments], env, stdin, cwd, stdout)
+        self._runs.append(run)
+        return run
+
+    def __call__(self, *arguments, env=None, stdin=None, stdout=None, cwd=None, timeout=60.0) -> Result:
+        return self.start(*arguments, env=env, stdin=stdin, stdout=stdout, cwd=cwd).wait(timeout)
+
+    def stop(self):
+        for run in self._runs:
+            if not run.ended:
+                run.kill()

@@ -1,0 +1,107 @@
+"""An S3 endpoint as a test sees it: its address, its credentials, and what it holds, asked through boto3."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where a store listens and who may use it."""
+
+    url: str
+    access_key: str
+    secret_key: str
+
+    def at(self, url):
+        """The same store by another way, such as a proxy."""
+        return Endpoint(url, self.access_key, self.secret_key)
+
+    @property
+    def env(self):
+        """What an S3 user has in the environment."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": self.access_key,
+            "AWS_SECRET_ACCESS_KEY": self.secret_key,
+            "AWS_REGION": REGION,
+        }
+
+    def client(self):
+        return boto3.client(
+            "s3",
+            endpoint_url=self.url,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            region_name=REGION,
+            config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 3}, read_timeout=30),
+        )
+
+
+class Bucket:
+    """One bucket made for one test, and questions about it."""
+
+    def __init__(self, endpoint: Endpoint, name=None):
+        self.endpoint = endpoint
+        self.client = endpoint.client()
+        self.name = name or f"t-{secrets.token_hex(6)}"
+        self.client.create_bucket(Bucket=self.name)
+
+    @property
+    def env(self):
+        return self.endpoint.env
+
+    def url(self, key=""):
+        return f"s3://{self.name}/{key}"
+
+    def put(self, key, body, **attributes):
+        return self.client.put_object(Bucket=self.name, Key=key, Body=body, **attributes)
+
+    def get(self, key):
+        return self.client.get_object(Bucket=self.name, Key=key)["Body"].read()
+
+    def sha256(self, key):
+        digest = hashlib.sha256()
+        for piece in self.client.get_object(Bucket=self.name, Key=key)["Body"].iter_chunks(1 << 20):
+            digest.update(piece)
+        return digest.hexdigest()
+
+    def head(self, key):
+        """What HEAD says, with the checksum where there is one; None where there is no such object."""
+        try:
+            return self.client.head_object(Bucket=self.name, Key=key, ChecksumMode="ENABLED")
+        except ClientError as error:
+            if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+                return None
+            raise
+
+    def exists(self, key):
+        return self.head(key) is not None
+
+    def keys(self, prefix=""):
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name, Prefix=prefix)
+        return [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+
+    def sessions(self, key):
+        """The unfinished uploads of one key. Of one key, because MinIO lists them for an exact key only."""
+        pages = self.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name, Prefix=key)
+        return [entry["UploadId"] for page in pages for entry in page.get("Uploads", []) if entry["Key"] == key]
+
+    def parts(self, key):
+        """How many parts the unfinished uploads of one key hold."""
+        count = 0
+        for session in self.sessions(key):
+            pages = self.client.get_paginator("list_parts").paginate(Bucket=self.name, Key=key, UploadId=session)
+            count += sum(len(page.get("Parts", [])) for page in pages)
+        return count
+
+    def assert_untouched(self, key):
+        """Nothing was published under the key and no session was left behind."""
+        assert not self.exists(key), f"{key} was published"
+        assert self.sessions(key) == [], f"a session of {key} was left behind"

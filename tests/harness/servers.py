@@ -1,0 +1,103 @@
+"""The servers that the tests run against. Each takes free ports and is ready when its start returns."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from . import TOOLS
+from .command import binary, clean_env
+from .process import Server, free_port
+from .s3 import Endpoint
+
+
+def tool(name) -> Path:
+    path = TOOLS / name
+    if not path.exists():
+        raise FileNotFoundError(f"{name} is not installed: run scripts/install")
+    return path
+
+
+def answers(url):
+    """Whether a GET is answered with success now."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return response.status == 200
+    except (urllib.error.URLError, ConnectionError, TimeoutError):
+        return False
+
+
+class Minio:
+    """MinIO over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port, console = free_port(), free_port()
+        self.data = folder / "minio"
+        self.endpoint = Endpoint(f"http://127.0.0.1:{port}", "minioadmin", "minio-secret-key")
+        self.address = f"127.0.0.1:{port}"
+        self._server = Server(
+            "minio",
+            [tool("minio"), "server", "--address", self.address, "--console-address", f"127.0.0.1:{console}", self.data],
+            folder / "minio.log",
+            env={
+                "MINIO_ROOT_USER": self.endpoint.access_key,
+                "MINIO_ROOT_PASSWORD": self.endpoint.secret_key,
+                "MINIO_BROWSER": "off",
+                "MINIO_UPDATE": "off",
+            },
+        )
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/minio/health/ready"))
+        except BaseException:
+            self.stop()
+            raise
+
+    def sessions_on_disk(self):
+        """Every unfinished upload of every bucket, as MinIO keeps them: what its listing cannot be asked for."""
+        return {path.name for path in (self.data / ".minio.sys" / "multipart").glob("*/*")}
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class Embedded:
+    """The project's own server, through the command line: `tidegate serve`."""
+
+    def __init__(self, folder: Path, *options):
+        self._server = Server(
+            "tidegate serve",
+            [binary(), "serve", "--listen", "127.0.0.1:0", *options],
+            folder / "tidegate-serve.log",
+            env=clean_env(),
+        )
+        try:
+            self.url = self._server.wait_ready(self._said_url)
+        except BaseException:
+            self.stop()
+            raise
+        self.address = self.url.removeprefix("http://")
+        self.endpoint = Endpoint(self.url, "tidegate", "tidegate")
+
+    def _said_url(self):
+        said = re.search(r"http://127\.0\.0\.1:\d+", self._server.log.read_text(errors="replace"))
+        return said and answers(f"{said[0]}/_tidegate/counts") and said[0]
+
+    def control(self, method, what, body=None):
+        """The server's own interface beside S3: `counts` and `knobs`."""
+        request = urllib.request.Request(
+            f"{self.url}/_tidegate/{what}", method=method, data=None if body is None else json.dumps(body).encode()
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:
+            return json.load(response)
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
