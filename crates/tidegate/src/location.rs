@@ -1,0 +1,344 @@
+//! Where bytes come from or go to, as a user writes it: a URL of a store, or a path.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+
+#[cfg(test)]
+mod tests;
+
+/// S3 and its kin take keys up to this many bytes.
+const LONGEST_KEY: usize = 1024;
+
+/// What a path in a `file://` URL may not hold as it is.
+const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
+
+/// An object, a prefix or a path, parsed from what a user writes.
+///
+/// | written | is |
+/// |---|---|
+/// | `s3://bucket/key` | an object (or prefix) of an S3 bucket; the key may be missing |
+/// | `dev://bucket/key` | the same in the embedded server |
+/// | `memory://name/key` | the same in a store in memory |
+/// | `file:///abs/path` | a local path, percent-decoded |
+/// | anything without `scheme://` | a local path, relative or absolute |
+///
+/// Keys are taken as they stand, without percent-decoding, as s5cmd and the AWS command line take them;
+/// a trailing slash is kept. A path that looks like a URL is written with `./` before it.
+///
+/// ```
+/// use tidegate::location::Location;
+/// let location: Location = "s3://bucket/a%20b/".parse()?;
+/// assert_eq!(location, Location::S3 { bucket: "bucket".into(), key: "a%20b/".into() });
+/// assert_eq!(location.to_string(), "s3://bucket/a%20b/");
+/// # Ok::<(), tidegate::location::LocationError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Location {
+    /// `s3://bucket/key`.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+    /// A path, or `file:///path`.
+    Local {
+        /// The path, as written.
+        path: PathBuf,
+    },
+    /// `memory://name/key`.
+    Memory {
+        /// Which store.
+        name: String,
+        /// The key or prefix; empty for the store itself.
+        key: String,
+    },
+    /// `dev://bucket/key`: the embedded server.
+    Dev {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+}
+
+/// Why a text is no location; each begins with the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// Nothing was written.
+    #[error("\"\": the location is empty: write s3://bucket/key or a path")]
+    Empty,
+    /// A scheme that means nothing here.
+    #[error(
+        "{location:?}: unknown scheme `{scheme}`: the known ones are s3://, dev://, memory:// and file://"
+    )]
+    UnknownScheme {
+        /// What was written.
+        location: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A store that is to come.
+    #[error("{location:?}: not yet supported: {store}")]
+    NotYetSupported {
+        /// What was written.
+        location: String,
+        /// The store's name.
+        store: &'static str,
+    },
+    /// `scheme://` with nothing, or with `/`, behind it.
+    #[error("{location:?}: no {what} after `{scheme}://`: write {scheme}://{what}/key")]
+    NoBucket {
+        /// What was written.
+        location: String,
+        /// Its scheme.
+        scheme: &'static str,
+        /// What is missing: `bucket`, `name`.
+        what: &'static str,
+    },
+    /// A name that no bucket has.
+    #[error("{location:?}: {bucket:?} is no bucket name: {reason}")]
+    InvalidBucket {
+        /// What was written.
+        location: String,
+        /// The name.
+        bucket: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A key that no object has.
+    #[error("{location:?}: no object has such a key: {reason}")]
+    InvalidKey {
+        /// What was written.
+        location: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A path that no file has.
+    #[error("{location:?}: no file has such a path: {reason}")]
+    InvalidPath {
+        /// What was written.
+        location: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+}
+
+impl Location {
+    /// Whether it was written with a slash at its end, and so means a prefix or a directory.
+    pub fn ends_with_slash(&self) -> bool {
+        match self {
+            Self::S3 { key, .. } | Self::Memory { key, .. } | Self::Dev { key, .. } => {
+                key.ends_with('/')
+            }
+            Self::Local { path } => path.as_os_str().as_bytes().ends_with(b"/"),
+        }
+    }
+}
+
+impl FromStr for Location {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Self, LocationError> {
+        let Some((scheme, rest)) = split_scheme(text) else {
+            return local(text, PathBuf::from(text));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "s3" => {
+                let (bucket, key) = bucket_and_key(text, "s3", rest)?;
+                Ok(Self::S3 { bucket, key })
+            }
+            "dev" => {
+                let (bucket, key) = bucket_and_key(text, "dev", rest)?;
+                Ok(Self::Dev { bucket, key })
+            }
+            "memory" => {
+                let (name, key) = split_name(text, "memory", "name", rest)?;
+                if name.contains('\0') || key.contains('\0') {
+                    return Err(invalid_key(text, NUL));
+                }
+                Ok(Self::Memory {
+                    name: name.to_owned(),
+                    key: key.to_owned(),
+                })
+            }
+            "file" => file_url(text, rest),
+            "gs" | "gcs" => Err(not_yet(text, "Google Cloud Storage")),
+            "az" | "azure" | "abfs" | "abfss" => Err(not_yet(text, "Azure Blob Storage")),
+            _ => Err(LocationError::UnknownScheme {
+                location: text.to_owned(),
+                scheme: scheme.to_owned(),
+            }),
+        }
+    }
+}
+
+/// As an argument of a command comes: what is not UTF-8 is a path.
+impl TryFrom<&OsStr> for Location {
+    type Error = LocationError;
+
+    fn try_from(text: &OsStr) -> Result<Self, LocationError> {
+        match text.to_str() {
+            Some(text) => text.parse(),
+            None => local(&text.to_string_lossy(), PathBuf::from(text)),
+        }
+    }
+}
+
+/// As it is written, so that it parses to the same again. (A relative path that is not UTF-8 can't be
+/// written so, and is shown as well as can be.)
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, name, key) = match self {
+            Self::S3 { bucket, key } => ("s3", bucket, key),
+            Self::Dev { bucket, key } => ("dev", bucket, key),
+            Self::Memory { name, key } => ("memory", name, key),
+            Self::Local { path } => {
+                return match path.to_str() {
+                    Some(text) if split_scheme(text).is_some() => write!(f, "./{text}"),
+                    None if path.is_absolute() => {
+                        write!(
+                            f,
+                            "file://{}",
+                            percent_encode(path.as_os_str().as_bytes(), PATH)
+                        )
+                    }
+                    _ => path.display().fmt(f),
+                };
+            }
+        };
+        write!(f, "{scheme}://{name}")?;
+        if key.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "/{key}")
+        }
+    }
+}
+
+const NUL: &str = "it holds a NUL";
+
+/// The scheme and what follows `://`, where the text begins with a scheme as RFC 3986 has it.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once("://")?;
+    let mut letters = scheme.bytes();
+    let scheme_like = letters
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter));
+    scheme_like.then_some((scheme, rest))
+}
+
+fn split_name<'a>(
+    text: &str,
+    scheme: &'static str,
+    what: &'static str,
+    rest: &'a str,
+) -> Result<(&'a str, &'a str), LocationError> {
+    let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
+    if name.is_empty() {
+        return Err(LocationError::NoBucket {
+            location: text.to_owned(),
+            scheme,
+            what,
+        });
+    }
+    Ok((name, key))
+}
+
+fn bucket_and_key(
+    text: &str,
+    scheme: &'static str,
+    rest: &str,
+) -> Result<(String, String), LocationError> {
+    let (bucket, key) = split_name(text, scheme, "bucket", rest)?;
+    if let Some(reason) = bucket_fault(bucket) {
+        let (location, bucket) = (text.to_owned(), bucket.to_owned());
+        return Err(LocationError::InvalidBucket {
+            location,
+            bucket,
+            reason,
+        });
+    }
+    if key.contains('\0') {
+        return Err(invalid_key(text, NUL));
+    }
+    if key.len() > LONGEST_KEY {
+        return Err(invalid_key(text, "it is longer than 1024 bytes"));
+    }
+    Ok((bucket.to_owned(), key.to_owned()))
+}
+
+/// What is wrong with a bucket's name. Capitals, underscores and up to 255 characters are taken: old
+/// buckets and S3's compatibles have them.
+fn bucket_fault(bucket: &str) -> Option<&'static str> {
+    let of_its_letters = |letter: u8| letter.is_ascii_alphanumeric() || b".-_".contains(&letter);
+    let at_its_ends = |letter: Option<&u8>| letter.is_some_and(u8::is_ascii_alphanumeric);
+    if !bucket.bytes().all(of_its_letters) {
+        Some("it may hold letters, digits, dots, hyphens and underscores")
+    } else if !(3..=255).contains(&bucket.len()) {
+        Some("it must have 3 to 255 characters")
+    } else if !at_its_ends(bucket.as_bytes().first()) || !at_its_ends(bucket.as_bytes().last()) {
+        Some("it must begin and end with a letter or a digit")
+    } else if bucket.contains("..") {
+        Some("it may not hold two dots in a row")
+    } else {
+        None
+    }
+}
+
+fn file_url(text: &str, rest: &str) -> Result<Location, LocationError> {
+    let Some(slash) = rest.find('/') else {
+        return Err(invalid_path(
+            text,
+            "a file URL needs an absolute path, as in file:///path",
+        ));
+    };
+    let (host, path) = rest.split_at(slash);
+    if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+        return Err(invalid_path(
+            text,
+            "a file URL names no host: write file:///path, with three slashes",
+        ));
+    }
+    let bytes: Vec<u8> = percent_decode_str(path).collect();
+    local(text, PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+fn local(text: &str, path: PathBuf) -> Result<Location, LocationError> {
+    if path.as_os_str().is_empty() {
+        return Err(LocationError::Empty);
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(invalid_path(text, NUL));
+    }
+    Ok(Location::Local { path })
+}
+
+fn not_yet(text: &str, store: &'static str) -> LocationError {
+    LocationError::NotYetSupported {
+        location: text.to_owned(),
+        store,
+    }
+}
+
+fn invalid_key(text: &str, reason: &'static str) -> LocationError {
+    LocationError::InvalidKey {
+        location: text.to_owned(),
+        reason,
+    }
+}
+
+fn invalid_path(text: &str, reason: &'static str) -> LocationError {
+    LocationError::InvalidPath {
+        location: text.to_owned(),
+        reason,
+    }
+}
