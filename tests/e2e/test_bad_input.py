@@ -91,7 +91,8 @@ def test_a_source_that_may_not_be_read(tidegate, bucket, tmp_path):
 
 
 def test_a_source_whose_reading_fails(tidegate, bucket):
-    """The same for every user, root too: the kernel refuses to read this file from its start."""
+    """The same for every user, root too: this file opens, says that it is empty, and cannot be read. An empty
+    object in its place would be a loss that no one notices."""
     run = tidegate("cp", "/proc/self/mem", bucket.url("k"), *QUIET, env=bucket.env)
     one_sentence(run, "/proc/self/mem", exit=(1, 2))
     bucket.assert_untouched("k")

@@ -1,6 +1,7 @@
 """`tidegate cp` into a store: the bytes that arrive, what is known about them, and what is printed."""
 
 import hashlib
+import re
 import subprocess
 
 import pytest
@@ -143,27 +144,31 @@ def test_a_directory_is_copied_with_its_names(tidegate, any_bucket, tmp_path):
     assert sum(said["bytes"] for said in run.json) == sum(map(len, files.values()))
 
 
-def test_a_failed_file_of_a_directory_fails_the_copy_and_names_it(tidegate, any_bucket, tmp_path):
-    source = tmp_path / "tree"
-    source.mkdir()
-    (source / "good").write_bytes(b"good")
-    (source / "dangling").symlink_to(tmp_path / "nowhere")
-    run = tidegate("cp", "-r", f"{source}/", any_bucket.url("out/"), "--progress", "never", env=any_bucket.env)
+def test_one_failed_file_of_a_directory_fails_the_copy_and_is_named(tidegate, any_bucket, tmp_path):
+    for name in ("one", "taken", "two"):
+        (tmp_path / name).write_bytes(b"new")
+    any_bucket.put("out/taken", b"old")
+    options = ("--create-only", "--progress", "never")
+    run = tidegate("cp", "-r", f"{tmp_path}/", any_bucket.url("out/"), *options, env=any_bucket.env)
     assert run.exit == 1, run
-    assert "dangling" in run.err
-    assert any_bucket.keys() in (["out/good"], [])
+    assert any_bucket.url("out/taken") in run.err
+    assert any_bucket.get("out/taken") == b"old"
 
 
 @pytest.mark.parametrize(
     "name, expected",
-    [("page.html", "text/html"), ("data.json", "application/json"), ("noextension", "application/octet-stream")],
+    [
+        ("page.html", {"text/html"}),
+        ("data.json", {"application/json"}),
+        ("noextension", {"application/octet-stream", "binary/octet-stream"}),
+    ],
 )
 def test_the_content_type_is_guessed_from_the_name(tidegate, any_bucket, tmp_path, name, expected):
     path = tmp_path / name
     path.write_bytes(b"{}")
     run = tidegate("cp", path, any_bucket.url(name), env=any_bucket.env)
     assert run.exit == 0, run
-    assert any_bucket.head(name)["ContentType"].split(";")[0] in (expected, "binary/octet-stream")
+    assert any_bucket.head(name)["ContentType"].split(";")[0] in expected
 
 
 @pytest.mark.parametrize("size", [1000, PART + 1])
@@ -187,7 +192,7 @@ def test_outside_a_terminal_progress_is_one_line(tidegate, bucket, make_file):
     assert run.exit == 0, run
     lines = (run.err + run.text).splitlines()
     assert len(lines) == 1, run
-    assert "shown" in lines[0] and "15" in lines[0], run
+    assert "shown" in lines[0] and re.search(r"\b15(\.0+)? MiB", lines[0]), run
     assert "\r" not in lines[0] and "\x1b" not in lines[0], run
 
 
