@@ -1,0 +1,211 @@
+//! Decodes `STREAMING-UNSIGNED-PAYLOAD-TRAILER` bodies as they come.
+//!
+//! s3s decodes them too, but it collects each chunk whole before it hands out the first byte of
+//! it, so that a client that sends a part as one chunk has it sit in memory cold; and it takes a
+//! body that breaks off between two chunks for a whole one. The signature of such a request does
+//! not cover its body, so the body can be taken aside (see [`is_unsigned_upload`]) before s3s
+//! sees the request, and be decoded here.
+
+use bytes::{Buf, Bytes};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use s3s::StdError;
+
+use crate::body::RequestBody;
+
+/// A chunk's head is a length in hexadecimal; with all extensions it is never near this.
+const LONGEST_LINE: usize = 8 * 1024;
+/// More trailers than any client has reason to send.
+const MOST_TRAILERS: usize = 32;
+
+/// What is wrong with the framing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FramingError {
+    #[error("the body ends within its chunk framing")]
+    Incomplete,
+    #[error("bad chunk framing: {0}")]
+    Malformed(&'static str),
+    #[error(transparent)]
+    Body(StdError),
+}
+
+/// Whether the request uploads bytes in this encoding, to an object or part.
+pub(crate) fn is_unsigned_upload(parts: &Parts) -> bool {
+    let names_upload = parts.uri.query().is_none_or(|query| {
+        query.split('&').all(|pair| {
+            let name = pair.split('=').next().unwrap_or(pair);
+            matches!(name, "partNumber" | "uploadId" | "x-id")
+        })
+    });
+    parts.method == Method::PUT
+        && names_upload
+        && parts
+            .headers
+            .get("x-amz-content-sha256")
+            .is_some_and(|value| value == "STREAMING-UNSIGNED-PAYLOAD-TRAILER")
+}
+
+#[derive(Debug)]
+enum State {
+    Head,
+    Data(u64),
+    DataEnd,
+    Trailers,
+    Done,
+}
+
+/// The decoded bytes of one body, and its trailers once it has ended.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    body: RequestBody,
+    pending: Bytes,
+    state: State,
+    trailers: HeaderMap,
+}
+
+impl Decoder {
+    pub(crate) fn new(body: RequestBody) -> Self {
+        Self {
+            body,
+            pending: Bytes::new(),
+            state: State::Head,
+            trailers: HeaderMap::new(),
+        }
+    }
+
+    /// The trailers; complete when [`Self::next`] has given `None`.
+    pub(crate) fn trailers(&self) -> &HeaderMap {
+        &self.trailers
+    }
+
+    /// The next decoded bytes.
+    pub(crate) async fn next(&mut self) -> Option<Result<Bytes, FramingError>> {
+        loop {
+            let step = match self.state {
+                State::Data(left) => self.data(left).await.map(Some),
+                State::Done => return None,
+                State::Head | State::DataEnd | State::Trailers => self.line().await.map(|()| None),
+            };
+            match step {
+                Ok(Some(data)) => return Some(Ok(data)),
+                Ok(None) => {}
+                Err(error) => {
+                    self.state = State::Done;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    async fn data(&mut self, left: u64) -> Result<Bytes, FramingError> {
+        self.fill().await?;
+        let size = self
+            .pending
+            .len()
+            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let left = left - size as u64;
+        self.state = if left == 0 {
+            State::DataEnd
+        } else {
+            State::Data(left)
+        };
+        Ok(self.pending.split_to(size))
+    }
+
+    /// Reads one line and acts on it.
+    async fn line(&mut self) -> Result<(), FramingError> {
+        let line = self.read_line().await?;
+        match self.state {
+            State::Head => {
+                let size = line.split(';').next().unwrap_or(&line);
+                let size = u64::from_str_radix(size.trim(), 16)
+                    .map_err(|_| FramingError::Malformed("the chunk's length is not a number"))?;
+                self.state = if size == 0 {
+                    State::Trailers
+                } else {
+                    State::Data(size)
+                };
+            }
+            State::DataEnd if line.is_empty() => self.state = State::Head,
+            State::DataEnd => {
+                return Err(FramingError::Malformed("the chunk is longer than it says"));
+            }
+            State::Trailers if line.is_empty() => self.end().await?,
+            State::Trailers => {
+                let (name, value) = line
+                    .split_once(':')
+                    .ok_or(FramingError::Malformed("a trailer has no colon"))?;
+                let name = HeaderName::from_bytes(name.trim().as_bytes())
+                    .map_err(|_| FramingError::Malformed("a trailer has a bad name"))?;
+                let value = HeaderValue::from_str(value.trim())
+                    .map_err(|_| FramingError::Malformed("a trailer has a bad value"))?;
+                if self.trailers.len() >= MOST_TRAILERS {
+                    return Err(FramingError::Malformed("too many trailers"));
+                }
+                self.trailers.append(name, value);
+            }
+            State::Data(_) | State::Done => {}
+        }
+        Ok(())
+    }
+
+    async fn read_line(&mut self) -> Result<String, FramingError> {
+        let mut line = Vec::new();
+        loop {
+            if self.pending.is_empty() && !self.fetch().await? {
+                // Some clients leave out the empty line after the trailers.
+                return match self.state {
+                    State::Trailers => text(line),
+                    _ => Err(FramingError::Incomplete),
+                };
+            }
+            let end = self.pending.iter().position(|&byte| byte == b'\n');
+            let size = end.map_or(self.pending.len(), |end| end + 1);
+            if line.len() + size > LONGEST_LINE {
+                return Err(FramingError::Malformed("a line is too long"));
+            }
+            line.extend_from_slice(&self.pending[..size]);
+            self.pending.advance(size);
+            if end.is_some() {
+                return text(line);
+            }
+        }
+    }
+
+    /// Reads to the end of the request, so that its connection can serve another.
+    async fn end(&mut self) -> Result<(), FramingError> {
+        if !self.pending.is_empty() || self.fetch().await? {
+            return Err(FramingError::Malformed("bytes after the last chunk"));
+        }
+        self.state = State::Done;
+        Ok(())
+    }
+
+    async fn fill(&mut self) -> Result<(), FramingError> {
+        if self.pending.is_empty() && !self.fetch().await? {
+            return Err(FramingError::Incomplete);
+        }
+        Ok(())
+    }
+
+    async fn fetch(&mut self) -> Result<bool, FramingError> {
+        match self.body.next().await {
+            Some(Ok(bytes)) => {
+                self.pending = bytes;
+                Ok(true)
+            }
+            Some(Err(error)) => Err(FramingError::Body(error)),
+            None => Ok(false),
+        }
+    }
+}
+
+fn text(mut line: Vec<u8>) -> Result<String, FramingError> {
+    while line
+        .last()
+        .is_some_and(|byte| matches!(byte, b'\r' | b'\n'))
+    {
+        line.pop();
+    }
+    String::from_utf8(line).map_err(|_| FramingError::Malformed("a line is not text"))
+}

@@ -1,0 +1,363 @@
+//! What the store knows: buckets, objects and sessions, in memory for every storage. With disk
+//! storage the [`ledger`] writes down each change before it is made here.
+
+pub(crate) mod ledger;
+pub(crate) mod load;
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use s3s::dto::{BucketLifecycleConfiguration, ETag, ETagCondition, Timestamp};
+use s3s::{S3Error, S3Result, s3_error};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::s3::checksum::{Algorithm, Checksum};
+use crate::storage::Piece;
+use ledger::Ledger;
+
+/// Milliseconds since the epoch: what S3 shows of a time, and what sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self(elapsed.map_or(0, |elapsed| elapsed.as_millis() as u64))
+    }
+
+    /// A number that is larger than any given out by a run that ended before this moment.
+    pub(crate) fn sequence(self) -> u64 {
+        self.0 << 16
+    }
+
+    pub(crate) fn timestamp(self) -> Timestamp {
+        Timestamp::from(UNIX_EPOCH + Duration::from_millis(self.0))
+    }
+
+    /// As HTTP dates have it: whole seconds.
+    pub(crate) fn seconds(self) -> Timestamp {
+        Timestamp::from(UNIX_EPOCH + Duration::from_secs(self.0 / 1000))
+    }
+}
+
+/// What describes an object besides its bytes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Attributes {
+    pub(crate) content_type: Option<String>,
+    pub(crate) cache_control: Option<String>,
+    pub(crate) content_disposition: Option<String>,
+    pub(crate) content_encoding: Option<String>,
+    pub(crate) content_language: Option<String>,
+    pub(crate) expires: Option<Timestamp>,
+    pub(crate) metadata: Option<HashMap<String, String>>,
+    pub(crate) storage_class: Option<String>,
+    pub(crate) encryption: Option<String>,
+    pub(crate) tags: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Object {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    pub(crate) modified: Moment,
+    pub(crate) checksum: Option<Checksum>,
+    /// The sizes of the parts of an object that came in parts.
+    pub(crate) part_sizes: Vec<u64>,
+    pub(crate) attributes: Attributes,
+    #[serde(skip)]
+    pub(crate) pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) number: u32,
+    pub(crate) etag: String,
+    pub(crate) modified: Moment,
+    pub(crate) checksum: Option<Checksum>,
+    #[serde(skip, default = "nothing")]
+    pub(crate) piece: Piece,
+}
+
+fn nothing() -> Piece {
+    Piece::Void(0)
+}
+
+/// A session: an upload that is not finished.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Upload {
+    pub(crate) key: String,
+    pub(crate) id: String,
+    pub(crate) initiated: Moment,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) is_composite: bool,
+    pub(crate) attributes: Attributes,
+    #[serde(skip)]
+    pub(crate) parts: BTreeMap<u32, Part>,
+}
+
+/// Sessions sort by key, then by age: ids are numbered.
+pub(crate) type UploadName = (String, String);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bucket {
+    pub(crate) created: Moment,
+    pub(crate) lifecycle: Option<BucketLifecycleConfiguration>,
+    #[serde(skip)]
+    pub(crate) objects: BTreeMap<String, Arc<Object>>,
+    #[serde(skip)]
+    pub(crate) uploads: BTreeMap<UploadName, Upload>,
+}
+
+impl Bucket {
+    pub(crate) fn new() -> Self {
+        Self {
+            created: Moment::now(),
+            lifecycle: None,
+            objects: BTreeMap::new(),
+            uploads: BTreeMap::new(),
+        }
+    }
+}
+
+/// The conditions a write may carry.
+#[derive(Debug, Default)]
+pub(crate) struct Condition {
+    pub(crate) if_match: Option<ETagCondition>,
+    pub(crate) if_none_match: Option<ETagCondition>,
+}
+
+impl Condition {
+    fn check(&self, existing: Option<&Arc<Object>>) -> S3Result<()> {
+        if let Some(condition) = &self.if_none_match
+            && existing.is_some_and(|object| matches_etag(condition, &object.etag))
+        {
+            return Err(s3_error!(
+                PreconditionFailed,
+                "At least one of the pre-conditions you specified did not hold"
+            ));
+        }
+        match (&self.if_match, existing) {
+            (Some(_), None) => Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
+            (Some(condition), Some(object)) if !matches_etag(condition, &object.etag) => {
+                Err(s3_error!(
+                    PreconditionFailed,
+                    "At least one of the pre-conditions you specified did not hold"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn matches_etag(condition: &ETagCondition, etag: &str) -> bool {
+    condition.is_any() || condition.as_etag().map(ETag::value) == Some(etag)
+}
+
+/// All buckets.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    pub(crate) buckets: BTreeMap<String, Bucket>,
+    pub(crate) ledger: Option<Ledger>,
+}
+
+impl Catalog {
+    pub(crate) fn bucket(&self, name: &str) -> S3Result<&Bucket> {
+        self.buckets.get(name).ok_or_else(no_such_bucket)
+    }
+
+    pub(crate) fn create_bucket(&mut self, name: &str) -> S3Result<()> {
+        self.add_bucket(name).map_err(|error| match error {
+            Error::BucketExists(_) => s3_error!(
+                BucketAlreadyOwnedByYou,
+                "Your previous request to create the named bucket succeeded and you already own it."
+            ),
+            other => S3Error::internal_error(other),
+        })
+    }
+
+    pub(crate) fn add_bucket(&mut self, name: &str) -> Result<(), Error> {
+        if self.buckets.contains_key(name) {
+            return Err(Error::BucketExists(name.to_owned()));
+        }
+        let bucket = Bucket::new();
+        if let Some(ledger) = &self.ledger {
+            ledger.save_bucket(name, &bucket)?;
+        }
+        self.buckets.insert(name.to_owned(), bucket);
+        Ok(())
+    }
+
+    pub(crate) fn delete_bucket(&mut self, name: &str) -> S3Result<()> {
+        let bucket = self.bucket(name)?;
+        if !bucket.objects.is_empty() {
+            return Err(s3_error!(
+                BucketNotEmpty,
+                "The bucket you tried to delete is not empty"
+            ));
+        }
+        self.record(|ledger| ledger.remove_bucket(name))?;
+        if let Some(bucket) = self.buckets.remove(name) {
+            for part in bucket
+                .uploads
+                .values()
+                .flat_map(|upload| upload.parts.values())
+            {
+                part.piece.release();
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_lifecycle(
+        &mut self,
+        name: &str,
+        lifecycle: Option<BucketLifecycleConfiguration>,
+    ) -> S3Result<()> {
+        let bucket = self.buckets.get_mut(name).ok_or_else(no_such_bucket)?;
+        bucket.lifecycle = lifecycle;
+        let bucket = self.bucket(name)?;
+        self.record(|ledger| ledger.save_bucket(name, bucket))
+    }
+
+    pub(crate) fn object(&self, bucket: &str, key: &str) -> S3Result<Arc<Object>> {
+        self.bucket(bucket)?
+            .objects
+            .get(key)
+            .cloned()
+            .ok_or_else(|| s3_error!(NoSuchKey, "The specified key does not exist."))
+    }
+
+    pub(crate) fn check(&self, bucket: &str, key: &str, condition: &Condition) -> S3Result<()> {
+        condition.check(self.bucket(bucket)?.objects.get(key))
+    }
+
+    /// Makes the object visible, in place of any other of its key.
+    pub(crate) fn put_object(
+        &mut self,
+        bucket: &str,
+        object: Object,
+        condition: &Condition,
+    ) -> S3Result<()> {
+        self.check(bucket, &object.key, condition)?;
+        self.record(|ledger| ledger.save_object(bucket, &object))?;
+        for piece in &object.pieces {
+            piece.keep();
+        }
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        let old = bucket.objects.insert(object.key.clone(), Arc::new(object));
+        release(old);
+        Ok(())
+    }
+
+    /// Changes what describes the object, not its bytes.
+    pub(crate) fn set_tags(
+        &mut self,
+        bucket: &str,
+        key: &str,
+        tags: Vec<(String, String)>,
+    ) -> S3Result<()> {
+        let mut object = Object::clone(&*self.object(bucket, key)?);
+        object.attributes.tags = tags;
+        self.record(|ledger| ledger.save_object(bucket, &object))?;
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        bucket.objects.insert(key.to_owned(), Arc::new(object));
+        Ok(())
+    }
+
+    /// Removes the object if it is there.
+    pub(crate) fn remove_object(
+        &mut self,
+        bucket: &str,
+        key: &str,
+        condition: &Condition,
+    ) -> S3Result<()> {
+        let existing = self.bucket(bucket)?.objects.get(key);
+        condition.check(existing)?;
+        if existing.is_none() {
+            return Ok(());
+        }
+        self.record(|ledger| ledger.remove_object(bucket, key))?;
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        release(bucket.objects.remove(key));
+        Ok(())
+    }
+
+    pub(crate) fn upload(&self, bucket: &str, name: &UploadName) -> S3Result<&Upload> {
+        let bucket = self.bucket(bucket)?;
+        bucket.uploads.get(name).ok_or_else(no_such_upload)
+    }
+
+    pub(crate) fn create_upload(&mut self, bucket: &str, upload: Upload) -> S3Result<()> {
+        self.bucket(bucket)?;
+        self.record(|ledger| ledger.save_upload(bucket, &upload))?;
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        let name = (upload.key.clone(), upload.id.clone());
+        bucket.uploads.insert(name, upload);
+        Ok(())
+    }
+
+    pub(crate) fn put_part(&mut self, bucket: &str, name: &UploadName, part: Part) -> S3Result<()> {
+        let upload = self.upload(bucket, name)?;
+        self.record(|ledger| ledger.save_part(bucket, &upload.id, &part))?;
+        part.piece.keep();
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        let upload = bucket.uploads.get_mut(name).ok_or_else(no_such_upload)?;
+        if let Some(old) = upload.parts.insert(part.number, part) {
+            old.piece.release();
+        }
+        Ok(())
+    }
+
+    /// Ends the session; its parts go, but the ones that `object` is made of, if there is one
+    /// (their numbers ascending).
+    pub(crate) fn end_upload(
+        &mut self,
+        bucket: &str,
+        name: &UploadName,
+        object: Option<(Object, &Condition, &[u32])>,
+    ) -> S3Result<()> {
+        self.upload(bucket, name)?;
+        let mut used: &[u32] = &[];
+        if let Some((object, condition, numbers)) = object {
+            self.put_object(bucket, object, condition)?;
+            used = numbers;
+        }
+        self.record(|ledger| ledger.remove_upload(bucket, &name.1))?;
+        let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
+        let upload = bucket.uploads.remove(name).ok_or_else(no_such_upload)?;
+        for part in upload.parts.values() {
+            if used.binary_search(&part.number).is_err() {
+                part.piece.release();
+            }
+        }
+        Ok(())
+    }
+
+    fn record(&self, write: impl FnOnce(&Ledger) -> Result<(), Error>) -> S3Result<()> {
+        match &self.ledger {
+            None => Ok(()),
+            Some(ledger) => write(ledger).map_err(S3Error::internal_error),
+        }
+    }
+}
+
+fn release(object: Option<Arc<Object>>) {
+    for piece in object.iter().flat_map(|object| &object.pieces) {
+        piece.release();
+    }
+}
+
+fn no_such_bucket() -> S3Error {
+    s3_error!(NoSuchBucket, "The specified bucket does not exist")
+}
+
+fn no_such_upload() -> S3Error {
+    s3_error!(
+        NoSuchUpload,
+        "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed."
+    )
+}

@@ -1,0 +1,165 @@
+//! Connections: accepted, paced, and each request on them led to the control endpoint or to s3s.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use s3s::service::S3Service;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::body::{AnswerBody, RequestBody};
+use crate::counts::Counters;
+use crate::exchange::Exchange;
+use crate::faults::Faults;
+use crate::shaping::{Link, Rates, ShapedStream};
+use crate::{aws_chunked, control};
+
+/// What all connections of a server share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) s3: S3Service,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) rates: Arc<Rates>,
+}
+
+/// How much of a refused upload is read before it is answered. A client that is still sending
+/// would otherwise meet a reset and never see the answer.
+const DRAINED: usize = 64 * 1024 * 1024;
+
+/// The largest read from a socket: small enough to stay in a processor's cache.
+const READ_BUFFER: usize = 256 * 1024;
+
+/// A connection that ends without an answer, as a knob wants it.
+#[derive(Debug, thiserror::Error)]
+#[error("connection cut by a knob")]
+struct Cut;
+
+/// Accepts connections until the token is cancelled.
+pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+    let connections = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                shared.counters.connection();
+                connections.spawn(serve(stream, Arc::clone(&shared), stop.clone()));
+            }
+            Err(error) => {
+                // Out of descriptors, or the peer has gone already: the next may do better.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        }
+    }
+    connections.close();
+    connections.wait().await;
+}
+
+async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "small answers may be delayed");
+    }
+    let link = Arc::new(Link::default());
+    let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        let link = Arc::clone(&link);
+        async move { shared.answer(request, link).await }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .max_buf_size(READ_BUFFER)
+        .serve_connection(TokioIo::new(io), service);
+    tokio::select! {
+        () = stop.cancelled() => {}
+        served = connection => {
+            if let Err(error) = served {
+                tracing::debug!(%error, "connection ended early");
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn answer(
+        &self,
+        request: http::Request<Incoming>,
+        link: Arc<Link>,
+    ) -> Result<http::Response<AnswerBody>, Cut> {
+        let is_control = request.uri().path().starts_with(control::PATH);
+        link.exempt.store(is_control, Ordering::Relaxed);
+        if is_control {
+            return Ok(control::answer(request, &self.faults, &self.counters, link).await);
+        }
+
+        let exchange = Arc::new(Exchange::default());
+        let waits_for_continue = request.headers().contains_key(http::header::EXPECT);
+        let (mut parts, incoming) = request.into_parts();
+        parts.extensions.insert(Arc::clone(&exchange));
+        let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
+        let body = if aws_chunked::is_unsigned_upload(&parts) {
+            exchange.put_aside(body);
+            s3s::Body::empty()
+        } else {
+            s3s::Body::http_body(body)
+        };
+        let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
+        drop(exchange.take_aside());
+
+        let answer = answer.map_err(|error| {
+            tracing::error!(?error, "the protocol layer cannot answer");
+            Cut
+        })?;
+        let has_failed =
+            answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
+        let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
+            || exchange.cut.load(Ordering::Acquire);
+        self.count(&exchange, has_failed || is_lost);
+        if is_lost {
+            link.cut.store(true, Ordering::Relaxed);
+            return Err(Cut);
+        }
+        if has_failed && !waits_for_continue {
+            drain(&exchange).await;
+        }
+        Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
+    }
+
+    fn count(&self, exchange: &Exchange, has_failed: bool) {
+        match exchange.operation() {
+            Some(operation) if has_failed => self.counters.failure(operation),
+            Some(_) => {}
+            None => {
+                self.counters.request("Refused");
+                self.counters.failure("Refused");
+            }
+        }
+    }
+}
+
+/// Reads what the operation left of the request's body.
+async fn drain(exchange: &Exchange) {
+    let Some(mut rest) = exchange.take_leftover() else {
+        return;
+    };
+    let mut read = 0;
+    while read < DRAINED {
+        match rest.frame().await {
+            Some(Ok(frame)) => read += frame.data_ref().map_or(0, bytes::Bytes::len),
+            Some(Err(error)) => {
+                tracing::debug!(%error, "the client left before its answer");
+                return;
+            }
+            None => return,
+        }
+    }
+}

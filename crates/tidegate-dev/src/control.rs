@@ -1,0 +1,82 @@
+//! The control endpoint: knobs and counts over HTTP, under a path that no bucket can have.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Method, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+
+use crate::body::AnswerBody;
+use crate::counts::Counters;
+use crate::faults::Faults;
+use crate::knobs::Knobs;
+use crate::shaping::Link;
+
+/// An underscore cannot begin a bucket's name.
+pub(crate) const PATH: &str = "/_tidegate/";
+
+/// Knobs are a page of JSON, not a payload.
+const LARGEST_KNOBS: usize = 1024 * 1024;
+
+/// Answers one request to the control endpoint.
+pub(crate) async fn answer(
+    request: http::Request<Incoming>,
+    faults: &Faults,
+    counters: &Counters,
+    link: Arc<Link>,
+) -> Response<AnswerBody> {
+    let path = request.uri().path().to_owned();
+    let (status, text) = match (request.method(), path.strip_prefix(PATH)) {
+        (&Method::GET, Some("knobs")) => json(&*faults.knobs()),
+        (&Method::PUT, Some("knobs")) => match read_knobs(request).await {
+            Ok(knobs) => {
+                faults.set_knobs(knobs);
+                json(&*faults.knobs())
+            }
+            Err(reason) => (StatusCode::BAD_REQUEST, error(&reason)),
+        },
+        (&Method::GET, Some("counts")) => json(&counters.snapshot()),
+        (&Method::DELETE, Some("counts")) => {
+            let counts = json(&counters.snapshot());
+            counters.reset();
+            counts
+        }
+        (_, Some("knobs" | "counts")) => {
+            (StatusCode::METHOD_NOT_ALLOWED, error("method not allowed"))
+        }
+        _ => (
+            StatusCode::NOT_FOUND,
+            error("there are /_tidegate/knobs and /_tidegate/counts"),
+        ),
+    };
+    let mut response = Response::new(AnswerBody::plain(Bytes::from(text), link));
+    *response.status_mut() = status;
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
+    response
+}
+
+async fn read_knobs(request: http::Request<Incoming>) -> Result<Knobs, String> {
+    let body = Limited::new(request.into_body(), LARGEST_KNOBS)
+        .collect()
+        .await
+        .map_err(|error| error.to_string())?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())
+}
+
+fn json(value: &impl serde::Serialize) -> (StatusCode, String) {
+    match serde_json::to_string_pretty(value) {
+        Ok(text) => (StatusCode::OK, text + "\n"),
+        Err(reason) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            error(&reason.to_string()),
+        ),
+    }
+}
+
+fn error(reason: &str) -> String {
+    format!("{}\n", serde_json::json!({ "error": reason }))
+}

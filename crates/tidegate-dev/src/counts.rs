@@ -1,0 +1,144 @@
+//! What happened, by S3 operation, so that tests can assert how many requests a job took.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// Requests, bytes and connections since the start or the last reset.
+///
+/// A request counts from the moment it is known what it asks, whatever became of it. Requests
+/// that never got that far (a bad signature, an unknown operation) are under `Refused`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests by the S3 operation's name, as `PutObject`.
+    pub requests: BTreeMap<String, u64>,
+    /// Of these, the ones answered with an error or not at all.
+    pub failed: BTreeMap<String, u64>,
+    /// Bytes of request bodies, as sent (with any chunk framing).
+    pub bytes_in: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_out: u64,
+    /// Connections accepted.
+    pub connections: u64,
+}
+
+impl Counts {
+    /// How many requests there were of one operation.
+    #[must_use]
+    pub fn get(&self, operation: &str) -> u64 {
+        self.requests.get(operation).copied().unwrap_or(0)
+    }
+
+    /// How many of them failed.
+    #[must_use]
+    pub fn failed(&self, operation: &str) -> u64 {
+        self.failed.get(operation).copied().unwrap_or(0)
+    }
+
+    /// How many requests there were in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.requests.values().sum()
+    }
+}
+
+/// The counts while they are being counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    operations: Mutex<Operations>,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+    connections: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Operations {
+    requests: BTreeMap<String, u64>,
+    failed: BTreeMap<String, u64>,
+}
+
+impl Counters {
+    pub(crate) fn request(&self, operation: &str) {
+        let mut operations = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        bump(&mut operations.requests, operation);
+    }
+
+    pub(crate) fn failure(&self, operation: &str) {
+        let mut operations = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        bump(&mut operations.failed, operation);
+    }
+
+    pub(crate) fn received(&self, bytes: usize) {
+        self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connection(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn snapshot(&self) -> Counts {
+        let operations = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Counts {
+            requests: operations.requests.clone(),
+            failed: operations.failed.clone(),
+            bytes_in: self.bytes_in.load(Ordering::Relaxed),
+            bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            connections: self.connections.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(crate) fn reset(&self) {
+        *self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Operations::default();
+        self.bytes_in.store(0, Ordering::Relaxed);
+        self.bytes_out.store(0, Ordering::Relaxed);
+        self.connections.store(0, Ordering::Relaxed);
+    }
+}
+
+fn bump(map: &mut BTreeMap<String, u64>, operation: &str) {
+    if let Some(count) = map.get_mut(operation) {
+        *count += 1;
+    } else {
+        map.insert(operation.to_owned(), 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_resets() {
+        let counters = Counters::default();
+        counters.request("PutObject");
+        counters.request("PutObject");
+        counters.failure("PutObject");
+        counters.received(7);
+        let counts = counters.snapshot();
+        assert_eq!(
+            (counts.get("PutObject"), counts.total(), counts.bytes_in),
+            (2, 2, 7)
+        );
+        assert_eq!(counts.failed("PutObject"), 1);
+        counters.reset();
+        assert_eq!(counters.snapshot(), Counts::default());
+    }
+}

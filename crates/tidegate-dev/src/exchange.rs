@@ -1,0 +1,90 @@
+//! One request on its way through the server: what its outer layers (connection, bodies) and its
+//! inner ones (gate, operations) have to tell each other. s3s carries it in the extensions.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use hyper::body::Incoming;
+
+use crate::body::RequestBody;
+use crate::faults::Verdict;
+
+/// No byte count reaches it: nothing is reset.
+const NEVER: u64 = u64::MAX;
+
+/// The state of one request and its answer.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    operation: OnceLock<String>,
+    /// Wanted by the knobs before the operation is run; the bodies and the connection obey.
+    pub(crate) reset_request_after: AtomicU64,
+    pub(crate) reset_response_after: AtomicU64,
+    pub(crate) lose_answer: AtomicBool,
+    /// The request was refused by a knob, whatever its status says.
+    pub(crate) refused: AtomicBool,
+    /// The connection has to be cut: a reset in the request's body has happened.
+    pub(crate) cut: AtomicBool,
+    /// A body that s3s does not see, see [`crate::aws_chunked`].
+    aside: Mutex<Option<RequestBody>>,
+    /// What was not read of the request's body.
+    leftover: Mutex<Option<Incoming>>,
+}
+
+impl Default for Exchange {
+    fn default() -> Self {
+        Self {
+            operation: OnceLock::new(),
+            reset_request_after: AtomicU64::new(NEVER),
+            reset_response_after: AtomicU64::new(NEVER),
+            lose_answer: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            cut: AtomicBool::new(false),
+            aside: Mutex::new(None),
+            leftover: Mutex::new(None),
+        }
+    }
+}
+
+impl Exchange {
+    /// Records what the request asks and what is to become of it.
+    pub(crate) fn decide(&self, operation: &str, verdict: &Verdict) {
+        // Only the gate calls this, once a request.
+        self.operation.get_or_init(|| operation.to_owned());
+        let after = |bytes: Option<u64>| bytes.unwrap_or(NEVER);
+        self.reset_request_after
+            .store(after(verdict.reset_request), Ordering::Release);
+        self.reset_response_after
+            .store(after(verdict.reset_response), Ordering::Release);
+        self.lose_answer
+            .store(verdict.lose_answer, Ordering::Release);
+        self.refused
+            .store(verdict.refusal.is_some(), Ordering::Release);
+    }
+
+    /// The S3 operation, once it is known.
+    pub(crate) fn operation(&self) -> Option<&str> {
+        self.operation.get().map(String::as_str)
+    }
+
+    pub(crate) fn put_aside(&self, body: RequestBody) {
+        *self.aside.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
+    pub(crate) fn take_aside(&self) -> Option<RequestBody> {
+        self.aside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    pub(crate) fn leave(&self, rest: Incoming) {
+        *self.leftover.lock().unwrap_or_else(PoisonError::into_inner) = Some(rest);
+    }
+
+    pub(crate) fn take_leftover(&self) -> Option<Incoming> {
+        self.leftover
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+}

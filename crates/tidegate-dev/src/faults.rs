@@ -1,0 +1,250 @@
+//! Draws what happens to a request from the knobs.
+//!
+//! A draw depends on the seed, the rule and how many requests that rule has seen, and on nothing
+//! else: the nth `UploadPart` meets the same fate in every run, whatever flies beside it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::knobs::{Action, Delay, Knobs, RateLimit};
+use crate::shaping::{Rates, TokenBucket};
+
+/// What a request is, as far as faults care.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) operation: &'a str,
+    pub(crate) bucket: &'a str,
+    pub(crate) key: &'a str,
+    pub(crate) part_number: Option<u32>,
+}
+
+/// What is to happen to a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) delay: Duration,
+    pub(crate) refusal: Option<Refusal>,
+    pub(crate) reset_request: Option<u64>,
+    pub(crate) reset_response: Option<u64>,
+    pub(crate) lose_answer: bool,
+}
+
+/// An error to answer instead of acting.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) code: String,
+    pub(crate) retry_after: Option<u64>,
+}
+
+/// The knobs in force and what they have done so far.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    seed: u64,
+    rates: Arc<Rates>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    knobs: Arc<Knobs>,
+    requests: u64,
+    commits: u64,
+    /// By rule: requests that matched it, and how many of them it hit.
+    rules: Vec<(u64, u64)>,
+    prefixes: HashMap<String, TokenBucket>,
+}
+
+/// Keeps the random streams apart: rules use their own index, these come after any rule's.
+const LATENCY: u64 = u64::MAX;
+const SLOW: u64 = u64::MAX - 1;
+const COMMIT: u64 = u64::MAX - 2;
+
+/// More prefixes than this and full buckets are forgotten, as a full one and none are the same.
+const REMEMBERED_PREFIXES: usize = 10_000;
+
+impl Faults {
+    pub(crate) fn new(seed: u64, rates: Arc<Rates>, knobs: Knobs) -> Self {
+        let faults = Self {
+            seed,
+            rates,
+            state: Mutex::default(),
+        };
+        faults.set_knobs(knobs);
+        faults
+    }
+
+    pub(crate) fn knobs(&self) -> Arc<Knobs> {
+        Arc::clone(&self.lock().knobs)
+    }
+
+    /// Puts new knobs in force; all counting starts anew.
+    pub(crate) fn set_knobs(&self, knobs: Knobs) {
+        self.rates.set(&knobs.bandwidth);
+        *self.lock() = State {
+            rules: vec![(0, 0); knobs.faults.len()],
+            knobs: Arc::new(knobs),
+            ..State::default()
+        };
+    }
+
+    /// Decides about one request.
+    pub(crate) fn judge(&self, subject: Subject<'_>, now: Instant) -> Verdict {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let knobs = Arc::clone(&state.knobs);
+        let ordinal = state.requests;
+        state.requests += 1;
+
+        let mut verdict = Verdict::default();
+        let mut delay_ms = self.draw_ms(knobs.latency, LATENCY, ordinal);
+        if let Some(slow) = knobs.slow
+            && self.rng(SLOW, ordinal).f64() < slow.fraction
+        {
+            delay_ms = delay_ms * slow.factor + slow.extra_ms;
+        }
+        if let Some(limit) = &knobs.rate_limit {
+            verdict.refusal = throttle(&mut state.prefixes, limit, subject, now);
+        }
+        for (index, rule) in knobs.faults.iter().enumerate() {
+            let matches = (rule.operation == "*" || rule.operation == subject.operation)
+                && rule
+                    .part_number
+                    .is_none_or(|n| subject.part_number == Some(n))
+                && rule
+                    .key_prefix
+                    .as_ref()
+                    .is_none_or(|prefix| subject.key.starts_with(prefix));
+            if !matches {
+                continue;
+            }
+            let (seen, hit) = &mut state.rules[index];
+            let nth = *seen;
+            *seen += 1;
+            if nth < rule.skip
+                || rule.times.is_some_and(|times| *hit >= times)
+                || self.rng(index as u64, nth).f64() >= rule.probability
+            {
+                continue;
+            }
+            *hit += 1;
+            verdict.apply(&rule.action, &mut delay_ms);
+        }
+        verdict.delay = milliseconds(delay_ms);
+        verdict
+    }
+
+    /// How long the store thinks after the last byte of an object or part.
+    pub(crate) fn commit_delay(&self) -> Duration {
+        let mut state = self.lock();
+        let ordinal = state.commits;
+        state.commits += 1;
+        let delay = state.knobs.commit_latency;
+        milliseconds(self.draw_ms(delay, COMMIT, ordinal))
+    }
+
+    fn draw_ms(&self, delay: Delay, stream: u64, ordinal: u64) -> f64 {
+        match delay {
+            Delay::None => 0.0,
+            Delay::FixedMs(ms) => ms,
+            Delay::UniformMs(least, most) => {
+                least + (most - least) * self.rng(stream, ordinal).f64()
+            }
+        }
+    }
+
+    fn rng(&self, stream: u64, ordinal: u64) -> fastrand::Rng {
+        // Odd multipliers spread neighbouring numbers over the whole seed space.
+        fastrand::Rng::with_seed(
+            self.seed
+                ^ stream.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                ^ ordinal.wrapping_add(1).wrapping_mul(0xD1B5_4A32_D192_ED03),
+        )
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Verdict {
+    /// The first refusal stands; everything else adds up.
+    fn apply(&mut self, action: &Action, delay_ms: &mut f64) {
+        let refusal = match action {
+            Action::Error {
+                status,
+                code,
+                retry_after,
+            } => Refusal {
+                status: *status,
+                code: code.clone(),
+                retry_after: *retry_after,
+            },
+            Action::ErrorIn200 { code } => Refusal {
+                status: 200,
+                code: code.clone(),
+                retry_after: None,
+            },
+            Action::ResetRequest { after_bytes } => {
+                self.reset_request = Some(*after_bytes);
+                return;
+            }
+            Action::ResetResponse { after_bytes } => {
+                self.reset_response = Some(*after_bytes);
+                return;
+            }
+            Action::LoseAnswer => {
+                self.lose_answer = true;
+                return;
+            }
+            Action::DelayMs(ms) => {
+                *delay_ms += ms;
+                return;
+            }
+        };
+        self.refusal.get_or_insert(refusal);
+    }
+}
+
+fn throttle(
+    prefixes: &mut HashMap<String, TokenBucket>,
+    limit: &RateLimit,
+    subject: Subject<'_>,
+    now: Instant,
+) -> Option<Refusal> {
+    let burst = limit.burst.unwrap_or(limit.per_second).max(1.0);
+    if prefixes.len() > REMEMBERED_PREFIXES {
+        prefixes.retain(|_, tokens| tokens.available(limit.per_second, burst, now) < burst);
+    }
+    let name = prefix_of(subject.bucket, subject.key, limit.prefix_depth);
+    let tokens = prefixes
+        .entry(name)
+        .or_insert_with(|| TokenBucket::full(burst, now));
+    if tokens.available(limit.per_second, burst, now) >= 1.0 {
+        tokens.take(1.0);
+        return None;
+    }
+    Some(Refusal {
+        status: 503,
+        code: "SlowDown".to_owned(),
+        retry_after: limit.retry_after,
+    })
+}
+
+/// The bucket and the first `depth` segments of the key; the key's last segment is its name.
+fn prefix_of(bucket: &str, key: &str, depth: usize) -> String {
+    let folders = key.rsplit_once('/').map_or("", |(folders, _)| folders);
+    let mut prefix = bucket.to_owned();
+    for segment in folders.split('/').take(depth) {
+        prefix.push('/');
+        prefix.push_str(segment);
+    }
+    prefix
+}
+
+fn milliseconds(ms: f64) -> Duration {
+    Duration::try_from_secs_f64(ms / 1000.0).unwrap_or(Duration::ZERO)
+}
+
+#[cfg(test)]
+mod tests;

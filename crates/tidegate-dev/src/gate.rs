@@ -1,0 +1,80 @@
+//! Where every request passes once its signature is checked and its operation is known: it is
+//! counted here, and the knobs decide about it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use http::{HeaderMap, HeaderValue, StatusCode};
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
+
+use crate::counts::Counters;
+use crate::exchange::Exchange;
+use crate::faults::{Faults, Refusal, Subject};
+
+/// The gate of one server.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) faults: Arc<Faults>,
+}
+
+#[async_trait::async_trait]
+impl S3Access for Gate {
+    async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
+        if cx.credentials().is_none() {
+            return Err(s3_error!(AccessDenied, "Anonymous requests are refused"));
+        }
+        let operation = cx.s3_op().name().to_owned();
+        self.counters.request(&operation);
+        let verdict = self.faults.judge(
+            Subject {
+                operation: &operation,
+                bucket: cx.s3_path().get_bucket_name().unwrap_or_default(),
+                key: cx.s3_path().get_object_key().unwrap_or_default(),
+                part_number: part_number(cx.uri()),
+            },
+            Instant::now(),
+        );
+        let exchange = cx.extensions_mut().get::<Arc<Exchange>>().cloned();
+        let Some(exchange) = exchange else {
+            return Err(s3_error!(InternalError, "The request lost its exchange"));
+        };
+        exchange.decide(&operation, &verdict);
+        if !verdict.delay.is_zero() {
+            tokio::time::sleep(verdict.delay).await;
+        }
+        if exchange.reset_request_after.load(Ordering::Acquire) == 0 {
+            // Also requests without a body have a byte zero to be cut at.
+            exchange.cut.store(true, Ordering::Release);
+            return Err(s3_error!(RequestTimeout, "Reset by a knob"));
+        }
+        match verdict.refusal {
+            None => Ok(()),
+            Some(refusal) => Err(refuse(&refusal)),
+        }
+    }
+}
+
+fn refuse(refusal: &Refusal) -> S3Error {
+    let code = S3ErrorCode::from_bytes(refusal.code.as_bytes())
+        .unwrap_or_else(|| S3ErrorCode::Custom(refusal.code.as_str().into()));
+    let mut error = S3Error::with_message(code, "Refused by a knob of the development server");
+    let status = StatusCode::from_u16(refusal.status);
+    error.set_status_code(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
+    if let Some(seconds) = refusal.retry_after {
+        let mut headers = HeaderMap::new();
+        headers.insert(http::header::RETRY_AFTER, HeaderValue::from(seconds));
+        error.set_headers(headers);
+    }
+    error
+}
+
+fn part_number(uri: &http::Uri) -> Option<u32> {
+    uri.query()?
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("partNumber="))?
+        .parse()
+        .ok()
+}

@@ -1,0 +1,117 @@
+//! The S3 operations. Each module holds some; this one only leads requests to them.
+
+mod bucket;
+pub(crate) mod checksum;
+mod complete;
+mod copy;
+mod intake;
+mod list;
+mod multipart;
+mod object;
+mod page;
+mod parts;
+mod tagging;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use s3s::dto::*;
+use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+
+use crate::catalog::Catalog;
+use crate::faults::Faults;
+use crate::storage::Vault;
+
+/// The store behind one server.
+#[derive(Debug)]
+pub(crate) struct Store {
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) vault: Vault,
+    pub(crate) faults: Arc<Faults>,
+    pub(crate) region: String,
+    pub(crate) has_md5_etags: bool,
+    pub(crate) creates_buckets: bool,
+    /// Numbers ETags and sessions.
+    pub(crate) sequence: AtomicU64,
+}
+
+impl Store {
+    fn lock(&self) -> MutexGuard<'_, Catalog> {
+        self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Finds the bucket before a body is read into it, or makes it where that is wanted.
+    fn find_bucket(&self, name: &str) -> S3Result<()> {
+        let mut catalog = self.lock();
+        if self.creates_buckets && !catalog.buckets.contains_key(name) {
+            return catalog.create_bucket(name);
+        }
+        catalog.bucket(name).map(|_| ())
+    }
+
+    /// The time a store takes to make an object or part durable.
+    async fn commit_delay(&self) {
+        let delay = self.faults.commit_delay();
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+    }
+}
+
+/// An error whose code s3s does not know.
+fn custom(code: &'static str, status: http::StatusCode, message: &'static str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), message);
+    error.set_status_code(status);
+    error
+}
+
+/// Leads each of the trait's operations to the function of the same name in a module.
+macro_rules! operations {
+    ($($module:ident :: $name:ident ( $input:ty ) -> $output:ty;)*) => {
+        #[async_trait::async_trait]
+        impl S3 for StoreHandle {
+            $(
+                async fn $name(&self, request: S3Request<$input>) -> S3Result<S3Response<$output>> {
+                    $module::$name(&self.0, request).await
+                }
+            )*
+        }
+    };
+}
+
+/// The store as s3s takes it.
+#[derive(Debug, Clone)]
+pub(crate) struct StoreHandle(pub(crate) Arc<Store>);
+
+operations! {
+    bucket::create_bucket(CreateBucketInput) -> CreateBucketOutput;
+    bucket::delete_bucket(DeleteBucketInput) -> DeleteBucketOutput;
+    bucket::head_bucket(HeadBucketInput) -> HeadBucketOutput;
+    bucket::list_buckets(ListBucketsInput) -> ListBucketsOutput;
+    bucket::get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput;
+    bucket::put_bucket_lifecycle_configuration(PutBucketLifecycleConfigurationInput) -> PutBucketLifecycleConfigurationOutput;
+    bucket::get_bucket_lifecycle_configuration(GetBucketLifecycleConfigurationInput) -> GetBucketLifecycleConfigurationOutput;
+    bucket::delete_bucket_lifecycle(DeleteBucketLifecycleInput) -> DeleteBucketLifecycleOutput;
+    object::put_object(PutObjectInput) -> PutObjectOutput;
+    object::get_object(GetObjectInput) -> GetObjectOutput;
+    object::head_object(HeadObjectInput) -> HeadObjectOutput;
+    object::delete_object(DeleteObjectInput) -> DeleteObjectOutput;
+    object::delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput;
+    copy::copy_object(CopyObjectInput) -> CopyObjectOutput;
+    copy::upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput;
+    list::list_objects(ListObjectsInput) -> ListObjectsOutput;
+    list::list_objects_v2(ListObjectsV2Input) -> ListObjectsV2Output;
+    list::list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput;
+    multipart::create_multipart_upload(CreateMultipartUploadInput) -> CreateMultipartUploadOutput;
+    multipart::upload_part(UploadPartInput) -> UploadPartOutput;
+    multipart::abort_multipart_upload(AbortMultipartUploadInput) -> AbortMultipartUploadOutput;
+    parts::list_parts(ListPartsInput) -> ListPartsOutput;
+    complete::complete_multipart_upload(CompleteMultipartUploadInput) -> CompleteMultipartUploadOutput;
+    tagging::put_object_tagging(PutObjectTaggingInput) -> PutObjectTaggingOutput;
+    tagging::get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput;
+    tagging::delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput;
+}

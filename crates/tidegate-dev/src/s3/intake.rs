@@ -1,0 +1,286 @@
+//! Takes a request's body into the vault: counted, hashed, checked against what was declared.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures::StreamExt;
+use http::{Extensions, HeaderMap, StatusCode};
+use s3s::crypto::{Checksum as _, Md5};
+use s3s::dto::StreamingBlob;
+use s3s::{S3Error, S3Result, StdError, TrailingHeaders, s3_error};
+use std::sync::Arc;
+
+use super::checksum::{ALGORITHMS, Algorithm, Checksum, Hasher};
+use super::{Store, custom};
+use crate::aws_chunked::{Decoder, FramingError};
+use crate::exchange::Exchange;
+use crate::storage::Piece;
+
+/// The bytes of a request, whoever decodes them.
+pub(super) enum Source {
+    /// Decoded by s3s, if they need it.
+    Decoded(StreamingBlob, Option<TrailingHeaders>),
+    /// Taken aside from s3s.
+    Chunked(Decoder),
+    /// Read from the store itself, to copy.
+    Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
+    Empty,
+}
+
+impl Source {
+    pub(super) fn new(
+        body: Option<StreamingBlob>,
+        trailers: Option<TrailingHeaders>,
+        extensions: &Extensions,
+    ) -> Self {
+        let aside = extensions.get::<Arc<Exchange>>();
+        if let Some(body) = aside.and_then(|exchange| exchange.take_aside()) {
+            return Self::Chunked(Decoder::new(body));
+        }
+        body.map_or(Self::Empty, |body| Self::Decoded(body, trailers))
+    }
+
+    async fn next(&mut self) -> Option<S3Result<Bytes>> {
+        match self {
+            Self::Decoded(body, _) => Some(body.next().await?.map_err(refuse_body)),
+            Self::Chunked(decoder) => Some(decoder.next().await?.map_err(|error| match error {
+                FramingError::Body(error) => refuse_body(error),
+                framing => s3_error!(
+                    framing,
+                    IncompleteBody,
+                    "The request body's chunks are broken"
+                ),
+            })),
+            Self::Copied(stream) => Some(stream.next().await?.map_err(S3Error::internal_error)),
+            Self::Empty => None,
+        }
+    }
+
+    fn trailer(&self, name: &str) -> Option<String> {
+        let find = |headers: &HeaderMap| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        match self {
+            Self::Decoded(_, trailers) => trailers.as_ref()?.read(find)?,
+            Self::Chunked(decoder) => find(decoder.trailers()),
+            Self::Copied(_) | Self::Empty => None,
+        }
+    }
+}
+
+/// s3s does not show the types of its body errors, only what they print.
+fn refuse_body(error: StdError) -> S3Error {
+    let text = error.to_string();
+    let mut refusal = if text.contains("Sha256Mismatch") {
+        custom(
+            "XAmzContentSHA256Mismatch",
+            StatusCode::BAD_REQUEST,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        )
+    } else if text.contains("SignatureMismatch") {
+        s3_error!(SignatureDoesNotMatch, "A chunk's signature does not match")
+    } else {
+        s3_error!(
+            IncompleteBody,
+            "You did not provide the number of bytes specified by the Content-Length HTTP header"
+        )
+    };
+    refusal.set_source(error);
+    refusal
+}
+
+/// What a request says about its body.
+#[derive(Debug, Default)]
+pub(super) struct Declared {
+    length: Option<u64>,
+    md5: Option<String>,
+    /// A checksum in a header.
+    pub(super) checksum: Option<(Algorithm, String)>,
+    /// A checksum to come in a trailer.
+    trailer: Option<Algorithm>,
+}
+
+impl Declared {
+    pub(super) fn new(
+        headers: &HeaderMap,
+        md5: Option<String>,
+        checksums: impl Iterator<Item = (Algorithm, String)>,
+        ignores_checksums: bool,
+    ) -> S3Result<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let length = text("x-amz-decoded-content-length").or_else(|| text("content-length"));
+        let mut declared = Self {
+            length: length.and_then(|length| length.parse().ok()),
+            md5,
+            ..Self::default()
+        };
+        if ignores_checksums {
+            return Ok(declared);
+        }
+        let trailers = text("x-amz-trailer")
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        declared.trailer = ALGORITHMS.into_iter().find(|algorithm| {
+            trailers
+                .split(',')
+                .any(|name| name.trim() == algorithm.header())
+        });
+        for (algorithm, value) in checksums {
+            if declared.checksum.is_some() || declared.trailer.is_some() {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+                ));
+            }
+            algorithm.check_form(&value)?;
+            declared.checksum = Some((algorithm, value));
+        }
+        if text("x-amz-sdk-checksum-algorithm").is_some() && declared.algorithm().is_none() {
+            return Err(s3_error!(
+                InvalidRequest,
+                "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer headers were found."
+            ));
+        }
+        Ok(declared)
+    }
+
+    /// The algorithm of the checksum that comes with the body.
+    pub(super) fn algorithm(&self) -> Option<Algorithm> {
+        self.checksum
+            .as_ref()
+            .map(|(algorithm, _)| *algorithm)
+            .or(self.trailer)
+    }
+}
+
+/// A body that has been taken in.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) piece: Piece,
+    pub(super) size: u64,
+    pub(super) etag: String,
+    /// The checksum that came with it, or of the algorithm asked for.
+    pub(super) checksum: Option<Checksum>,
+    /// The checksum of the algorithm asked for.
+    pub(super) kept: Option<Checksum>,
+}
+
+impl Store {
+    /// Reads all of `source`, and answers for it: what it returns is what was declared.
+    /// `kept` is the algorithm of the checksum to keep, if one is to be taken at any rate.
+    pub(super) async fn take_in(
+        &self,
+        mut source: Source,
+        declared: &Declared,
+        kept: Option<Algorithm>,
+    ) -> S3Result<Received> {
+        let mut hashers: Vec<Hasher> = Vec::new();
+        for algorithm in declared.algorithm().into_iter().chain(kept) {
+            if hashers.iter().all(|hasher| hasher.algorithm() != algorithm) {
+                hashers.push(Hasher::new(algorithm));
+            }
+        }
+        let mut md5 = (self.has_md5_etags || declared.md5.is_some()).then(Md5::new);
+        let mut writer = self.vault.writer();
+        let mut size = 0;
+        while let Some(bytes) = source.next().await {
+            let bytes = bytes?;
+            for hasher in &mut hashers {
+                hasher.update(&bytes);
+            }
+            if let Some(md5) = &mut md5 {
+                md5.update(&bytes);
+            }
+            size += bytes.len() as u64;
+            writer.push(bytes).await.map_err(S3Error::internal_error)?;
+        }
+        if declared.length.is_some_and(|length| length != size) {
+            return Err(s3_error!(
+                IncompleteBody,
+                "You did not provide the number of bytes specified by the Content-Length HTTP header"
+            ));
+        }
+        let md5 = md5.map(|md5| md5.finalize());
+        let checksums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
+        let find = |algorithm: Option<Algorithm>| {
+            checksums
+                .iter()
+                .find(|checksum| Some(checksum.algorithm) == algorithm)
+        };
+        declared.verify(&source, find(declared.algorithm()), md5.as_ref())?;
+        let piece = writer.finish().await.map_err(S3Error::internal_error)?;
+        Ok(Received {
+            piece,
+            size,
+            etag: self.etag(md5.as_ref(), &checksums, size),
+            checksum: find(declared.algorithm().or(kept)).cloned(),
+            kept: find(kept).cloned(),
+        })
+    }
+
+    /// The MD5 where that is wanted; otherwise something unique that does not look like one,
+    /// because clients compare whatever looks like one.
+    fn etag(&self, md5: Option<&[u8; 16]>, checksums: &[Checksum], size: u64) -> String {
+        if let Some(md5) = md5.filter(|_| self.has_md5_etags) {
+            return hex(md5);
+        }
+        let number = self.next();
+        let hint = checksums
+            .first()
+            .and_then(|checksum| STANDARD.decode(&checksum.value).ok());
+        match hint {
+            Some(bytes) => format!("tide-{}-{number:x}", hex(&bytes[..bytes.len().min(8)])),
+            None => format!("tide-{size:x}-{number:x}"),
+        }
+    }
+}
+
+impl Declared {
+    fn verify(
+        &self,
+        source: &Source,
+        computed: Option<&Checksum>,
+        md5: Option<&[u8; 16]>,
+    ) -> S3Result<()> {
+        let declared = match (&self.checksum, self.trailer) {
+            (Some((algorithm, value)), _) => Some((*algorithm, value.clone())),
+            (None, Some(algorithm)) => {
+                let value = source.trailer(algorithm.header()).ok_or_else(|| {
+                    custom(
+                        "MalformedTrailerError",
+                        StatusCode::BAD_REQUEST,
+                        "The request contained trailing data that was not well-formed or did not conform to our published schema.",
+                    )
+                })?;
+                algorithm.check_form(&value)?;
+                Some((algorithm, value))
+            }
+            (None, None) => None,
+        };
+        if let Some((algorithm, value)) = declared
+            && computed.is_none_or(|computed| computed.value != value)
+        {
+            return Err(s3_error!(
+                BadDigest,
+                "The {} you specified did not match the calculated checksum.",
+                algorithm.name()
+            ));
+        }
+        let Some((declared, computed)) = self.md5.as_ref().zip(md5) else {
+            return Ok(());
+        };
+        match STANDARD.decode(declared) {
+            Ok(bytes) if bytes == computed => Ok(()),
+            Ok(bytes) if bytes.len() == computed.len() => Err(s3_error!(
+                BadDigest,
+                "The Content-MD5 you specified did not match what we received."
+            )),
+            _ => Err(s3_error!(
+                InvalidDigest,
+                "The Content-MD5 you specified is not valid."
+            )),
+        }
+    }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,346 @@
+//! Whole objects: put, get, head, delete.
+
+use std::ops::Range as ByteRange;
+
+use futures::StreamExt;
+use http::StatusCode;
+use http_body::Frame;
+use http_body_util::StreamBody;
+use s3s::dto::*;
+use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
+
+use super::checksum::{Algorithm, given_checksums, set_checksum};
+use super::intake::{Declared, Source};
+use super::{Store, custom};
+use crate::catalog::{Attributes, Condition, Moment, Object, matches_etag};
+use crate::storage;
+
+/// Takes the fields that describe an object out of a request that writes one.
+macro_rules! attributes_of {
+    ($input:expr) => {
+        $crate::catalog::Attributes {
+            content_type: $input.content_type.take(),
+            cache_control: $input.cache_control.take(),
+            content_disposition: $input.content_disposition.take(),
+            content_encoding: $input
+                .content_encoding
+                .take()
+                .and_then(super::object::stored_encoding),
+            content_language: $input.content_language.take(),
+            expires: $input.expires.take(),
+            metadata: $input.metadata.take(),
+            storage_class: $input
+                .storage_class
+                .take()
+                .map(|class| class.as_str().to_owned()),
+            encryption: $input
+                .server_side_encryption
+                .take()
+                .map(|kind| kind.as_str().to_owned()),
+            tags: super::tagging::parse_tags($input.tagging.as_deref())?,
+        }
+    };
+}
+pub(super) use attributes_of;
+
+/// `aws-chunked` is how the body was sent, not what it is.
+pub(super) fn stored_encoding(encoding: String) -> Option<String> {
+    let kept: Vec<&str> = encoding
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty() && !part.eq_ignore_ascii_case("aws-chunked"))
+        .collect();
+    (!kept.is_empty()).then(|| kept.join(","))
+}
+
+pub(super) async fn put_object(
+    store: &Store,
+    request: S3Request<PutObjectInput>,
+) -> S3Result<S3Response<PutObjectOutput>> {
+    let mut input = request.input;
+    store.find_bucket(&input.bucket)?;
+    let condition = Condition {
+        if_match: input.if_match.take(),
+        if_none_match: input.if_none_match.take(),
+    };
+    store.lock().check(&input.bucket, &input.key, &condition)?;
+
+    let ignores_checksums = store.faults.knobs().no_checksums;
+    let declared = Declared::new(
+        &request.headers,
+        input.content_md5.take(),
+        given_checksums!(input),
+        ignores_checksums,
+    )?;
+    // S3 takes a CRC64NVME of what comes without a checksum.
+    let default = (store.vault.keeps_bytes() && !ignores_checksums).then_some(Algorithm::Crc64Nvme);
+    let kept = declared.algorithm().or(default);
+    let source = Source::new(
+        input.body.take(),
+        request.trailing_headers,
+        &request.extensions,
+    );
+    let received = store.take_in(source, &declared, kept).await?;
+    store.commit_delay().await;
+
+    let object = Object {
+        key: input.key.clone(),
+        size: received.size,
+        etag: received.etag.clone(),
+        modified: Moment::now(),
+        checksum: received.kept,
+        part_sizes: Vec::new(),
+        attributes: attributes_of!(input),
+        pieces: vec![received.piece],
+    };
+    let mut output = PutObjectOutput {
+        e_tag: Some(ETag::Strong(received.etag)),
+        server_side_encryption: encryption(&object.attributes),
+        ..Default::default()
+    };
+    set_checksum!(output, &object.checksum);
+    output.checksum_type = object
+        .checksum
+        .as_ref()
+        .map(|checksum| checksum.kind().to_owned().into());
+    store.lock().put_object(&input.bucket, object, &condition)?;
+    Ok(S3Response::new(output))
+}
+
+pub(super) fn encryption(attributes: &Attributes) -> Option<ServerSideEncryption> {
+    attributes.encryption.clone().map(Into::into)
+}
+
+/// The conditions that a read may carry.
+struct ReadCondition {
+    if_match: Option<IfMatch>,
+    if_none_match: Option<IfNoneMatch>,
+    if_modified_since: Option<Timestamp>,
+    if_unmodified_since: Option<Timestamp>,
+}
+
+impl ReadCondition {
+    fn check(&self, object: &Object) -> S3Result<()> {
+        let failed = || {
+            s3_error!(
+                PreconditionFailed,
+                "At least one of the pre-conditions you specified did not hold"
+            )
+        };
+        let modified = object.modified.seconds();
+        match (&self.if_match, &self.if_unmodified_since) {
+            (Some(condition), _) if !matches_etag(condition, &object.etag) => return Err(failed()),
+            (None, Some(since)) if modified > *since => return Err(failed()),
+            _ => {}
+        }
+        match (&self.if_none_match, &self.if_modified_since) {
+            (Some(condition), _) if matches_etag(condition, &object.etag) => {
+                Err(s3_error!(NotModified))
+            }
+            (None, Some(since)) if modified <= *since => Err(s3_error!(NotModified)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Which bytes a read asks for.
+struct Slice {
+    range: ByteRange<u64>,
+    /// It is less than all: status 206.
+    is_part: bool,
+}
+
+impl Slice {
+    fn new(object: &Object, range: Option<Range>, part: Option<i32>) -> S3Result<Self> {
+        let unsatisfiable = || s3_error!(InvalidRange, "The requested range is not satisfiable");
+        let range = match (range, part) {
+            (Some(_), Some(_)) => {
+                return Err(s3_error!(
+                    InvalidRequest,
+                    "Cannot specify both Range header and partNumber query parameter"
+                ));
+            }
+            (Some(range), None) => range.check(object.size).map_err(|_| unsatisfiable())?,
+            (None, Some(number)) => part_range(object, number).ok_or_else(|| {
+                custom(
+                    "InvalidPartNumber",
+                    StatusCode::RANGE_NOT_SATISFIABLE,
+                    "The requested partnumber is not satisfiable",
+                )
+            })?,
+            (None, None) => {
+                return Ok(Self {
+                    range: 0..object.size,
+                    is_part: false,
+                });
+            }
+        };
+        Ok(Self {
+            range,
+            is_part: true,
+        })
+    }
+
+    fn length(&self) -> i64 {
+        (self.range.end - self.range.start) as i64
+    }
+
+    fn content_range(&self, size: u64) -> Option<String> {
+        (self.is_part && self.length() > 0)
+            .then(|| format!("bytes {}-{}/{size}", self.range.start, self.range.end - 1))
+    }
+}
+
+fn part_range(object: &Object, number: i32) -> Option<ByteRange<u64>> {
+    if object.part_sizes.is_empty() {
+        return (number == 1).then_some(0..object.size);
+    }
+    let index = usize::try_from(number).ok()?.checked_sub(1)?;
+    let size = object.part_sizes.get(index)?;
+    let start = object.part_sizes[..index].iter().sum();
+    Some(start..start + size)
+}
+
+/// Builds the answer that `GetObject` and `HeadObject` have in common.
+macro_rules! describe {
+    ($output:ident, $store:expr, $input:expr) => {{
+        let object = $store.lock().object(&$input.bucket, &$input.key)?;
+        let condition = ReadCondition {
+            if_match: $input.if_match.take(),
+            if_none_match: $input.if_none_match.take(),
+            if_modified_since: $input.if_modified_since.take(),
+            if_unmodified_since: $input.if_unmodified_since.take(),
+        };
+        condition.check(&object)?;
+        let slice = Slice::new(&object, $input.range, $input.part_number)?;
+        let attributes = object.attributes.clone();
+        let mut output = $output {
+            accept_ranges: Some("bytes".to_owned()),
+            content_length: Some(slice.length()),
+            content_range: slice.content_range(object.size),
+            e_tag: Some(ETag::Strong(object.etag.clone())),
+            last_modified: Some(object.modified.seconds()),
+            content_type: attributes
+                .content_type
+                .clone()
+                .or_else(|| Some("binary/octet-stream".to_owned())),
+            server_side_encryption: encryption(&attributes),
+            storage_class: attributes
+                .storage_class
+                .filter(|class| class != "STANDARD")
+                .map(Into::into),
+            cache_control: attributes.cache_control,
+            content_disposition: attributes.content_disposition,
+            content_encoding: attributes.content_encoding,
+            content_language: attributes.content_language,
+            expires: attributes.expires,
+            metadata: attributes.metadata,
+            parts_count: ($input.part_number.is_some() && !object.part_sizes.is_empty())
+                .then_some(object.part_sizes.len() as i32),
+            ..Default::default()
+        };
+        let is_enabled = $input
+            .checksum_mode
+            .as_ref()
+            .is_some_and(|mode| mode.as_str().eq_ignore_ascii_case("ENABLED"));
+        // A checksum of the whole says nothing about a part.
+        if is_enabled && !slice.is_part && !$store.faults.knobs().no_checksums {
+            set_checksum!(output, &object.checksum);
+            output.checksum_type = object
+                .checksum
+                .as_ref()
+                .map(|checksum| checksum.kind().to_owned().into());
+        }
+        (object, slice, output)
+    }};
+}
+
+pub(super) async fn get_object(
+    store: &Store,
+    request: S3Request<GetObjectInput>,
+) -> S3Result<S3Response<GetObjectOutput>> {
+    let mut input = request.input;
+    let (object, slice, mut output) = describe!(GetObjectOutput, store, input);
+    let tags = object.attributes.tags.len() as i32;
+    output.tag_count = (tags > 0).then_some(tags);
+    let bytes = storage::read(&object.pieces, slice.range.clone());
+    let body = StreamBody::new(bytes.map(|bytes| bytes.map(Frame::data)));
+    output.body = Some(StreamingBlob::from(Body::http_body_unsync(body)));
+    Ok(answer(output, &slice))
+}
+
+pub(super) async fn head_object(
+    store: &Store,
+    request: S3Request<HeadObjectInput>,
+) -> S3Result<S3Response<HeadObjectOutput>> {
+    let mut input = request.input;
+    let (_, slice, output) = describe!(HeadObjectOutput, store, input);
+    Ok(answer(output, &slice))
+}
+
+fn answer<T>(output: T, slice: &Slice) -> S3Response<T> {
+    if slice.is_part {
+        S3Response::with_status(output, StatusCode::PARTIAL_CONTENT)
+    } else {
+        S3Response::new(output)
+    }
+}
+
+pub(super) async fn delete_object(
+    store: &Store,
+    request: S3Request<DeleteObjectInput>,
+) -> S3Result<S3Response<DeleteObjectOutput>> {
+    let condition = Condition {
+        if_match: request.input.if_match,
+        if_none_match: None,
+    };
+    let (bucket, key) = (request.input.bucket, request.input.key);
+    store.lock().remove_object(&bucket, &key, &condition)?;
+    Ok(S3Response::new(DeleteObjectOutput::default()))
+}
+
+/// S3's own limit.
+const MOST_DELETED: usize = 1000;
+
+pub(super) async fn delete_objects(
+    store: &Store,
+    request: S3Request<DeleteObjectsInput>,
+) -> S3Result<S3Response<DeleteObjectsOutput>> {
+    let input = request.input;
+    if input.delete.objects.len() > MOST_DELETED {
+        return Err(s3_error!(MalformedXML, "More than 1000 keys to delete"));
+    }
+    let mut catalog = store.lock();
+    catalog.bucket(&input.bucket)?;
+    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
+    for object in input.delete.objects {
+        let condition = Condition {
+            if_match: object.e_tag.map(ETagCondition::ETag),
+            if_none_match: None,
+        };
+        match catalog.remove_object(&input.bucket, &object.key, &condition) {
+            Ok(()) => deleted.push(DeletedObject {
+                key: Some(object.key),
+                ..Default::default()
+            }),
+            Err(error) => errors.push(describe_error(object.key, &error)),
+        }
+    }
+    if input.delete.quiet == Some(true) {
+        deleted.clear();
+    }
+    Ok(S3Response::new(DeleteObjectsOutput {
+        deleted: Some(deleted),
+        errors: Some(errors),
+        ..Default::default()
+    }))
+}
+
+fn describe_error(key: String, error: &S3Error) -> Error {
+    Error {
+        key: Some(key),
+        code: Some(error.code().as_str().to_owned()),
+        message: error.message().map(str::to_owned),
+        version_id: None,
+    }
+}

@@ -1,0 +1,281 @@
+//! The server: built, started, turned by its knobs, stopped.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::catalog::{self, Catalog, Moment};
+use crate::connection::{self, Shared};
+use crate::counts::{Counters, Counts};
+use crate::faults::Faults;
+use crate::gate::Gate;
+use crate::s3::{Store, StoreHandle};
+use crate::shaping::Rates;
+use crate::storage::Vault;
+use crate::{Error, Knobs};
+
+/// Where the server keeps the bytes that it is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Storage {
+    /// In memory, until the server stops.
+    #[default]
+    Memory,
+    /// In this directory; buckets, objects and sessions are there again after a restart.
+    Disk(PathBuf),
+    /// Nowhere: sizes and checksums are kept, and reads give zeros. For measuring clients.
+    Discard,
+}
+
+/// Sets a [`Server`] up.
+#[derive(Clone, Debug)]
+pub struct ServerBuilder {
+    storage: Storage,
+    listen: SocketAddr,
+    credentials: (String, String),
+    region: String,
+    knobs: Knobs,
+    seed: u64,
+    has_md5_etags: bool,
+    creates_buckets: bool,
+}
+
+impl Default for ServerBuilder {
+    fn default() -> Self {
+        Self {
+            storage: Storage::default(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            credentials: ("tidegate".to_owned(), "tidegate".to_owned()),
+            region: "us-east-1".to_owned(),
+            knobs: Knobs::default(),
+            seed: 0,
+            has_md5_etags: false,
+            creates_buckets: false,
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Where bytes are kept; in memory by default.
+    #[must_use]
+    pub fn storage(mut self, storage: Storage) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// The address to listen on; by default any free port of 127.0.0.1.
+    #[must_use]
+    pub fn listen(mut self, addr: SocketAddr) -> Self {
+        self.listen = addr;
+        self
+    }
+
+    /// The one pair of keys that is let in; `tidegate` and `tidegate` by default.
+    #[must_use]
+    pub fn credentials(mut self, access: impl Into<String>, secret: impl Into<String>) -> Self {
+        self.credentials = (access.into(), secret.into());
+        self
+    }
+
+    /// The region that buckets are in; `us-east-1` by default. Requests may be signed for any.
+    #[must_use]
+    pub fn region(mut self, region: impl Into<String>) -> Self {
+        self.region = region.into();
+        self
+    }
+
+    /// The knobs to start with.
+    #[must_use]
+    pub fn knobs(mut self, knobs: Knobs) -> Self {
+        self.knobs = knobs;
+        self
+    }
+
+    /// The least size of parts but the last: a knob of its own for tests with small parts.
+    #[must_use]
+    pub fn min_part_size(mut self, bytes: u64) -> Self {
+        self.knobs.min_part_size = Some(bytes);
+        self
+    }
+
+    /// The seed of whatever the knobs leave to chance.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Whether ETags are MD5s, as S3's mostly are. Off by default: they cost more than all else.
+    #[must_use]
+    pub fn md5_etags(mut self, has_md5_etags: bool) -> Self {
+        self.has_md5_etags = has_md5_etags;
+        self
+    }
+
+    /// Whether the first write to a bucket creates it. Off by default.
+    #[must_use]
+    pub fn auto_create_buckets(mut self, creates_buckets: bool) -> Self {
+        self.creates_buckets = creates_buckets;
+        self
+    }
+
+    /// Starts the server on the current tokio runtime.
+    ///
+    /// # Errors
+    ///
+    /// Where the address is taken, or the storage directory is not usable.
+    pub async fn start(self) -> Result<Server, Error> {
+        let (catalog, vault) = match &self.storage {
+            Storage::Memory => (Catalog::default(), Vault::Memory),
+            Storage::Disk(root) => catalog::load::load(root)?,
+            Storage::Discard => (Catalog::default(), Vault::Discard),
+        };
+        let listen_error = |source| Error::Listen {
+            addr: self.listen,
+            source,
+        };
+        let listener = TcpListener::bind(self.listen).await.map_err(listen_error)?;
+        let addr = listener.local_addr().map_err(listen_error)?;
+
+        let rates = Arc::new(Rates::default());
+        let faults = Arc::new(Faults::new(self.seed, Arc::clone(&rates), self.knobs));
+        let counters = Arc::new(Counters::default());
+        let store = Arc::new(Store {
+            catalog: Mutex::new(catalog),
+            vault,
+            faults: Arc::clone(&faults),
+            region: self.region,
+            has_md5_etags: self.has_md5_etags,
+            creates_buckets: self.creates_buckets,
+            // Ahead of every earlier run on the same directory, where sessions are ordered by it.
+            sequence: AtomicU64::new(Moment::now().sequence()),
+        });
+        let (access, secret) = &self.credentials;
+        let mut s3 = S3ServiceBuilder::new(StoreHandle(Arc::clone(&store)));
+        s3.set_auth(SimpleAuth::from_single(access.clone(), secret.as_str()));
+        s3.set_access(Gate {
+            counters: Arc::clone(&counters),
+            faults: Arc::clone(&faults),
+        });
+        let shared = Arc::new(Shared {
+            s3: s3.build(),
+            faults: Arc::clone(&faults),
+            counters: Arc::clone(&counters),
+            rates,
+        });
+        let stop = CancellationToken::new();
+        let accepting = tokio::spawn(connection::accept(listener, shared, stop.clone()));
+        Ok(Server {
+            addr,
+            credentials: self.credentials,
+            store,
+            faults,
+            counters,
+            stop,
+            accepting: Some(accepting),
+        })
+    }
+}
+
+/// A running server. It stops when it is dropped; [`Server::stop`] also waits until it has.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    credentials: (String, String),
+    store: Arc<Store>,
+    faults: Arc<Faults>,
+    counters: Arc<Counters>,
+    stop: CancellationToken,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// A server with everything at its default.
+    #[must_use]
+    pub fn builder() -> ServerBuilder {
+        ServerBuilder::default()
+    }
+
+    /// Where clients find it, as `http://127.0.0.1:9000`.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// The address that it listens on.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// The access key and the secret key that it lets in.
+    #[must_use]
+    pub fn credentials(&self) -> (&str, &str) {
+        (&self.credentials.0, &self.credentials.1)
+    }
+
+    /// What has happened since the start or the last reset.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counters.snapshot()
+    }
+
+    /// Counts from nothing again.
+    pub fn reset_counts(&self) {
+        self.counters.reset();
+    }
+
+    /// The knobs in force.
+    #[must_use]
+    pub fn knobs(&self) -> Knobs {
+        Knobs::clone(&self.faults.knobs())
+    }
+
+    /// Puts these knobs in force, for requests that come from now on. Rules that count requests
+    /// count from nothing again.
+    pub fn set_knobs(&self, knobs: Knobs) {
+        self.faults.set_knobs(knobs);
+    }
+
+    /// Creates a bucket without a request.
+    ///
+    /// # Errors
+    ///
+    /// Where the name is not one that S3 allows, the bucket exists, or the disk refuses.
+    pub fn create_bucket(&self, name: &str) -> Result<(), Error> {
+        if !s3s::path::check_bucket_name(name) {
+            return Err(Error::BucketName(name.to_owned()));
+        }
+        let mut catalog = self
+            .store
+            .catalog
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        catalog.add_bucket(name)
+    }
+
+    /// Stops the server and waits until its port and its storage are free.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        if let Some(accepting) = self.accepting.take()
+            && let Err(error) = accepting.await
+        {
+            tracing::warn!(%error, "the server did not stop in order");
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests;

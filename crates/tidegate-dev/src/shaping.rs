@@ -1,0 +1,292 @@
+//! Narrow pipes: a TCP stream whose reads and writes are paced by token buckets.
+//!
+//! Pacing sits below HTTP, so that a slow connection fills the peer's socket buffers and slows
+//! the peer down, as a slow network does.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::knobs::Bandwidth;
+
+/// Tokens that come at a rate, up to a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenBucket {
+    tokens: f64,
+    at: Instant,
+}
+
+impl TokenBucket {
+    pub(crate) fn full(burst: f64, now: Instant) -> Self {
+        Self {
+            tokens: burst,
+            at: now,
+        }
+    }
+
+    /// Adds what has come since the last look and says how many there are; may be negative.
+    pub(crate) fn available(&mut self, rate: f64, burst: f64, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = self.at.max(now);
+        self.tokens = (self.tokens + elapsed * rate).min(burst);
+        self.tokens
+    }
+
+    pub(crate) fn take(&mut self, tokens: f64) {
+        self.tokens -= tokens;
+    }
+}
+
+/// How much may move in one go after a pause, as a share of a second.
+const BURST_SECONDS: f64 = 0.05;
+/// How much is worth waking up for, as a share of a second.
+const STEP_SECONDS: f64 = 0.02;
+
+/// One direction's rates: what a connection may do, and what all of them share.
+#[derive(Debug)]
+struct Way {
+    connection: AtomicU64,
+    total: AtomicU64,
+    shared: Mutex<TokenBucket>,
+}
+
+impl Default for Way {
+    fn default() -> Self {
+        Self {
+            connection: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+            shared: Mutex::new(TokenBucket::full(0.0, Instant::now())),
+        }
+    }
+}
+
+impl Way {
+    fn is_open(&self) -> bool {
+        self.connection.load(Ordering::Relaxed) == 0 && self.total.load(Ordering::Relaxed) == 0
+    }
+
+    fn with_shared<R>(&self, act: impl FnOnce(&mut TokenBucket) -> R) -> R {
+        act(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The bandwidth in force. Zero stands for no limit.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    reads: Way,
+    writes: Way,
+}
+
+impl Rates {
+    pub(crate) fn set(&self, bandwidth: &Bandwidth) {
+        let store = |rate: &AtomicU64, value: Option<u64>| {
+            rate.store(value.unwrap_or(0), Ordering::Relaxed);
+        };
+        store(&self.reads.connection, bandwidth.connection_in);
+        store(&self.reads.total, bandwidth.total_in);
+        store(&self.writes.connection, bandwidth.connection_out);
+        store(&self.writes.total, bandwidth.total_out);
+    }
+}
+
+/// What the two ends of a connection in this server (its stream, its requests) tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Link {
+    /// The connection speaks to the control endpoint and is not paced.
+    pub(crate) exempt: AtomicBool,
+    /// The connection is to end with a reset instead of an orderly close.
+    pub(crate) cut: AtomicBool,
+}
+
+/// Grants bytes to one direction of one connection.
+#[derive(Debug)]
+struct Pace {
+    own: TokenBucket,
+    nap: Option<Pin<Box<Sleep>>>,
+}
+
+impl Pace {
+    fn new() -> Self {
+        Self {
+            own: TokenBucket::full(0.0, Instant::now()),
+            nap: None,
+        }
+    }
+
+    /// Waits until some of `want` bytes may move and takes their tokens.
+    fn poll_grant(&mut self, way: &Way, want: usize, cx: &mut Context<'_>) -> Poll<usize> {
+        loop {
+            if let Some(nap) = &mut self.nap {
+                ready!(nap.as_mut().poll(cx));
+                self.nap = None;
+            }
+            let now = Instant::now();
+            let own = Allowance::of(&way.connection, want, |rate, burst| {
+                self.own.available(rate, burst, now)
+            });
+            let total = Allowance::of(&way.total, want, |rate, burst| {
+                way.with_shared(|shared| shared.available(rate, burst, now))
+            });
+            let wait = own.wait.max(total.wait);
+            if wait.is_zero() {
+                let granted = own.bytes.min(total.bytes);
+                self.own.take(granted as f64);
+                way.with_shared(|shared| shared.take(granted as f64));
+                return Poll::Ready(granted);
+            }
+            // The timer ticks in milliseconds; less would only spin.
+            let wait = wait.max(Duration::from_millis(1));
+            self.nap = Some(Box::pin(tokio::time::sleep(wait)));
+        }
+    }
+
+    fn refund(&mut self, way: &Way, bytes: usize) {
+        self.own.take(-(bytes as f64));
+        way.with_shared(|shared| shared.take(-(bytes as f64)));
+    }
+}
+
+/// What one bucket would let through now, or how long to wait for it.
+struct Allowance {
+    bytes: usize,
+    wait: Duration,
+}
+
+impl Allowance {
+    fn of(rate: &AtomicU64, want: usize, available: impl FnOnce(f64, f64) -> f64) -> Self {
+        let rate = rate.load(Ordering::Relaxed) as f64;
+        if rate == 0.0 {
+            return Self {
+                bytes: want,
+                wait: Duration::ZERO,
+            };
+        }
+        let tokens = available(rate, (rate * BURST_SECONDS).max(1.0));
+        let step = (rate * STEP_SECONDS).clamp(1.0, want as f64);
+        if tokens >= step {
+            Self {
+                bytes: want.min(tokens as usize),
+                wait: Duration::ZERO,
+            }
+        } else {
+            Self {
+                bytes: 0,
+                wait: Duration::try_from_secs_f64((step - tokens) / rate).unwrap_or_default(),
+            }
+        }
+    }
+}
+
+/// A TCP stream under the server's [`Rates`].
+#[derive(Debug)]
+pub(crate) struct ShapedStream {
+    stream: TcpStream,
+    rates: Arc<Rates>,
+    link: Arc<Link>,
+    reads: Pace,
+    writes: Pace,
+}
+
+impl ShapedStream {
+    pub(crate) fn new(stream: TcpStream, rates: Arc<Rates>, link: Arc<Link>) -> Self {
+        Self {
+            stream,
+            rates,
+            link,
+            reads: Pace::new(),
+            writes: Pace::new(),
+        }
+    }
+
+    fn is_paced(&self, way: &Way) -> bool {
+        !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for ShapedStream {
+    fn drop(&mut self) {
+        if self.link.cut.load(Ordering::Relaxed)
+            && let Err(error) = self.stream.set_zero_linger()
+        {
+            tracing::debug!(%error, "connection closed in order, not reset");
+        }
+    }
+}
+
+impl AsyncRead for ShapedStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if !this.is_paced(&this.rates.reads) || buf.remaining() == 0 {
+            return Pin::new(&mut this.stream).poll_read(cx, buf);
+        }
+        let way = &this.rates.reads;
+        let granted = ready!(this.reads.poll_grant(way, buf.remaining(), cx));
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(granted));
+        let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+        let moved = part.filled().len();
+        this.reads.refund(way, granted - moved);
+        buf.advance(moved);
+        result
+    }
+}
+
+impl AsyncWrite for ShapedStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if !this.is_paced(&this.rates.writes) || buf.is_empty() {
+            return Pin::new(&mut this.stream).poll_write(cx, buf);
+        }
+        let way = &this.rates.writes;
+        let granted = ready!(this.writes.poll_grant(way, buf.len(), cx));
+        let result = Pin::new(&mut this.stream).poll_write(cx, &buf[..granted]);
+        let moved = match &result {
+            Poll::Ready(Ok(moved)) => *moved,
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        this.writes.refund(way, granted - moved);
+        result
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        if !self.is_paced(&self.rates.writes) {
+            return Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+        }
+        let first = bufs.iter().find(|buf| !buf.is_empty());
+        self.poll_write(cx, first.map_or(&[], |buf| buf))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Where bytes are kept. A [`Piece`] is what one request brought: an object is a list of them, so
+//! that completing a session moves no bytes, whatever the storage.
+
+pub(crate) mod discard;
+pub(crate) mod disk;
+pub(crate) mod memory;
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+
+use disk::{DataDir, DataFile};
+
+/// The storage of one server.
+#[derive(Debug)]
+pub(crate) enum Vault {
+    Memory,
+    Disk(Arc<DataDir>),
+    Discard,
+}
+
+impl Vault {
+    /// Starts taking the bytes of one request.
+    pub(crate) fn writer(&self) -> Writer {
+        match self {
+            Self::Memory => Writer::Memory(memory::Writer::default()),
+            Self::Disk(dir) => Writer::Disk(disk::Writer::new(Arc::clone(dir))),
+            Self::Discard => Writer::Discard(0),
+        }
+    }
+
+    /// Whether bytes are kept, so that a checksum of them means something later.
+    pub(crate) fn keeps_bytes(&self) -> bool {
+        !matches!(self, Self::Discard)
+    }
+}
+
+/// Takes the bytes of one request; dropped unfinished, it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) enum Writer {
+    Memory(memory::Writer),
+    Disk(disk::Writer),
+    Discard(u64),
+}
+
+impl Writer {
+    pub(crate) async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
+        match self {
+            Self::Memory(writer) => writer.push(bytes),
+            Self::Disk(writer) => writer.push(bytes).await?,
+            Self::Discard(length) => *length += bytes.len() as u64,
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn finish(self) -> io::Result<Piece> {
+        Ok(match self {
+            Self::Memory(writer) => writer.finish(),
+            Self::Disk(writer) => Piece::File(Arc::new(writer.finish().await?)),
+            Self::Discard(length) => Piece::Void(length),
+        })
+    }
+}
+
+/// The bytes of one request, as kept.
+#[derive(Clone, Debug)]
+pub(crate) enum Piece {
+    Memory(Arc<[Bytes]>, u64),
+    File(Arc<DataFile>),
+    Void(u64),
+}
+
+impl Piece {
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Memory(_, length) | Self::Void(length) => *length,
+            Self::File(file) => file.length(),
+        }
+    }
+
+    /// The record of it now stands on disk: it outlives the process.
+    pub(crate) fn keep(&self) {
+        if let Self::File(file) = self {
+            file.set_kept(true);
+        }
+    }
+
+    /// Nothing refers to it any longer: it goes when its last reader has gone.
+    pub(crate) fn release(&self) {
+        if let Self::File(file) = self {
+            file.set_kept(false);
+        }
+    }
+
+    fn read(&self, range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
+        match self {
+            Self::Memory(chunks, _) => memory::read(chunks, range).boxed(),
+            Self::File(file) => disk::read(Arc::clone(file), range),
+            Self::Void(_) => discard::read(range).boxed(),
+        }
+    }
+}
+
+/// The bytes of `range` of the concatenated pieces.
+pub(crate) fn read(pieces: &[Piece], range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for piece in pieces {
+        let end = start + piece.length();
+        let from = range.start.max(start);
+        let to = range.end.min(end);
+        if from < to {
+            parts.push((piece.clone(), from - start..to - start));
+        }
+        start = end;
+    }
+    stream::iter(parts)
+        .flat_map(|(piece, range)| piece.read(range))
+        .boxed()
+}

@@ -1,0 +1,179 @@
+//! Bytes kept in files, one file a request. The files' names say nothing: which object they
+//! belong to is written down by the [`crate::catalog::ledger`].
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio_util::io::ReaderStream;
+
+/// How much is gathered before a thread that may block is asked to write it.
+const BATCH: usize = 1024 * 1024;
+const READ_SIZE: usize = 256 * 1024;
+
+/// The directory of data files.
+#[derive(Debug)]
+pub(crate) struct DataDir {
+    path: PathBuf,
+    next: AtomicU64,
+}
+
+impl DataDir {
+    /// `first` is a number that no file in the directory has.
+    pub(crate) fn new(path: PathBuf, first: u64) -> Self {
+        Self {
+            path,
+            next: AtomicU64::new(first),
+        }
+    }
+
+    fn next_name(&self) -> String {
+        format!("{:016x}", self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A data file. Unless it is kept, it is removed when nothing reads it any longer.
+#[derive(Debug)]
+pub(crate) struct DataFile {
+    path: PathBuf,
+    name: String,
+    length: u64,
+    is_kept: AtomicBool,
+}
+
+impl DataFile {
+    /// A file that is there from an earlier run.
+    pub(crate) fn existing(dir: &Path, name: String, length: u64) -> Self {
+        Self {
+            path: dir.join(&name),
+            name,
+            length,
+            is_kept: AtomicBool::new(true),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    pub(crate) fn set_kept(&self, is_kept: bool) {
+        self.is_kept.store(is_kept, Ordering::Release);
+    }
+}
+
+impl Drop for DataFile {
+    fn drop(&mut self) {
+        if !self.is_kept.load(Ordering::Acquire)
+            && let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a data file is left behind");
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Writer {
+    dir: Arc<DataDir>,
+    open: Option<Open>,
+    batch: Vec<Bytes>,
+    batched: usize,
+}
+
+/// The file and the guard that removes it; they go to the writing thread and back together.
+#[derive(Debug)]
+struct Open {
+    file: File,
+    data: DataFile,
+}
+
+impl Writer {
+    pub(crate) fn new(dir: Arc<DataDir>) -> Self {
+        Self {
+            dir,
+            open: None,
+            batch: Vec::new(),
+            batched: 0,
+        }
+    }
+
+    pub(crate) async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
+        self.batched += bytes.len();
+        self.batch.push(bytes);
+        if self.batched >= BATCH {
+            self.flush().await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn finish(mut self) -> io::Result<DataFile> {
+        self.flush().await?;
+        self.open
+            .map(|open| open.data)
+            .ok_or_else(|| io::Error::other("the data file was not opened"))
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        let open = self.open.take();
+        let dir = Arc::clone(&self.dir);
+        let batch = std::mem::take(&mut self.batch);
+        self.batched = 0;
+        let written = tokio::task::spawn_blocking(move || {
+            let mut open = match open {
+                Some(open) => open,
+                None => Open::create(&dir)?,
+            };
+            for bytes in batch {
+                open.file.write_all(&bytes)?;
+                open.data.length += bytes.len() as u64;
+            }
+            Ok::<Open, io::Error>(open)
+        });
+        self.open = Some(written.await.map_err(io::Error::other)??);
+        Ok(())
+    }
+}
+
+impl Open {
+    fn create(dir: &DataDir) -> io::Result<Self> {
+        let name = dir.next_name();
+        let path = dir.path.join(&name);
+        let file = File::create_new(&path)?;
+        let data = DataFile {
+            path,
+            name,
+            length: 0,
+            is_kept: AtomicBool::new(false),
+        };
+        Ok(Self { file, data })
+    }
+}
+
+pub(crate) fn read(
+    data: Arc<DataFile>,
+    range: Range<u64>,
+) -> BoxStream<'static, io::Result<Bytes>> {
+    let open = async move {
+        let mut file = tokio::fs::File::open(&data.path).await?;
+        file.seek(io::SeekFrom::Start(range.start)).await?;
+        let bytes = file.take(range.end - range.start);
+        // The stream holds the data file, lest it be removed before it is read.
+        Ok::<_, io::Error>(
+            ReaderStream::with_capacity(bytes, READ_SIZE).inspect(move |_| {
+                let _held = &data;
+            }),
+        )
+    };
+    stream::once(open).try_flatten().boxed()
+}

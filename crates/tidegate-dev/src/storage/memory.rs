@@ -1,0 +1,57 @@
+//! Bytes kept in memory, in the buffers that they arrived in.
+
+use std::io;
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use futures::stream::{self, Stream};
+
+use super::Piece;
+
+/// Bodies up to this are copied together: a small slice would keep a whole read buffer alive.
+const COPIED: u64 = 64 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Writer {
+    chunks: Vec<Bytes>,
+    length: u64,
+}
+
+impl Writer {
+    pub(crate) fn push(&mut self, bytes: Bytes) {
+        self.length += bytes.len() as u64;
+        self.chunks.push(bytes);
+    }
+
+    pub(crate) fn finish(self) -> Piece {
+        if self.length > COPIED {
+            return Piece::Memory(self.chunks.into(), self.length);
+        }
+        let mut copy = BytesMut::new();
+        for chunk in &self.chunks {
+            copy.extend_from_slice(chunk);
+        }
+        Piece::Memory([copy.freeze()].into(), self.length)
+    }
+}
+
+pub(crate) fn read(
+    chunks: &[Bytes],
+    range: Range<u64>,
+) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
+    let mut slices = Vec::new();
+    let mut start = 0;
+    for chunk in chunks {
+        let end = start + chunk.len() as u64;
+        let from = range.start.max(start);
+        let to = range.end.min(end);
+        if from < to {
+            // Both lie within the chunk, whose length is a usize.
+            slices.push(Ok(
+                chunk.slice((from - start) as usize..(to - start) as usize)
+            ));
+        }
+        start = end;
+    }
+    stream::iter(slices)
+}
