@@ -21,7 +21,8 @@ _FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY
 
 
 def binary() -> Path:
-    return Path(os.environ.get("TIDEGATE_BIN", ROOT / "target" / "release" / "tidegate"))
+    """The program under test; a relative TIDEGATE_BIN is taken from the repository's root."""
+    return ROOT / os.environ.get("TIDEGATE_BIN", "target/release/tidegate")
 
 
 def clean_env(extra=None):
