@@ -1,6 +1,7 @@
 """Fixtures shared by every suite under tests/. Servers live for one pytest run, buckets for one test."""
 
 import hashlib
+import os
 import random
 
 import pytest
@@ -9,6 +10,9 @@ from harness.command import CommandLine, binary
 from harness.s3 import Bucket
 from harness.servers import Embedded, Minio
 from harness.toxiproxy import Toxiproxy
+
+# A developer's proxy is not for servers on this machine.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
 
 
 @pytest.fixture(scope="session", autouse=True)
