@@ -1,0 +1,302 @@
+//! From bucket and key to the URL that is signed and sent.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+use super::settings::Addressing;
+use crate::backend::{Fault, FaultKind};
+
+/// What a signature leaves as it is in a query (RFC 3986, unreserved).
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+/// What it leaves as it is in a path.
+const PATH: &AsciiSet = &QUERY.remove(b'/');
+
+/// The base of all addresses of one bucket.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    /// Scheme, host, port and base path, without a trailing slash.
+    base: String,
+}
+
+impl Address {
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        bucket: &str,
+        addressing: Addressing,
+    ) -> Result<Self, Fault> {
+        let named = !bucket.is_empty()
+            && bucket
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+            && !matches!(bucket, "." | "..");
+        if !named {
+            let message = format!(
+                "`{bucket}` is not a bucket's name: letters, digits, `-`, `.` and `_` make one"
+            );
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
+        let in_host = match addressing {
+            Addressing::Path => false,
+            Addressing::VirtualHost => true,
+            Addressing::Auto => endpoint.is_aws && !(bucket.contains('.') && endpoint.is_https()),
+        };
+        let base = if in_host {
+            let (scheme, rest) = endpoint
+                .url
+                .split_once("://")
+                .unwrap_or(("https", &endpoint.url));
+            format!("{scheme}://{bucket}.{rest}")
+        } else {
+            format!("{}/{bucket}", endpoint.url)
+        };
+        if !in_host || Url::parse(&base).is_ok() {
+            return Ok(Self { base });
+        }
+        let message = format!("bucket `{bucket}` cannot be part of a host's name: use path style");
+        Err(Fault::new(FaultKind::Invalid, message))
+    }
+
+    /// The address of the bucket itself.
+    pub(super) fn bucket(&self, query: &[(&str, &str)]) -> String {
+        let mut url = format!("{}/", self.base);
+        push_query(&mut url, query);
+        url
+    }
+
+    /// The address of an object.
+    pub(super) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
+        check(key)?;
+        let mut url = format!("{}/{}", self.base, utf8_percent_encode(key, PATH));
+        push_query(&mut url, query);
+        Ok(url)
+    }
+}
+
+/// Refuses what could not be addressed: no URL can say a path that has a segment `.` or `..`, and a
+/// library that drops them on the way would touch another object.
+fn check(key: &str) -> Result<(), Fault> {
+    let message = if key.is_empty() {
+        "the key is empty".to_owned()
+    } else if key.len() > 1024 {
+        format!("the key has {} bytes, S3 takes 1024 at most", key.len())
+    } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
+        "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key"
+            .to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(FaultKind::Invalid, message))
+}
+
+fn push_query(url: &mut String, query: &[(&str, &str)]) {
+    for (at, (name, value)) in query.iter().enumerate() {
+        url.push(if at == 0 { '?' } else { '&' });
+        url.extend(utf8_percent_encode(name, QUERY));
+        if !value.is_empty() {
+            url.push('=');
+            url.extend(utf8_percent_encode(value, QUERY));
+        }
+    }
+}
+
+/// Names and values as `name=value&…`, percent-encoded: the form of `x-amz-tagging`.
+pub(super) fn form<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+    let mut form = String::new();
+    for (name, value) in pairs {
+        if !form.is_empty() {
+            form.push('&');
+        }
+        form.extend(utf8_percent_encode(name, QUERY));
+        form.push('=');
+        form.extend(utf8_percent_encode(value, QUERY));
+    }
+    form
+}
+
+/// A store's address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoint {
+    /// Scheme, host, port and base path, without a trailing slash.
+    url: String,
+    host: String,
+    is_aws: bool,
+}
+
+impl Endpoint {
+    /// An address that someone set.
+    pub(super) fn custom(url: &str) -> Result<Self, Fault> {
+        let wrong = |why: &str| {
+            let message = format!("endpoint `{url}` {why}: write http://host:port or https://host");
+            Fault::new(FaultKind::Invalid, message)
+        };
+        let parsed = Url::parse(url).map_err(|error| wrong(&format!("is not a URL ({error})")))?;
+        if !matches!(parsed.scheme(), "http" | "https") {
+            return Err(wrong("is neither http nor https"));
+        }
+        if parsed.query().is_some() || parsed.fragment().is_some() {
+            return Err(wrong("has a query"));
+        }
+        if !parsed.username().is_empty() || parsed.password().is_some() {
+            return Err(wrong("has a user's name in it"));
+        }
+        let host = parsed.host_str().unwrap_or_default().to_owned();
+        let is_aws = host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
+        Ok(Self {
+            url: parsed.as_str().trim_end_matches('/').to_owned(),
+            host,
+            is_aws,
+        })
+    }
+
+    /// AWS's own address in a region.
+    pub(super) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
+        if region.is_empty()
+            || !region
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
+        {
+            let message = format!("`{region}` is not a region's name, as `eu-central-1` is");
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
+        let service = if fips { "s3-fips" } else { "s3" };
+        let dual_stack = if dual_stack { ".dualstack" } else { "" };
+        let domain = if region.starts_with("cn-") {
+            "amazonaws.com.cn"
+        } else {
+            "amazonaws.com"
+        };
+        let host = format!("{service}{dual_stack}.{region}.{domain}");
+        Ok(Self {
+            url: format!("https://{host}"),
+            host,
+            is_aws: true,
+        })
+    }
+
+    /// Scheme, host and port.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    fn is_https(&self) -> bool {
+        self.url.starts_with("https:")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(endpoint: &str, bucket: &str, addressing: Addressing, key: &str) -> String {
+        let endpoint = Endpoint::custom(endpoint).unwrap();
+        Address::new(&endpoint, bucket, addressing)
+            .unwrap()
+            .object(key, &[])
+            .unwrap()
+    }
+
+    #[test]
+    fn keys_are_encoded_as_they_are_signed_and_survive_the_url_library() {
+        for (key, path) in [
+            ("a/b.txt", "a/b.txt"),
+            ("/lead//double/", "/lead//double/"),
+            ("sp ace+plus%25", "sp%20ace%2Bplus%2525"),
+            ("naïve/日本", "na%C3%AFve/%E6%97%A5%E6%9C%AC"),
+            ("q?x=1&y#z", "q%3Fx%3D1%26y%23z"),
+            (
+                "-._~!$'()*,:;@[]\\",
+                "-._~%21%24%27%28%29%2A%2C%3A%3B%40%5B%5D%5C",
+            ),
+            ("...", "..."),
+            ("a/.hidden/..b", "a/.hidden/..b"),
+        ] {
+            let url = object("http://h:9000", "b", Addressing::Auto, key);
+            assert_eq!(url, format!("http://h:9000/b/{path}"));
+            assert_eq!(Url::parse(&url).unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn keys_that_no_url_can_say_are_refused() {
+        let endpoint = Endpoint::custom("http://h").unwrap();
+        let address = Address::new(&endpoint, "b", Addressing::Auto).unwrap();
+        let long = "k".repeat(1025);
+        for key in ["", ".", "..", "a/../b", "./a", "a/.", long.as_str()] {
+            assert_eq!(
+                address.object(key, &[]).unwrap_err().kind,
+                FaultKind::Invalid,
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_bucket_goes_where_the_style_says() {
+        let url = |endpoint, bucket, addressing| object(endpoint, bucket, addressing, "k");
+        assert_eq!(url("http://h:1/", "b", Addressing::Auto), "http://h:1/b/k");
+        assert_eq!(
+            url("http://h:1/base/", "b", Addressing::Auto),
+            "http://h:1/base/b/k"
+        );
+        assert_eq!(
+            url("http://h:1", "b", Addressing::VirtualHost),
+            "http://b.h:1/k"
+        );
+        assert_eq!(url("https://h:443", "b", Addressing::Path), "https://h/b/k");
+        let aws = Endpoint::aws("eu-north-1", false, false).unwrap();
+        let url = |bucket| {
+            Address::new(&aws, bucket, Addressing::Auto)
+                .unwrap()
+                .bucket(&[("uploads", ""), ("prefix", "a b/")])
+        };
+        assert_eq!(
+            url("b"),
+            "https://b.s3.eu-north-1.amazonaws.com/?uploads&prefix=a%20b%2F"
+        );
+        assert_eq!(
+            url("b.c"),
+            "https://s3.eu-north-1.amazonaws.com/b.c/?uploads&prefix=a%20b%2F"
+        );
+        let china = Endpoint::aws("cn-north-1", true, true).unwrap();
+        assert_eq!(
+            china.url(),
+            "https://s3-fips.dualstack.cn-north-1.amazonaws.com.cn"
+        );
+    }
+
+    #[test]
+    fn wrong_addresses_are_refused() {
+        for url in [
+            "h:9000",
+            "localhost",
+            "ftp://h",
+            "http://u:p@h",
+            "http://h/?x=1",
+            "",
+        ] {
+            assert_eq!(
+                Endpoint::custom(url).unwrap_err().kind,
+                FaultKind::Invalid,
+                "{url}"
+            );
+        }
+        let endpoint = Endpoint::custom("http://h").unwrap();
+        for bucket in ["", "a/b", "a b", "..", "ü"] {
+            assert_eq!(
+                Address::new(&endpoint, bucket, Addressing::Auto)
+                    .unwrap_err()
+                    .kind,
+                FaultKind::Invalid,
+                "{bucket}"
+            );
+        }
+    }
+}

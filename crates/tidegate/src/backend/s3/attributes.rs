@@ -1,0 +1,185 @@
+//! Attributes as headers, and headers as an object's description.
+
+use std::collections::BTreeMap;
+
+use http::{HeaderMap, HeaderName, header};
+
+use super::address::form;
+use super::request::{set, text};
+use crate::backend::{Fault, FaultKind, WriteOptions};
+use crate::object::{Attributes, Encryption, Object};
+
+const META: &str = "x-amz-meta-";
+/// The name under which a writer's token is kept among the metadata.
+const TOKEN: &str = "tidegate-writer";
+
+/// The headers of a request that begins an object.
+pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
+    let mut headers = HeaderMap::new();
+    let Attributes {
+        content_type,
+        cache_control,
+        content_encoding,
+        content_disposition,
+        metadata,
+        tags,
+        storage_class,
+        encryption,
+    } = &options.attributes;
+    set(&mut headers, "content-type", content_type.as_ref())?;
+    set(&mut headers, "cache-control", cache_control.as_ref())?;
+    set(&mut headers, "content-encoding", content_encoding.as_ref())?;
+    set(
+        &mut headers,
+        "content-disposition",
+        content_disposition.as_ref(),
+    )?;
+    set(&mut headers, "x-amz-storage-class", storage_class.as_ref())?;
+    set(
+        &mut headers,
+        "x-amz-tagging",
+        (!tags.is_empty()).then(|| form(tags)),
+    )?;
+    match encryption {
+        None => {}
+        Some(Encryption::Managed) => {
+            set(&mut headers, "x-amz-server-side-encryption", Some("AES256"))?
+        }
+        Some(Encryption::Kms { key_id }) => {
+            set(
+                &mut headers,
+                "x-amz-server-side-encryption",
+                Some("aws:kms"),
+            )?;
+            set(
+                &mut headers,
+                "x-amz-server-side-encryption-aws-kms-key-id",
+                key_id.as_ref(),
+            )?;
+        }
+    }
+    let token = options.token.as_deref().map(|token| (TOKEN, token));
+    let metadata = metadata
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in metadata.chain(token) {
+        let name = HeaderName::try_from(format!("{META}{name}")).map_err(|error| {
+            let message =
+                format!("`{name}` cannot be the name of metadata: letters, digits and `-` can");
+            Fault::new(FaultKind::Invalid, message).with_source(error)
+        })?;
+        headers.insert(name, text(value)?);
+    }
+    Ok(headers)
+}
+
+/// What an answer's headers say of an object; `size` is its `Content-Length`.
+pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
+    let read = |name: &str| {
+        let value = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
+        Some(value).filter(|value| !value.is_empty())
+    };
+    let mut metadata: BTreeMap<_, _> = headers
+        .iter()
+        .filter_map(|(name, value)| {
+            let name = name.as_str().strip_prefix(META)?;
+            Some((
+                name.to_owned(),
+                String::from_utf8_lossy(value.as_bytes()).into_owned(),
+            ))
+        })
+        .collect();
+    let token = metadata.remove(TOKEN);
+    let encryption = match read("x-amz-server-side-encryption").as_deref() {
+        Some("AES256") => Some(Encryption::Managed),
+        Some(kms) if kms.starts_with("aws:kms") => Some(Encryption::Kms {
+            key_id: read("x-amz-server-side-encryption-aws-kms-key-id"),
+        }),
+        _ => None,
+    };
+    // A checksum of parts (`…-N`) is not one of the bytes.
+    let whole = |name| read(name).filter(|value| !value.contains('-'));
+    Object {
+        key: key.to_owned(),
+        size: read(header::CONTENT_LENGTH.as_str())
+            .and_then(|size| size.parse().ok())
+            .unwrap_or(0),
+        etag: read("etag"),
+        version: read("x-amz-version-id").filter(|version| version != "null"),
+        modified: read("last-modified").and_then(|date| httpdate::parse_http_date(&date).ok()),
+        crc64nvme: whole("x-amz-checksum-crc64nvme"),
+        crc32c: whole("x-amz-checksum-crc32c"),
+        token,
+        attributes: Attributes {
+            content_type: read("content-type"),
+            cache_control: read("cache-control"),
+            content_encoding: read("content-encoding")
+                .and_then(|encoding| stored_encoding(&encoding)),
+            content_disposition: read("content-disposition"),
+            metadata,
+            tags: BTreeMap::new(),
+            storage_class: read("x-amz-storage-class"),
+            encryption,
+        },
+    }
+}
+
+/// Some servers keep the framing of the upload as if it were the object's encoding.
+fn stored_encoding(encoding: &str) -> Option<String> {
+    let kept: Vec<_> = encoding
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty() && *name != "aws-chunked")
+        .collect();
+    (!kept.is_empty()).then(|| kept.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_out_comes_back() {
+        let mut options = WriteOptions {
+            token: Some("t-1".into()),
+            ..WriteOptions::default()
+        };
+        options.attributes = Attributes {
+            content_type: Some("text/plain".into()),
+            content_encoding: Some("gzip".into()),
+            metadata: [("owner".to_owned(), "a b".to_owned())].into(),
+            tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
+            encryption: Some(Encryption::Kms {
+                key_id: Some("key".into()),
+            }),
+            ..Attributes::default()
+        };
+        let mut headers = to_headers(&options).unwrap();
+        assert_eq!(headers["x-amz-tagging"], "k%201=v%26%3D");
+        assert_eq!(headers["x-amz-meta-tidegate-writer"], "t-1");
+        headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
+        headers.insert("content-length", "12".parse().unwrap());
+        headers.insert("x-amz-checksum-crc32c", "AAAAAA==-3".parse().unwrap());
+        headers.insert(
+            "last-modified",
+            "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap(),
+        );
+        let object = from_headers("k", &headers);
+        options.attributes.tags.clear();
+        assert_eq!(object.attributes, options.attributes);
+        assert_eq!(
+            (object.size, object.token.as_deref(), object.crc32c),
+            (12, Some("t-1"), None)
+        );
+        assert!(object.modified.is_some());
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_refused() {
+        let mut options = WriteOptions::default();
+        options.attributes.metadata = [("a b".to_owned(), String::new())].into();
+        assert_eq!(to_headers(&options).unwrap_err().kind, FaultKind::Invalid);
+        options.attributes.metadata = [("a".to_owned(), "line\nbreak".to_owned())].into();
+        assert_eq!(to_headers(&options).unwrap_err().kind, FaultKind::Invalid);
+    }
+}

@@ -1,0 +1,283 @@
+//! A payload as an HTTP body: its own bytes, framed as `aws-chunked` where a checksum follows them.
+//!
+//! The length on the wire is known before the first byte is read, so `Content-Length` is exact. Framing
+//! goes between the payload's pieces as buffers of its own: no byte is copied.
+
+use std::fmt::Write as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::Stream;
+use http_body::{Frame, SizeHint};
+
+use crate::payload::{Payload, PayloadStream};
+
+/// Bytes of a chunk. S3 takes no less than 8 KiB, MinIO no more than 16 MiB; some servers gather a chunk
+/// before they go on.
+const CHUNK: u64 = 1 << 20;
+
+/// Why a body ended early, left here for who sent it: what carries the body wraps its errors.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failure(Arc<Mutex<Option<io::Error>>>);
+
+impl Failure {
+    fn set(&self, error: io::Error) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+    }
+
+    /// The error, where the source failed.
+    pub(super) fn take(&self) -> Option<io::Error> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// A payload on its way.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    payload: Payload,
+    stream: PayloadStream,
+    failure: Failure,
+    /// Bytes on the wire still to come.
+    left: u64,
+    /// The rest of a piece of the payload.
+    piece: Bytes,
+    framing: Option<Framing>,
+}
+
+/// Where in the chunks it is.
+#[derive(Debug)]
+struct Framing {
+    trailer: &'static str,
+    /// Bytes of the payload for which no chunk was begun.
+    unframed: u64,
+    /// Bytes that the current chunk still wants.
+    wanted: u64,
+    begun: bool,
+    ended: bool,
+}
+
+impl Outgoing {
+    /// The payload's bytes and nothing else.
+    pub(super) fn plain(payload: Payload) -> (Self, Failure) {
+        let left = payload.len();
+        Self::new(payload, left, None)
+    }
+
+    /// The payload in chunks, and its checksum after it in the trailer of this name.
+    pub(super) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
+        let width = payload.algorithm().empty().base64().len() as u64;
+        let left = framed_len(payload.len(), trailer.len() as u64 + width);
+        let framing = Framing {
+            trailer,
+            unframed: payload.len(),
+            wanted: 0,
+            begun: false,
+            ended: false,
+        };
+        Self::new(payload, left, Some(framing))
+    }
+
+    fn new(payload: Payload, left: u64, framing: Option<Framing>) -> (Self, Failure) {
+        let failure = Failure::default();
+        let stream = payload.stream();
+        (
+            Self {
+                payload,
+                stream,
+                failure: failure.clone(),
+                left,
+                piece: Bytes::new(),
+                framing,
+            },
+            failure,
+        )
+    }
+
+    /// Its length on the wire.
+    pub(super) fn len(&self) -> u64 {
+        self.left
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        let wanted = match &mut self.framing {
+            None => u64::MAX,
+            Some(framing) if framing.ended => return Poll::Ready(None),
+            Some(framing) if framing.wanted == 0 => {
+                let framing = framing.next(self.payload.checksum());
+                return Poll::Ready(Some(framing));
+            }
+            Some(framing) => framing.wanted,
+        };
+        while self.piece.is_empty() {
+            match ready!(Pin::new(&mut self.stream).poll_next(cx)) {
+                Some(Ok(piece)) => self.piece = piece,
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None if self.framing.is_none() && self.left == 0 => return Poll::Ready(None),
+                None => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
+            }
+        }
+        let taken = self
+            .piece
+            .len()
+            .min(usize::try_from(wanted).unwrap_or(usize::MAX));
+        if let Some(framing) = &mut self.framing {
+            framing.wanted -= taken as u64;
+        }
+        Poll::Ready(Some(Ok(self.piece.split_to(taken))))
+    }
+}
+
+impl Framing {
+    /// What goes between two chunks, or after the last.
+    fn next(&mut self, checksum: Option<crate::checksum::Checksum>) -> io::Result<Bytes> {
+        let mut text = String::with_capacity(64);
+        if self.begun {
+            text.push_str("\r\n");
+        }
+        self.begun = true;
+        let written = if self.unframed > 0 {
+            self.wanted = self.unframed.min(CHUNK);
+            self.unframed -= self.wanted;
+            write!(text, "{:x}\r\n", self.wanted)
+        } else {
+            self.ended = true;
+            let checksum =
+                checksum.ok_or_else(|| io::Error::other("the checksum is not known at the end"))?;
+            write!(text, "0\r\n{}:{}\r\n\r\n", self.trailer, checksum.base64())
+        };
+        written.map_err(io::Error::other)?;
+        Ok(text.into())
+    }
+}
+
+/// Length of `len` bytes in chunks, with a trailer whose name and value have `trailer` bytes.
+fn framed_len(len: u64, trailer: u64) -> u64 {
+    let chunk = |size: u64| format!("{size:x}").len() as u64 + 2 + size + 2;
+    let last = len % CHUNK;
+    let rest = if last > 0 { chunk(last) } else { 0 };
+    len / CHUNK * chunk(CHUNK) + rest + "0\r\n".len() as u64 + trailer + ":\r\n\r\n".len() as u64
+}
+
+impl http_body::Body for Outgoing {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        match ready!(this.poll_bytes(cx)) {
+            Some(Ok(bytes)) => {
+                this.left = this.left.saturating_sub(bytes.len() as u64);
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Some(Err(error)) => {
+                let told = io::Error::new(error.kind(), error.to_string());
+                this.failure.set(error);
+                Poll::Ready(Some(Err(told)))
+            }
+            None => Poll::Ready(None),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write as _;
+
+    use http_body::Body as _;
+
+    use super::*;
+    use crate::budget::{Budget, Slab};
+    use crate::checksum::{Algorithm, Checksum};
+    use crate::payload::Ring;
+
+    const NAME: &str = "x-amz-checksum-crc64nvme";
+
+    async fn wire(mut body: Outgoing) -> io::Result<Vec<u8>> {
+        let mut all = Vec::new();
+        let expected = body.len();
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+        {
+            all.extend_from_slice(&frame?.into_data().unwrap());
+            assert_eq!(body.size_hint().exact(), Some(expected - all.len() as u64));
+        }
+        assert_eq!(all.len() as u64, expected);
+        assert!(body.is_end_stream());
+        Ok(all)
+    }
+
+    async fn from_file(data: &[u8], len: u64, slab: usize) -> Payload {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(data).unwrap();
+        let budget = Budget::new(1 << 20, slab);
+        let slabs = vec![Slab::new(budget.lease(slab as u64).await)];
+        Payload::from_file(
+            Arc::<File>::new(file),
+            0,
+            len,
+            Ring::new(slabs),
+            Algorithm::Crc64Nvme,
+        )
+    }
+
+    #[tokio::test]
+    async fn chunks_and_trailer_are_framed_exactly() {
+        let payload = from_file(b"hello world", 11, 4).await;
+        let (body, failure) = Outgoing::with_trailer(payload.clone(), NAME);
+        let sum = Checksum::of(Algorithm::Crc64Nvme, b"hello world").base64();
+        let expected = format!("b\r\nhello world\r\n0\r\n{NAME}:{sum}\r\n\r\n");
+        assert_eq!(wire(body).await.unwrap(), expected.as_bytes());
+        assert!(failure.take().is_none());
+        assert_eq!(payload.checksum().unwrap().base64(), sum);
+    }
+
+    #[tokio::test]
+    async fn lengths_are_right_around_a_chunk_and_the_bytes_come_back() {
+        let chunk = usize::try_from(CHUNK).unwrap();
+        for len in [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 5] {
+            let data: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let sum = Checksum::of(Algorithm::Crc64Nvme, &data);
+            // Pieces that do not fall on the edges of chunks.
+            let pieces = data.chunks(70_001).map(Bytes::copy_from_slice).collect();
+            let (body, _) = Outgoing::with_trailer(Payload::from_memory(pieces, sum), NAME);
+            let mut wire = &wire(body).await.unwrap()[..];
+            let mut back = Vec::new();
+            loop {
+                let end = wire.windows(2).position(|pair| pair == b"\r\n").unwrap();
+                let size =
+                    usize::from_str_radix(std::str::from_utf8(&wire[..end]).unwrap(), 16).unwrap();
+                wire = &wire[end + 2..];
+                if size == 0 {
+                    break;
+                }
+                back.extend_from_slice(&wire[..size]);
+                assert_eq!(&wire[size..size + 2], b"\r\n");
+                wire = &wire[size + 2..];
+            }
+            assert_eq!(wire, format!("{NAME}:{}\r\n\r\n", sum.base64()).as_bytes());
+            assert!(back == data, "{len}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_source_that_fails_leaves_its_error_with_the_sender() {
+        let payload = from_file(b"short", 11, 4).await;
+        let (body, failure) = Outgoing::with_trailer(payload, NAME);
+        wire(body).await.unwrap_err();
+        assert!(failure.take().unwrap().to_string().contains("truncated"));
+    }
+}

@@ -1,0 +1,257 @@
+//! What the buckets of one endpoint share: connections, credentials, region.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::default_provider::credentials::DefaultCredentialsChain;
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::{ProfileFileCredentialsProvider, ProfileFileRegionProvider};
+use aws_config::provider_config::ProviderConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
+use aws_types::service_config::ServiceConfigKey;
+
+use super::address::Endpoint;
+use super::credentials::Keyring;
+use super::settings::{Origin, S3Settings};
+use super::{S3, tls};
+use crate::backend::{Fault, FaultKind};
+
+/// The shared half of [`S3`]: one pool of connections and one set of credentials for all buckets of an
+/// endpoint. A clone is the same client.
+#[derive(Clone, Debug)]
+pub struct S3Client {
+    pub(super) shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) http: reqwest::Client,
+    pub(super) keyring: Keyring,
+    pub(super) endpoint: Endpoint,
+    pub(super) region: String,
+    pub(super) settings: S3Settings,
+}
+
+impl S3Client {
+    /// Settles what `settings` leave open (environment, profile) and sets up a client. Sends nothing;
+    /// credentials are fetched by the first request.
+    pub async fn connect(settings: &S3Settings) -> Result<Self, Fault> {
+        let region = region(settings).await;
+        let found = Found::load(settings, region.clone()).await;
+        let endpoint = match (
+            &settings.endpoint_url,
+            found.of("AWS_ENDPOINT_URL", "endpoint_url"),
+            &region,
+        ) {
+            (Some(url), ..) => Endpoint::custom(url)?,
+            (None, Some(url), _) => Endpoint::custom(&url)?,
+            (None, None, Some(region)) => {
+                let sdk = &found.0;
+                let fips = sdk.use_fips().unwrap_or(false);
+                Endpoint::aws(region, fips, sdk.use_dual_stack().unwrap_or(false))?
+            }
+            (None, None, None) => {
+                let message = "no region is set: set AWS_REGION, or `region` in the profile, or the address \
+                               of an S3-compatible store in AWS_ENDPOINT_URL";
+                return Err(Fault::new(FaultKind::Invalid, message));
+            }
+        };
+        let region = region.unwrap_or_else(|| "us-east-1".to_owned());
+        let bundle = match &settings.ca_bundle {
+            Some(path) => Some(path.clone()),
+            None => found.of("AWS_CA_BUNDLE", "ca_bundle").map(PathBuf::from),
+        };
+        let http = http(settings, &endpoint, bundle.as_deref())?;
+        let keyring = keyring(settings, &region, bundle.as_deref()).await?;
+        let shared = Shared {
+            http,
+            keyring,
+            endpoint,
+            region,
+            settings: settings.clone(),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
+    }
+
+    /// One of its buckets.
+    pub fn bucket(&self, bucket: &str) -> Result<S3, Fault> {
+        S3::new(self, bucket)
+    }
+
+    /// The store's address: scheme, host and port.
+    pub fn endpoint(&self) -> &str {
+        self.shared.endpoint.url()
+    }
+
+    /// The region that requests are signed for.
+    pub fn region(&self) -> &str {
+        &self.shared.region
+    }
+}
+
+/// The region that is set somewhere. The instance's own is not asked for: no S3 tool does.
+async fn region(settings: &S3Settings) -> Option<String> {
+    if let Some(region) = &settings.region {
+        return Some(region.clone());
+    }
+    let mut profile = ProfileFileRegionProvider::builder();
+    if let Some(name) = &settings.profile {
+        profile = profile.profile_name(name);
+    }
+    let chain = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
+    let region = chain.or_else(profile.build()).region().await?;
+    Some(region.as_ref().to_owned()).filter(|region| !region.is_empty())
+}
+
+/// What environment and profile say.
+struct Found(SdkConfig);
+
+impl Found {
+    async fn load(settings: &S3Settings, region: Option<String>) -> Self {
+        let region = Region::new(region.map_or(Cow::Borrowed("us-east-1"), Cow::Owned));
+        let mut loader = aws_config::defaults(BehaviorVersion::latest())
+            .no_credentials()
+            .region(region);
+        if let Some(profile) = &settings.profile {
+            loader = loader.profile_name(profile);
+        }
+        Self(loader.load().await)
+    }
+
+    /// A variable for S3 alone, the variable, the profile's property for S3 alone, the property.
+    fn of(&self, variable: &str, property: &str) -> Option<String> {
+        let key = ServiceConfigKey::builder()
+            .service_id("s3")
+            .env(variable)
+            .profile(property);
+        let value = self.0.service_config()?.load_config(key.build().ok()?)?;
+        Some(value).filter(|value| !value.is_empty())
+    }
+}
+
+fn http(
+    settings: &S3Settings,
+    endpoint: &Endpoint,
+    bundle: Option<&Path>,
+) -> Result<reqwest::Client, Fault> {
+    let bundle = bundle
+        .map(tls::read_bundle)
+        .transpose()?
+        .unwrap_or_default();
+    // Reading the system's certificates takes longer than a small transfer: only where they are used.
+    let roots = if endpoint.url().starts_with("https:") || proxy_speaks_tls() {
+        tls::roots(&bundle)
+    } else {
+        rustls::RootCertStore::empty()
+    };
+    reqwest::Client::builder()
+        .tls_backend_preconfigured(tls::config(roots)?)
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .tcp_nodelay(true)
+        .connect_timeout(settings.connect_timeout)
+        // Less than the 20 s after which S3 hangs up on an idle connection.
+        .pool_idle_timeout(Duration::from_secs(15))
+        .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| {
+            Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error)
+        })
+}
+
+fn proxy_speaks_tls() -> bool {
+    ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
+        .iter()
+        .any(|name| std::env::var(name).is_ok_and(|proxy| proxy.starts_with("https:")))
+}
+
+async fn keyring(
+    settings: &S3Settings,
+    region: &str,
+    bundle: Option<&Path>,
+) -> Result<Keyring, Fault> {
+    match &settings.credentials.0 {
+        Origin::Anonymous => return Ok(Keyring::Anonymous),
+        Origin::Fixed {
+            access_key,
+            secret_key,
+            session_token,
+        } => {
+            return Ok(Keyring::fixed(
+                access_key,
+                secret_key,
+                session_token.as_deref(),
+            ));
+        }
+        Origin::Chain => {}
+    }
+    let config = ProviderConfig::without_region()
+        .with_behavior_version(Some(BehaviorVersion::latest()))
+        .with_region(Some(Region::new(region.to_owned())))
+        .with_http_client(chain_client(bundle)?);
+    // A profile that was asked for by name goes before keys in the environment, as in AWS's own tools.
+    let provider = if let Some(profile) = &settings.profile {
+        let provider = ProfileFileCredentialsProvider::builder()
+            .configure(&config)
+            .profile_name(profile);
+        SharedCredentialsProvider::new(provider.build())
+    } else {
+        // Off AWS nobody answers at the instance's address: do not wait long for that.
+        let instance = aws_config::imds::Client::builder()
+            .configure(&config)
+            .max_attempts(2)
+            .connect_timeout(Duration::from_secs(1))
+            .build();
+        let chain = DefaultCredentialsChain::builder()
+            .imds_client(instance)
+            .region(Region::new(region.to_owned()))
+            .configure(config);
+        SharedCredentialsProvider::new(chain.build().await)
+    };
+    Ok(Keyring::provided(provider, settings.profile.clone()))
+}
+
+/// The HTTP client by which the chain fetches credentials (SSO, STS, instance and container roles).
+fn chain_client(
+    bundle: Option<&Path>,
+) -> Result<aws_smithy_runtime_api::client::http::SharedHttpClient, Fault> {
+    let mut store = TrustStore::default();
+    if let Some(path) = bundle {
+        tls::read_bundle(path)?;
+        let pem = std::fs::read(path).map_err(|error| {
+            let message = format!("CA bundle {} cannot be read: {error}", path.display());
+            Fault::new(FaultKind::Invalid, message)
+        })?;
+        store.add_pem_certificate(pem);
+    }
+    let context = TlsContext::builder()
+        .with_trust_store(store)
+        .build()
+        .map_err(|error| {
+            Fault::new(FaultKind::Invalid, "TLS cannot be set up").with_source(error)
+        })?;
+    Ok(
+        aws_smithy_http_client::Builder::new().build_with_connector_fn(
+            move |settings, components| {
+                let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
+                connector.set_connector_settings(settings.cloned());
+                connector.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
+                connector
+                    .tls_provider(Provider::rustls(CryptoMode::Ring))
+                    .tls_context(context.clone())
+                    .build()
+            },
+        ),
+    )
+}

@@ -1,0 +1,217 @@
+//! Credentials: kept, and fetched again before they expire.
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use aws_credential_types::Credentials as Keys;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
+use aws_smithy_runtime_api::client::identity::Identity;
+
+use super::fault::innermost;
+use crate::backend::{Fault, FaultKind};
+
+/// How long before they expire credentials are fetched again; they are used on where that fails.
+const EARLY: Duration = Duration::from_secs(5 * 60);
+
+/// The credentials of one client.
+#[derive(Debug)]
+pub(super) enum Keyring {
+    /// Requests are not signed.
+    Anonymous,
+    /// They never change.
+    Fixed(Arc<Identity>),
+    /// They come from a provider, and may expire.
+    Provided(Provided),
+}
+
+impl Keyring {
+    pub(super) fn fixed(access_key: &str, secret_key: &str, session_token: Option<&str>) -> Self {
+        let token = session_token.map(str::to_owned);
+        Self::Fixed(Arc::new(
+            Keys::new(access_key, secret_key, token, None, "settings").into(),
+        ))
+    }
+
+    pub(super) fn provided(provider: SharedCredentialsProvider, profile: Option<String>) -> Self {
+        Self::Provided(Provided {
+            provider,
+            profile,
+            current: RwLock::default(),
+            refresh: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// What to sign with now; `None` where requests are not signed.
+    pub(super) async fn identity(&self) -> Result<Option<Arc<Identity>>, Fault> {
+        match self {
+            Self::Anonymous => Ok(None),
+            Self::Fixed(identity) => Ok(Some(identity.clone())),
+            Self::Provided(provided) => provided.identity().await.map(Some),
+        }
+    }
+}
+
+/// Credentials that a provider gives, for a while.
+pub(super) struct Provided {
+    provider: SharedCredentialsProvider,
+    /// The profile that was asked for by name.
+    profile: Option<String>,
+    current: RwLock<Option<Arc<Identity>>>,
+    /// Held by the one request that fetches; others wait only where they have nothing to sign with.
+    refresh: tokio::sync::Mutex<()>,
+}
+
+impl fmt::Debug for Provided {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provided")
+            .field("profile", &self.profile)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provided {
+    async fn identity(&self) -> Result<Arc<Identity>, Fault> {
+        let now = SystemTime::now();
+        let usable = match self.current() {
+            Some(identity) if is_good_at(&identity, now + EARLY) => return Ok(identity),
+            Some(identity) if is_good_at(&identity, now) => Some(identity),
+            _ => None,
+        };
+        let Some(usable) = usable else {
+            let _turn = self.refresh.lock().await;
+            return match self.current() {
+                Some(identity) if is_good_at(&identity, now) => Ok(identity),
+                _ => self.fetch().await,
+            };
+        };
+        let Ok(_turn) = self.refresh.try_lock() else {
+            return Ok(usable);
+        };
+        self.fetch().await.or_else(|fault| {
+            tracing::warn!(%fault, "credentials expire soon and could not be fetched again");
+            Ok(usable)
+        })
+    }
+
+    fn current(&self) -> Option<Arc<Identity>> {
+        self.current
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    async fn fetch(&self) -> Result<Arc<Identity>, Fault> {
+        let keys = self
+            .provider
+            .provide_credentials()
+            .await
+            .map_err(|error| self.fault(error))?;
+        let identity = Arc::new(Identity::from(keys));
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
+        Ok(identity)
+    }
+
+    fn fault(&self, error: CredentialsError) -> Fault {
+        let message = match (&error, &self.profile) {
+            (CredentialsError::CredentialsNotLoaded(_), None) => {
+                let profile = std::env::var("AWS_PROFILE").unwrap_or_else(|_| "default".to_owned());
+                format!(
+                    "no credentials found in the environment (AWS_ACCESS_KEY_ID), in profile `{profile}` \
+                     of ~/.aws/config and ~/.aws/credentials, from a web identity, a container role or an \
+                     instance role"
+                )
+            }
+            (CredentialsError::CredentialsNotLoaded(_), Some(profile)) => {
+                format!(
+                    "no credentials found in profile `{profile}` of ~/.aws/config and ~/.aws/credentials"
+                )
+            }
+            (CredentialsError::ProviderTimedOut(_), _) => "no credentials came in time".to_owned(),
+            _ => {
+                let why = error.source().map_or_else(|| error.to_string(), innermost);
+                format!("credentials could not be loaded: {why}")
+            }
+        };
+        Fault::new(FaultKind::Credentials, message).with_source(error)
+    }
+}
+
+fn is_good_at(identity: &Identity, time: SystemTime) -> bool {
+    identity.expiration().is_none_or(|expires| expires > time)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use aws_credential_types::provider::future;
+
+    use super::*;
+
+    /// Gives key `key-N` at the Nth time, good for as long as it was told.
+    #[derive(Debug, Clone)]
+    struct Counting(Arc<AtomicU32>, Duration);
+
+    impl ProvideCredentials for Counting {
+        fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+        where
+            Self: 'a,
+        {
+            let count = self.0.fetch_add(1, Ordering::SeqCst) + 1;
+            let expires = SystemTime::now() + self.1;
+            future::ProvideCredentials::ready(if count > 2 {
+                Err(CredentialsError::provider_error("the token server is down"))
+            } else {
+                Ok(Keys::new(
+                    format!("key-{count}"),
+                    "secret",
+                    None,
+                    Some(expires),
+                    "test",
+                ))
+            })
+        }
+    }
+
+    async fn key(keyring: &Keyring) -> String {
+        let identity = keyring.identity().await.unwrap().unwrap();
+        identity.data::<Keys>().unwrap().access_key_id().to_owned()
+    }
+
+    #[tokio::test]
+    async fn they_are_kept_while_good_and_fetched_before_they_expire() {
+        let long = Counting(Arc::default(), Duration::from_secs(3600));
+        let keyring = Keyring::provided(SharedCredentialsProvider::new(long), None);
+        assert_eq!(
+            (key(&keyring).await, key(&keyring).await),
+            ("key-1".into(), "key-1".into())
+        );
+
+        let short = Counting(Arc::default(), Duration::from_secs(60));
+        let keyring = Keyring::provided(SharedCredentialsProvider::new(short), None);
+        assert_eq!(
+            (key(&keyring).await, key(&keyring).await),
+            ("key-1".into(), "key-2".into())
+        );
+        assert_eq!(
+            key(&keyring).await,
+            "key-2",
+            "still good although the third fetch failed"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_one_sentence() {
+        let failing = Counting(Arc::new(AtomicU32::new(2)), Duration::ZERO);
+        let keyring = Keyring::provided(SharedCredentialsProvider::new(failing), None);
+        let fault = keyring.identity().await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Credentials);
+        assert_eq!(
+            fault.message,
+            "credentials could not be loaded: the token server is down"
+        );
+    }
+}

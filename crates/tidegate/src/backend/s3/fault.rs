@@ -1,0 +1,318 @@
+//! What a store's refusal means.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use http::{HeaderMap, StatusCode, header};
+
+use super::xml;
+use crate::backend::{Fault, FaultKind};
+
+/// Further than this from the store's clock, requests are refused.
+const SKEW: Duration = Duration::from_secs(15 * 60);
+
+/// The fault that an answer tells of. `body` may be empty, as to a HEAD; `region` is the one that was
+/// signed for.
+pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], region: &str) -> Fault {
+    let said = match xml::root(body).as_deref() {
+        Some("Error") => xml::read::<xml::Error>(body).unwrap_or_default(),
+        _ => xml::Error::default(),
+    };
+    let kind = kind_of_code(&said.code).unwrap_or_else(|| kind_of_status(status));
+    let (kind, message) = if let Some(message) = elsewhere(status, headers, &said, region) {
+        (FaultKind::Invalid, message)
+    } else if let Some(message) = skewed(status, headers, &said) {
+        (FaultKind::Credentials, message)
+    } else {
+        (
+            kind,
+            clause(&said).unwrap_or_else(|| {
+                status
+                    .canonical_reason()
+                    .unwrap_or("the store refused")
+                    .to_owned()
+            }),
+        )
+    };
+    let code = if said.code.is_empty() {
+        String::new()
+    } else {
+        format!("{}, ", said.code)
+    };
+    if let Some(id) = headers
+        .get("x-amz-request-id")
+        .and_then(|id| id.to_str().ok())
+    {
+        tracing::debug!(request_id = id, %status, code = said.code, "refused");
+    }
+    Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
+        .with_retry_after(retry_after(headers))
+}
+
+fn clause(said: &xml::Error) -> Option<String> {
+    let ours = match said.code.as_str() {
+        "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
+        "InvalidAccessKeyId" => "the store does not know the access key",
+        "SignatureDoesNotMatch" => {
+            "the signature is refused: the secret key is wrong, or something on the way changes requests"
+        }
+        "InvalidToken" => "the session token is not valid",
+        _ => said.message.trim().trim_end_matches('.'),
+    };
+    Some(ours.to_owned()).filter(|ours| !ours.is_empty())
+}
+
+/// Where the store says that the bucket is in another region, or at another address.
+fn elsewhere(
+    status: StatusCode,
+    headers: &HeaderMap,
+    said: &xml::Error,
+    region: &str,
+) -> Option<String> {
+    let asked = status.is_redirection()
+        || matches!(
+            said.code.as_str(),
+            "AuthorizationHeaderMalformed" | "PermanentRedirect" | "TemporaryRedirect"
+        )
+        || (status == StatusCode::BAD_REQUEST && said.code.is_empty());
+    if !asked {
+        return None;
+    }
+    let named = headers
+        .get("x-amz-bucket-region")
+        .and_then(|region| region.to_str().ok());
+    if let Some(named) = named
+        .or(said.region.as_deref())
+        .filter(|named| *named != region)
+    {
+        return Some(format!(
+            "the bucket is in region `{named}`, not in `{region}`: set AWS_REGION={named}"
+        ));
+    }
+    let location = headers
+        .get(header::LOCATION)
+        .and_then(|location| location.to_str().ok());
+    let location = said
+        .endpoint
+        .as_deref()
+        .or(location)
+        .filter(|_| status.is_redirection())?;
+    Some(format!(
+        "the store sends requests on to {location}: set that as the endpoint"
+    ))
+}
+
+fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<String> {
+    let date = headers
+        .get(header::DATE)
+        .and_then(|date| date.to_str().ok());
+    let theirs = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let ours = SystemTime::now();
+    // A HEAD's answer has no code; its date tells.
+    let guessed = said.code.is_empty()
+        && status == StatusCode::FORBIDDEN
+        && theirs.is_some_and(|theirs| {
+            theirs
+                .duration_since(ours)
+                .or_else(|_| ours.duration_since(theirs))
+                .is_ok_and(|apart| apart > SKEW)
+        });
+    if said.code != "RequestTimeTooSkewed" && !guessed {
+        return None;
+    }
+    let theirs = said.server_time.as_deref().or(date).unwrap_or("unknown");
+    let ours = httpdate::fmt_http_date(ours);
+    Some(format!(
+        "this machine's clock says {ours}, the store's {theirs}: set the clock"
+    ))
+}
+
+fn kind_of_code(code: &str) -> Option<FaultKind> {
+    Some(match code {
+        "NoSuchKey" | "NoSuchVersion" => FaultKind::NotFound,
+        "NoSuchBucket" => FaultKind::NoBucket,
+        "NoSuchUpload" => FaultKind::NoSession,
+        "PreconditionFailed" => FaultKind::Exists,
+        "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
+        "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "InvalidToken"
+        | "TokenRefreshRequired"
+        | "RequestTimeTooSkewed" => FaultKind::Credentials,
+        "SlowDown"
+        | "SlowDownRead"
+        | "SlowDownWrite"
+        | "ServiceUnavailable"
+        | "TooManyRequests"
+        | "RequestLimitExceeded" => FaultKind::Throttled,
+        "InternalError"
+        | "RequestTimeout"
+        | "IncompleteBody"
+        | "ConditionalRequestConflict"
+        | "OperationAborted" => FaultKind::Transient,
+        "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch" => {
+            FaultKind::Integrity
+        }
+        "EntityTooLarge" => FaultKind::TooLarge,
+        "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded" => {
+            FaultKind::NoSpace
+        }
+        "NotImplemented" => FaultKind::Unsupported,
+        _ if code.starts_with("Throttling") => FaultKind::Throttled,
+        "EntityTooSmall" | "KeyTooLongError" | "MethodNotAllowed" => FaultKind::Invalid,
+        _ if code.starts_with("Invalid") || code.starts_with("Malformed") => FaultKind::Invalid,
+        _ => return None,
+    })
+}
+
+fn kind_of_status(status: StatusCode) -> FaultKind {
+    match status.as_u16() {
+        401 => FaultKind::Credentials,
+        403 => FaultKind::Denied,
+        404 => FaultKind::NotFound,
+        408 | 409 => FaultKind::Transient,
+        412 => FaultKind::Exists,
+        413 => FaultKind::TooLarge,
+        429 | 503 => FaultKind::Throttled,
+        501 => FaultKind::Unsupported,
+        507 => FaultKind::NoSpace,
+        // A 200 is a fault only where it tells of one, and then the store could not do it.
+        200..300 | 500.. => FaultKind::Transient,
+        _ => FaultKind::Invalid,
+    }
+}
+
+/// `Retry-After`, in seconds or as a date.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// What the last of an error's causes says.
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect()
+    }
+
+    fn said(status: u16, code: &str, message: &str) -> Fault {
+        let body = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
+        refusal(
+            StatusCode::from_u16(status).unwrap(),
+            &HeaderMap::new(),
+            body.as_bytes(),
+            "us-east-1",
+        )
+    }
+
+    fn bare(status: u16, pairs: &[(&'static str, &str)]) -> Fault {
+        refusal(
+            StatusCode::from_u16(status).unwrap(),
+            &headers(pairs),
+            b"",
+            "us-east-1",
+        )
+    }
+
+    #[test]
+    fn codes_come_before_status() {
+        use FaultKind::*;
+        for (status, code, kind) in [
+            (404, "NoSuchKey", NotFound),
+            (404, "NoSuchBucket", NoBucket),
+            (404, "NoSuchUpload", NoSession),
+            (412, "PreconditionFailed", Exists),
+            (409, "ConditionalRequestConflict", Transient),
+            (403, "AccessDenied", Denied),
+            (403, "InvalidAccessKeyId", Credentials),
+            (400, "ExpiredToken", Credentials),
+            (503, "SlowDown", Throttled),
+            (400, "ThrottlingException", Throttled),
+            (200, "InternalError", Transient),
+            (200, "SomethingNew", Transient),
+            (200, "InvalidPart", Invalid),
+            (400, "RequestTimeout", Transient),
+            (400, "BadDigest", Integrity),
+            (400, "EntityTooLarge", TooLarge),
+            (400, "EntityTooSmall", Invalid),
+            (400, "SomethingElse", Invalid),
+            (507, "XMinioStorageFull", NoSpace),
+            (501, "NotImplemented", Unsupported),
+        ] {
+            assert_eq!(said(status, code, "m").kind, kind, "{status} {code}");
+        }
+        assert_eq!(
+            said(403, "AccessDenied", "Access Denied.").message,
+            "Access Denied (AccessDenied, HTTP 403)"
+        );
+    }
+
+    #[test]
+    fn without_a_body_the_status_and_headers_tell() {
+        assert_eq!(bare(404, &[]).kind, FaultKind::NotFound);
+        assert_eq!(bare(403, &[]).message, "Forbidden (HTTP 403)");
+        assert_eq!(bare(504, &[]).kind, FaultKind::Transient);
+        let away = bare(301, &[("x-amz-bucket-region", "eu-west-1")]);
+        assert_eq!(away.kind, FaultKind::Invalid);
+        assert_eq!(
+            away.message,
+            "the bucket is in region `eu-west-1`, not in `us-east-1`: set AWS_REGION=eu-west-1 (HTTP 301)"
+        );
+        let old = bare(403, &[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert_eq!(old.kind, FaultKind::Credentials);
+        assert!(
+            old.message
+                .contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"),
+            "{}",
+            old.message
+        );
+    }
+
+    #[test]
+    fn the_region_is_read_from_the_body_too() {
+        let body = b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>m</Message><Region>eu-west-1</Region></Error>";
+        let fault = refusal(
+            StatusCode::BAD_REQUEST,
+            &HeaderMap::new(),
+            body,
+            "us-east-1",
+        );
+        assert!(
+            fault.message.contains("set AWS_REGION=eu-west-1"),
+            "{}",
+            fault.message
+        );
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        assert_eq!(
+            bare(503, &[("retry-after", "7")]).retry_after,
+            Some(Duration::from_secs(7))
+        );
+        let past = bare(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]);
+        assert_eq!(
+            (past.kind, past.retry_after),
+            (FaultKind::Throttled, Some(Duration::ZERO))
+        );
+        assert_eq!(bare(503, &[]).retry_after, None);
+    }
+}

@@ -1,0 +1,201 @@
+//! Listings, page by page.
+
+use std::collections::VecDeque;
+use std::time::SystemTime;
+
+use aws_smithy_types::date_time::Format;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use http::Method;
+
+use super::Bucket;
+use super::request::Request;
+use super::xml::{self, ListBucketResult, ListMultipartUploadsResult};
+use crate::backend::{Entry, Fault, FaultKind, OpenSession, Session};
+use crate::object::Object;
+
+/// Where a listing stands.
+enum Page<Marker> {
+    At(Marker),
+    End,
+}
+
+/// Objects and prefixes below `prefix`, in key order.
+pub(super) fn objects(
+    bucket: Bucket,
+    prefix: &str,
+    recursive: bool,
+) -> BoxStream<'static, Result<Entry, Fault>> {
+    let prefix = prefix.to_owned();
+    paged(None, move |token: Option<String>| {
+        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        async move {
+            let mut query = vec![
+                ("list-type", "2"),
+                ("encoding-type", "url"),
+                ("prefix", prefix.as_str()),
+            ];
+            if !recursive {
+                query.push(("delimiter", "/"));
+            }
+            if let Some(token) = &token {
+                query.push(("continuation-token", token));
+            }
+            // A signature lists a query by name.
+            query.sort_unstable();
+            let request = Request::new(Method::GET, bucket.address.bucket(&query));
+            let (_, body) = bucket.shared.ask(request).await?;
+            let result: ListBucketResult = xml::read(&body)?;
+            let next = match (result.is_truncated, &result.next_continuation_token) {
+                (false, _) => Page::End,
+                (true, next) if *next != token && next.is_some() => Page::At(next.clone()),
+                (true, _) => return Err(stuck()),
+            };
+            Ok((entries(result)?, next))
+        }
+    })
+}
+
+fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
+    let encoding = result.encoding_type.as_deref();
+    let mut entries = Vec::with_capacity(result.contents.len() + result.common_prefixes.len());
+    for contents in result.contents {
+        let mut object = Object {
+            key: xml::key(&contents.key, encoding)?,
+            ..Object::default()
+        };
+        object.size = contents.size;
+        object.etag = contents.etag;
+        object.modified = contents.last_modified.as_deref().and_then(time);
+        object.attributes.storage_class = contents.storage_class;
+        entries.push((object.key.clone(), Entry::Object(object)));
+    }
+    for common in result.common_prefixes {
+        let prefix = xml::key(&common.prefix, encoding)?;
+        entries.push((prefix.clone(), Entry::Prefix(prefix)));
+    }
+    // Each list is in order (directory buckets excepted); together they are made so, within the page.
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+}
+
+/// Unfinished uploads below `prefix`.
+pub(super) fn sessions(
+    bucket: Bucket,
+    prefix: &str,
+) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    let prefix = prefix.to_owned();
+    paged(
+        (String::new(), String::new()),
+        move |(key, id): (String, String)| {
+            let (bucket, prefix) = (bucket.clone(), prefix.clone());
+            async move {
+                let mut query = vec![
+                    ("encoding-type", "url"),
+                    ("prefix", prefix.as_str()),
+                    ("uploads", ""),
+                ];
+                if !key.is_empty() {
+                    query.extend([
+                        ("key-marker", key.as_str()),
+                        ("upload-id-marker", id.as_str()),
+                    ]);
+                }
+                query.sort_unstable();
+                let request = Request::new(Method::GET, bucket.address.bucket(&query));
+                let (_, body) = bucket.shared.ask(request).await?;
+                let result: ListMultipartUploadsResult = xml::read(&body)?;
+                let encoding = result.encoding_type.as_deref();
+                let next = if result.is_truncated {
+                    let next_key = result
+                        .next_key_marker
+                        .as_deref()
+                        .map(|key| xml::key(key, encoding))
+                        .transpose()?;
+                    let next = (
+                        next_key.unwrap_or_default(),
+                        result.next_upload_id_marker.unwrap_or_default(),
+                    );
+                    if next.0.is_empty() || next == (key, id) {
+                        return Err(stuck());
+                    }
+                    Page::At(next)
+                } else {
+                    Page::End
+                };
+                let mut sessions = VecDeque::with_capacity(result.uploads.len());
+                for upload in result.uploads {
+                    let session = Session {
+                        key: xml::key(&upload.key, encoding)?,
+                        id: upload.upload_id,
+                    };
+                    sessions.push_back(OpenSession {
+                        session,
+                        started: upload.initiated.as_deref().and_then(time),
+                    });
+                }
+                Ok((sessions, next))
+            }
+        },
+    )
+}
+
+fn paged<Marker, Item, Fetch, Answer>(
+    first: Marker,
+    fetch: Fetch,
+) -> BoxStream<'static, Result<Item, Fault>>
+where
+    Marker: Send + 'static,
+    Item: Send + 'static,
+    Fetch: Fn(Marker) -> Answer + Send + 'static,
+    Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
+{
+    let pages = stream::try_unfold((Page::At(first), fetch), |(page, fetch)| async move {
+        let Page::At(marker) = page else {
+            return Ok(None);
+        };
+        let (items, next) = fetch(marker).await?;
+        Ok(Some((
+            stream::iter(items.into_iter().map(Ok)),
+            (next, fetch),
+        )))
+    });
+    pages.try_flatten().boxed()
+}
+
+fn stuck() -> Fault {
+    Fault::new(
+        FaultKind::Unsupported,
+        "the store says that the listing goes on, and not where",
+    )
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    aws_smithy_types::DateTime::from_str(text, Format::DateTime)
+        .ok()?
+        .try_into()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_and_prefixes_are_in_one_order() {
+        let body = b"<ListBucketResult><IsTruncated>false</IsTruncated>\
+            <Contents><Key>a</Key><Size>1</Size><LastModified>2026-01-02T03:04:05.678Z</LastModified></Contents>\
+            <Contents><Key>c</Key><Size>2</Size></Contents>\
+            <CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes></ListBucketResult>";
+        let entries = entries(xml::read(body).unwrap()).unwrap();
+        let names: Vec<_> = entries
+            .iter()
+            .map(|entry| match entry {
+                Entry::Object(object) => object.key.as_str(),
+                Entry::Prefix(prefix) => prefix,
+            })
+            .collect();
+        assert_eq!(names, ["a", "b/", "c"]);
+        assert!(matches!(&entries[0], Entry::Object(object) if object.modified.is_some()));
+    }
+}

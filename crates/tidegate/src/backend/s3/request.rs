@@ -1,0 +1,298 @@
+//! The one path of every request: sign, send, and tell what came back.
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use sha2::{Digest as _, Sha256};
+
+use super::body::{Failure, Outgoing};
+use super::client::Shared;
+use super::sign::{Signed, sign};
+use super::{fault, unanswered};
+use crate::backend::{Fault, FaultKind};
+use crate::checksum::{Algorithm, Checksum};
+use crate::payload::Payload;
+
+/// The most that is read of an answer which is a description, not an object.
+const LONGEST: usize = 32 << 20;
+/// The most that is read of a refusal.
+const LONGEST_REFUSAL: usize = 64 << 10;
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) url: String,
+    pub(super) headers: HeaderMap,
+    pub(super) content: Content,
+}
+
+/// What it carries.
+#[derive(Debug)]
+pub(super) enum Content {
+    Nothing,
+    Text(Bytes),
+    Payload(Payload),
+}
+
+impl Request {
+    pub(super) fn new(method: Method, url: String) -> Self {
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            content: Content::Nothing,
+        }
+    }
+
+    pub(super) fn with(mut self, content: Content) -> Self {
+        self.content = content;
+        self
+    }
+}
+
+/// What is sent, and what is said of it.
+struct Prepared {
+    body: reqwest::Body,
+    signed: Signed,
+    failure: Failure,
+}
+
+impl Shared {
+    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
+    pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
+        let Request {
+            method,
+            url,
+            mut headers,
+            content,
+        } = request;
+        let Prepared {
+            body,
+            signed,
+            failure,
+        } = self.prepare(content, &mut headers).await?;
+        if let Some(identity) = self.keyring.identity().await? {
+            sign(
+                &method,
+                &url,
+                &mut headers,
+                &signed,
+                &identity,
+                &self.region,
+            )?;
+        } else if signed == Signed::UnsignedTrailer {
+            let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+            headers.insert("x-amz-content-sha256", framing);
+        }
+        let sent = self
+            .http
+            .request(method, url)
+            .headers(headers)
+            .body(body)
+            .send()
+            .await;
+        let response = match sent {
+            Ok(response) => response,
+            Err(error) => {
+                return Err(failure
+                    .take()
+                    .map_or_else(|| unanswered::fault(error), source_fault));
+            }
+        };
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let (status, headers) = (response.status(), response.headers().clone());
+        let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
+        Err(fault::refusal(status, &headers, &said, &self.region))
+    }
+
+    /// Sends a request and reads its answer.
+    pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
+        let mut response = self.send(request).await?;
+        let headers = std::mem::take(response.headers_mut());
+        Ok((headers, read(response, LONGEST).await?))
+    }
+
+    /// Sends a payload; the answer's headers, and the payload's checksum, with which any checksum in
+    /// the answer agrees.
+    pub(super) async fn upload(
+        &self,
+        request: Request,
+        payload: Payload,
+    ) -> Result<(HeaderMap, Checksum), Fault> {
+        let (headers, _) = self
+            .ask(request.with(Content::Payload(payload.clone())))
+            .await?;
+        let checksum = known(&payload).ok_or_else(|| {
+            Fault::new(
+                FaultKind::Transient,
+                "the store answered before it had all bytes",
+            )
+        })?;
+        let answered = headers
+            .get(checksum_header(checksum.algorithm()))
+            .and_then(|value| value.to_str().ok());
+        check(&checksum, answered)?;
+        Ok((headers, checksum))
+    }
+
+    async fn prepare(&self, content: Content, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
+        match content {
+            Content::Nothing => Ok(Prepared {
+                body: reqwest::Body::default(),
+                signed: Signed::Nothing,
+                failure: Failure::default(),
+            }),
+            Content::Text(text) => {
+                headers.insert(header::CONTENT_LENGTH, text.len().into());
+                let signed = Signed::Text(text.clone());
+                Ok(Prepared {
+                    body: text.into(),
+                    signed,
+                    failure: Failure::default(),
+                })
+            }
+            Content::Payload(payload) => self.prepare_payload(payload, headers).await,
+        }
+    }
+
+    async fn prepare_payload(
+        &self,
+        payload: Payload,
+        headers: &mut HeaderMap,
+    ) -> Result<Prepared, Fault> {
+        let settings = &self.settings;
+        let name = checksum_header(payload.algorithm());
+        let sha256 = settings.payload_sha256;
+        let digest = if sha256 || (known(&payload).is_none() && !settings.trailers) {
+            read_ahead(&payload, sha256).await?
+        } else {
+            None
+        };
+        let (body, signed, failure) = if let Some(checksum) = known(&payload) {
+            headers.insert(name, text(checksum.base64())?);
+            let (body, failure) = Outgoing::plain(payload);
+            (
+                body,
+                digest.map_or(Signed::Unsigned, Signed::Sha256),
+                failure,
+            )
+        } else {
+            let encoding = match headers
+                .get(header::CONTENT_ENCODING)
+                .map(HeaderValue::to_str)
+            {
+                Some(Ok(given)) => text(format!("{given},aws-chunked"))?,
+                _ => HeaderValue::from_static("aws-chunked"),
+            };
+            headers.insert(header::CONTENT_ENCODING, encoding);
+            headers.insert("x-amz-decoded-content-length", payload.len().into());
+            headers.insert("x-amz-trailer", HeaderValue::from_static(name));
+            let (body, failure) = Outgoing::with_trailer(payload, name);
+            (body, Signed::UnsignedTrailer, failure)
+        };
+        headers.insert(header::CONTENT_LENGTH, body.len().into());
+        Ok(Prepared {
+            body: reqwest::Body::wrap(body),
+            signed,
+            failure,
+        })
+    }
+}
+
+/// Reads a payload once before it is sent, for what must be said ahead of it.
+async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, Fault> {
+    let mut digest = sha256.then(Sha256::new);
+    let mut stream = payload.stream();
+    while let Some(piece) = stream.next().await {
+        let piece = piece.map_err(source_fault)?;
+        if let Some(digest) = &mut digest {
+            digest.update(&piece);
+        }
+    }
+    Ok(digest.map(|digest| {
+        digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }))
+}
+
+/// A payload's checksum where it is known; that of no bytes always is.
+fn known(payload: &Payload) -> Option<Checksum> {
+    payload
+        .checksum()
+        .or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
+}
+
+fn source_fault(error: std::io::Error) -> Fault {
+    Fault::new(FaultKind::Source, error.to_string()).with_source(error)
+}
+
+/// Faults where the store's checksum of what it was sent is another than ours. One of parts (`…-N`) is
+/// of another sort and says nothing here.
+pub(super) fn check(ours: &Checksum, theirs: Option<&str>) -> Result<(), Fault> {
+    match theirs {
+        Some(theirs) if !theirs.contains('-') && !ours.agrees_with(theirs) => {
+            let name = ours.algorithm().name();
+            let message = format!(
+                "the store's {name} of the bytes is {theirs}, ours is {}",
+                ours.base64()
+            );
+            Err(Fault::new(FaultKind::Integrity, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The header, trailer and answer that carry a checksum.
+pub(super) fn checksum_header(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
+        Algorithm::Crc32c => "x-amz-checksum-crc32c",
+    }
+}
+
+/// A header's value, where HTTP can carry the text.
+pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
+    let value = value.as_ref();
+    let carried = HeaderValue::from_str(value)
+        .ok()
+        .filter(|_| value.is_ascii());
+    carried.ok_or_else(|| {
+        let message = format!(
+            "`{}` has characters that no HTTP header can carry",
+            value.escape_debug()
+        );
+        Fault::new(FaultKind::Invalid, message)
+    })
+}
+
+/// Sets a header where there is a value for it.
+pub(super) fn set(
+    headers: &mut HeaderMap,
+    name: &'static str,
+    value: Option<impl AsRef<str>>,
+) -> Result<(), Fault> {
+    if let Some(value) = value {
+        headers.insert(HeaderName::from_static(name), text(value)?);
+    }
+    Ok(())
+}
+
+async fn read(mut response: reqwest::Response, most: usize) -> Result<Bytes, Fault> {
+    let mut all = BytesMut::new();
+    while let Some(piece) = response.chunk().await.map_err(unanswered::fault)? {
+        if all.len() + piece.len() > most {
+            return Err(Fault::new(
+                FaultKind::Unsupported,
+                "the store's answer is too long",
+            ));
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
+}

@@ -1,0 +1,202 @@
+//! What a caller may set, and what is found in the environment and the profile where nothing is set.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::checksum::Algorithm;
+
+/// How a bucket is reached and spoken to; the default is what every S3 tool does.
+///
+/// What is not set here is taken from the environment, then from the profile in `~/.aws/config` and
+/// `~/.aws/credentials`. Equal settings may share one [`S3Client`](super::S3Client).
+///
+/// ```
+/// use tidegate::backend::s3::{Credentials, S3Settings};
+/// let settings = S3Settings::default()
+///     .with_endpoint_url("http://127.0.0.1:9000")
+///     .with_credentials(Credentials::fixed("user", "secret", None));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct S3Settings {
+    pub(super) endpoint_url: Option<String>,
+    pub(super) region: Option<String>,
+    pub(super) profile: Option<String>,
+    pub(super) credentials: Credentials,
+    pub(super) addressing: Addressing,
+    pub(super) ca_bundle: Option<PathBuf>,
+    pub(super) checksum: Algorithm,
+    pub(super) trailers: bool,
+    pub(super) payload_sha256: bool,
+    pub(super) equal_parts: Option<bool>,
+    pub(super) connect_timeout: Duration,
+}
+
+impl Default for S3Settings {
+    fn default() -> Self {
+        Self {
+            endpoint_url: None,
+            region: None,
+            profile: None,
+            credentials: Credentials::default(),
+            addressing: Addressing::default(),
+            ca_bundle: None,
+            checksum: Algorithm::default(),
+            trailers: true,
+            payload_sha256: false,
+            equal_parts: None,
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl S3Settings {
+    /// The store's address, as `http[s]://host[:port]`. Otherwise `AWS_ENDPOINT_URL_S3`,
+    /// `AWS_ENDPOINT_URL`, the profile's `endpoint_url`, or AWS itself.
+    #[must_use]
+    pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
+        self.endpoint_url = Some(url.into());
+        self
+    }
+
+    /// The region to sign for. Otherwise `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's `region`;
+    /// with none of them, `us-east-1` at an endpoint of one's own and an error at AWS.
+    #[must_use]
+    pub fn with_region(mut self, region: impl Into<String>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
+    /// The profile. Otherwise `AWS_PROFILE`, or `default`.
+    #[must_use]
+    pub fn with_profile(mut self, profile: impl Into<String>) -> Self {
+        self.profile = Some(profile.into());
+        self
+    }
+
+    /// Where credentials come from.
+    #[must_use]
+    pub fn with_credentials(mut self, credentials: Credentials) -> Self {
+        self.credentials = credentials;
+        self
+    }
+
+    /// Where the bucket's name goes.
+    #[must_use]
+    pub fn with_addressing(mut self, addressing: Addressing) -> Self {
+        self.addressing = addressing;
+        self
+    }
+
+    /// A PEM file of certificate authorities to trust beside the system's. Otherwise `AWS_CA_BUNDLE`
+    /// or the profile's `ca_bundle`.
+    #[must_use]
+    pub fn with_ca_bundle(mut self, path: impl Into<PathBuf>) -> Self {
+        self.ca_bundle = Some(path.into());
+        self
+    }
+
+    /// The checksum to take and send: CRC-64/NVME unless the store has only CRC-32C.
+    #[must_use]
+    pub fn with_checksum(mut self, algorithm: Algorithm) -> Self {
+        self.checksum = algorithm;
+        self
+    }
+
+    /// Whether the store takes a checksum that follows the bytes (it does, unless this is `false`).
+    /// Without, bytes that sit in a file are read once more before they are sent.
+    #[must_use]
+    pub fn with_trailers(mut self, trailers: bool) -> Self {
+        self.trailers = trailers;
+        self
+    }
+
+    /// Whether to sign the SHA-256 of what is sent: more work than everything else together, for
+    /// stores that demand it. Off by default.
+    #[must_use]
+    pub fn with_payload_sha256(mut self, sign: bool) -> Self {
+        self.payload_sha256 = sign;
+        self
+    }
+
+    /// Whether all parts but the last must have one size. Otherwise known by the endpoint's host
+    /// (Cloudflare R2).
+    #[must_use]
+    pub fn with_equal_parts(mut self, equal: bool) -> Self {
+        self.equal_parts = Some(equal);
+        self
+    }
+
+    /// How long a connection may take to come up: 5 seconds by default.
+    #[must_use]
+    pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+}
+
+/// Where credentials come from.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Credentials(pub(super) Origin);
+
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub(super) enum Origin {
+    #[default]
+    Chain,
+    Anonymous,
+    Fixed {
+        access_key: String,
+        secret_key: String,
+        session_token: Option<String>,
+    },
+}
+
+impl Credentials {
+    /// AWS's default chain: environment, profile (keys, `credential_process`, SSO, assumed roles),
+    /// web identity, container role, instance role.
+    pub fn chain() -> Self {
+        Self(Origin::Chain)
+    }
+
+    /// None: requests are not signed.
+    pub fn anonymous() -> Self {
+        Self(Origin::Anonymous)
+    }
+
+    /// These.
+    pub fn fixed(
+        access_key: impl Into<String>,
+        secret_key: impl Into<String>,
+        session_token: Option<String>,
+    ) -> Self {
+        Self(Origin::Fixed {
+            access_key: access_key.into(),
+            secret_key: secret_key.into(),
+            session_token,
+        })
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Origin::Chain => f.write_str("Chain"),
+            Origin::Anonymous => f.write_str("Anonymous"),
+            Origin::Fixed { access_key, .. } => write!(f, "Fixed({access_key}, …)"),
+        }
+    }
+}
+
+/// Where the bucket's name goes in an address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Addressing {
+    /// In the host at AWS (in the path where it has dots, which certificates do not cover), in the
+    /// path elsewhere.
+    #[default]
+    Auto,
+    /// `https://host/bucket/key`.
+    Path,
+    /// `https://bucket.host/key`.
+    VirtualHost,
+}

@@ -1,0 +1,57 @@
+//! Which certificates are trusted, and by which cryptography.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::backend::{Fault, FaultKind};
+
+/// TLS that trusts `roots`.
+pub(super) fn config(roots: RootCertStore) -> Result<ClientConfig, Fault> {
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(ring)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Fault::new(FaultKind::Invalid, "TLS cannot be set up").with_source(error))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// The system's certificate authorities and those of a bundle.
+pub(super) fn roots(bundle: &[CertificateDer<'static>]) -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    let native = rustls_native_certs::load_native_certs();
+    for error in &native.errors {
+        tracing::debug!(%error, "some of the system's certificates cannot be read");
+    }
+    roots.add_parsable_certificates(native.certs);
+    roots.add_parsable_certificates(bundle.iter().cloned());
+    roots
+}
+
+/// The certificates of a PEM file.
+pub(super) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let wrong = |why: String| {
+        Fault::new(
+            FaultKind::Invalid,
+            format!("CA bundle {} {why}", path.display()),
+        )
+    };
+    let pem = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(format!("is not PEM: {error}")))?;
+    for certificate in &certificates {
+        RootCertStore::empty()
+            .add(certificate.clone())
+            .map_err(|error| wrong(format!("has a certificate that cannot be used: {error}")))?;
+    }
+    if certificates.is_empty() {
+        return Err(wrong("has no certificate in it".to_owned()));
+    }
+    Ok(certificates)
+}

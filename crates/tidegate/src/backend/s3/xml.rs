@@ -1,0 +1,210 @@
+//! The XML that S3 speaks, as far as it is needed here.
+
+use percent_encoding::percent_decode_str;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Fault, FaultKind};
+
+/// Reads a document whose root may have any name. White space that a server sends ahead of it, to keep
+/// the connection open, is no part of it.
+pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+    let odd = || {
+        Fault::new(
+            FaultKind::Transient,
+            "the store's answer cannot be read as XML",
+        )
+    };
+    let text = std::str::from_utf8(body).map_err(|error| odd().with_source(error))?;
+    quick_xml::de::from_str(text.trim_ascii_start()).map_err(|error| odd().with_source(error))
+}
+
+/// The name of the document's root, without its namespace's prefix.
+pub(super) fn root(body: &[u8]) -> Option<String> {
+    let mut reader = quick_xml::Reader::from_reader(body.trim_ascii_start());
+    loop {
+        match reader.read_event().ok()? {
+            quick_xml::events::Event::Start(tag) | quick_xml::events::Event::Empty(tag) => {
+                return Some(tag.local_name().as_ref().to_owned());
+            }
+            quick_xml::events::Event::Eof => return None,
+            _ => {}
+        }
+    }
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Error {
+    pub(super) code: String,
+    pub(super) message: String,
+    pub(super) region: Option<String>,
+    pub(super) endpoint: Option<String>,
+    pub(super) server_time: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct InitiateMultipartUploadResult {
+    pub(super) upload_id: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename = "CompleteMultipartUpload")]
+pub(super) struct CompleteMultipartUpload {
+    #[serde(rename = "@xmlns")]
+    pub(super) xmlns: &'static str,
+    #[serde(rename = "Part")]
+    pub(super) parts: Vec<Part>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+pub(super) struct Part {
+    #[serde(rename = "ChecksumCRC64NVME", skip_serializing_if = "Option::is_none")]
+    pub(super) crc64nvme: Option<String>,
+    #[serde(rename = "ChecksumCRC32C", skip_serializing_if = "Option::is_none")]
+    pub(super) crc32c: Option<String>,
+    #[serde(rename = "ETag")]
+    pub(super) etag: String,
+    pub(super) part_number: u32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CompleteMultipartUploadResult {
+    #[serde(rename = "ETag")]
+    pub(super) etag: Option<String>,
+    #[serde(rename = "ChecksumCRC64NVME")]
+    pub(super) crc64nvme: Option<String>,
+    #[serde(rename = "ChecksumCRC32C")]
+    pub(super) crc32c: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct ListBucketResult {
+    pub(super) encoding_type: Option<String>,
+    pub(super) next_continuation_token: Option<String>,
+    pub(super) is_truncated: bool,
+    pub(super) contents: Vec<Contents>,
+    pub(super) common_prefixes: Vec<CommonPrefix>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Contents {
+    pub(super) key: String,
+    pub(super) last_modified: Option<String>,
+    #[serde(rename = "ETag")]
+    pub(super) etag: Option<String>,
+    pub(super) size: u64,
+    pub(super) storage_class: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct CommonPrefix {
+    pub(super) prefix: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct ListMultipartUploadsResult {
+    pub(super) encoding_type: Option<String>,
+    pub(super) next_key_marker: Option<String>,
+    pub(super) next_upload_id_marker: Option<String>,
+    pub(super) is_truncated: bool,
+    #[serde(rename = "Upload")]
+    pub(super) uploads: Vec<Upload>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Upload {
+    pub(super) key: String,
+    pub(super) upload_id: String,
+    pub(super) initiated: Option<String>,
+}
+
+/// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them.
+pub(super) fn key(text: &str, encoding: Option<&str>) -> Result<String, Fault> {
+    if encoding != Some("url") {
+        return Ok(text.to_owned());
+    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|error| {
+        Fault::new(
+            FaultKind::Unsupported,
+            "the bucket has a key that is not UTF-8",
+        )
+        .with_source(error)
+    })?;
+    Ok(decoded.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_is_read_with_or_without_a_namespace() {
+        let text = r#"<?xml version="1.0" encoding="UTF-8"?>
+            <ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+              <Name>b</Name><Prefix></Prefix><KeyCount>2</KeyCount><MaxKeys>1000</MaxKeys>
+              <EncodingType>url</EncodingType><IsTruncated>true</IsTruncated>
+              <Contents><Key>a%2Bb+c</Key><LastModified>2026-01-02T03:04:05.678Z</LastModified>
+                <ETag>&quot;0f&quot;</ETag><Size>7</Size><StorageClass>STANDARD</StorageClass></Contents>
+              <CommonPrefixes><Prefix>x/</Prefix></CommonPrefixes>
+              <Contents><Key>z</Key><Size>0</Size></Contents>
+              <NextContinuationToken>t</NextContinuationToken>
+            </ListBucketResult>"#;
+        let list: ListBucketResult = read(text.as_bytes()).unwrap();
+        assert!(list.is_truncated);
+        assert_eq!(list.next_continuation_token.as_deref(), Some("t"));
+        assert_eq!(list.contents.len(), 2);
+        assert_eq!(list.contents[0].etag.as_deref(), Some("\"0f\""));
+        assert_eq!(
+            key(&list.contents[0].key, list.encoding_type.as_deref()).unwrap(),
+            "a+b c"
+        );
+        assert_eq!(list.common_prefixes[0].prefix, "x/");
+    }
+
+    #[test]
+    fn an_error_after_white_space_is_told_from_a_result() {
+        let error = b"  \n\n<?xml version=\"1.0\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error.</Message></Error>";
+        assert_eq!(root(error).as_deref(), Some("Error"));
+        assert_eq!(read::<Error>(error).unwrap().code, "InternalError");
+        let result = b"\n\n <CompleteMultipartUploadResult><Location>l</Location><ETag>\"e-2\"</ETag><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ChecksumType>FULL_OBJECT</ChecksumType></CompleteMultipartUploadResult>";
+        assert_eq!(
+            root(result).as_deref(),
+            Some("CompleteMultipartUploadResult")
+        );
+        let result: CompleteMultipartUploadResult = read(result).unwrap();
+        assert_eq!(result.etag.as_deref(), Some("\"e-2\""));
+        assert_eq!(root(b"  "), None);
+    }
+
+    #[test]
+    fn a_completion_is_written_in_order() {
+        let part = |part_number| Part {
+            crc64nvme: Some("AAAAAAAAAAA=".into()),
+            crc32c: None,
+            etag: format!("\"{part_number}\""),
+            part_number,
+        };
+        let complete = CompleteMultipartUpload {
+            xmlns: "ns",
+            parts: vec![part(1), part(2)],
+        };
+        assert_eq!(
+            quick_xml::se::to_string(&complete).unwrap(),
+            "<CompleteMultipartUpload xmlns=\"ns\">\
+             <Part><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ETag>\"1\"</ETag><PartNumber>1</PartNumber></Part>\
+             <Part><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ETag>\"2\"</ETag><PartNumber>2</PartNumber></Part>\
+             </CompleteMultipartUpload>"
+        );
+    }
+}
