@@ -1,1 +1,43 @@
-//! Tidegate moves byte streams into and out of object storage.
+//! Tidegate moves byte streams into and out of object storage as fast as the network allows, in a
+//! fixed amount of memory, without ever losing, truncating or half-publishing an object.
+//!
+//! ```no_run
+//! # async fn run() -> tidegate::Result<()> {
+//! use tidegate::Tidegate;
+//! let tide = Tidegate::builder().memory(64 << 20).build()?;
+//! let store = tide.open("s3://bucket/warehouse").await?; // credentials as every S3 user has them
+//!
+//! let mut writer = store.writer("t/part-0.parquet").create_only().start().await?;
+//! writer.write("some bytes".into()).await?;
+//! let object = writer.finish().await?; // visible from here on, or never
+//! # Ok(()) }
+//! ```
+//!
+//! [`Tidegate`] is the engine: one memory budget and one limiter an endpoint. A [`Store`] is one bucket
+//! or directory; a [`Writer`] writes one object; a [`Reader`] reads one.
+
+pub mod backend;
+mod budget;
+pub mod checksum;
+mod client;
+mod error;
+mod limiter;
+pub mod location;
+pub mod object;
+pub mod payload;
+mod progress;
+mod read;
+mod request;
+mod retry;
+mod write;
+
+pub use budget::Usage;
+pub use client::{Builder, Store, Tidegate};
+pub use error::{Error, ErrorKind, Operation, Result};
+pub use limiter::Concurrency;
+pub use location::Location;
+pub use object::{Attributes, Encryption, Object};
+pub use progress::{Progress, Snapshot, Waiting};
+pub use read::{Reader, ReaderBuilder};
+pub use retry::RetryPolicy;
+pub use write::{Strategy, Writer, WriterBuilder};

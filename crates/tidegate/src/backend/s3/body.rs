@@ -195,7 +195,6 @@ impl http_body::Body for Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
     use std::io::Write as _;
 
     use http_body::Body as _;
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
     use crate::budget::{Budget, Slab};
     use crate::checksum::{Algorithm, Checksum};
-    use crate::payload::Ring;
+    use crate::payload::{Ring, SourceFile};
 
     const NAME: &str = "x-amz-checksum-crc64nvme";
 
@@ -221,17 +220,12 @@ mod tests {
     }
 
     async fn from_file(data: &[u8], len: u64, slab: usize) -> Payload {
-        let mut file = tempfile::tempfile().unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(data).unwrap();
+        let file = Arc::new(SourceFile::open(file.path()).unwrap());
         let budget = Budget::new(1 << 20, slab);
         let slabs = vec![Slab::new(budget.lease(slab as u64).await)];
-        Payload::from_file(
-            Arc::<File>::new(file),
-            0,
-            len,
-            Ring::new(slabs),
-            Algorithm::Crc64Nvme,
-        )
+        Payload::from_file(file, 0, len, Ring::new(slabs), Algorithm::Crc64Nvme)
     }
 
     #[tokio::test]

@@ -1,0 +1,262 @@
+//! What a store must do for the engine: one trait, one module a cloud.
+//!
+//! A backend knows its protocol and nothing of strategies, budgets or retries: every method is one
+//! request (or as few as the protocol allows), and a failure is a [`Fault`] that says what is known.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+
+use crate::checksum::{Algorithm, Checksum};
+use crate::object::{Attributes, Object};
+use crate::payload::Payload;
+
+pub mod local;
+pub mod memory;
+pub mod s3;
+
+/// What a store can take, as the plan needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// Smallest part but the last, in bytes.
+    pub min_part: u64,
+    /// Largest part, in bytes.
+    pub max_part: u64,
+    /// Most parts of one object.
+    pub max_parts: u32,
+    /// Largest object, in bytes.
+    pub max_object: u64,
+    /// Largest object of a single request, in bytes.
+    pub max_put: u64,
+    /// Whether all parts but the last must have one size (Cloudflare R2).
+    pub equal_parts: bool,
+    /// Which checksum to take and send.
+    pub checksum: Algorithm,
+}
+
+impl Default for Capabilities {
+    /// The limits of S3: parts of 5 MiB to 5 GiB, 10,000 of them, objects up to 5 TiB (the limit that
+    /// S3's compatibles keep; "Amazon S3 multipart upload limits").
+    fn default() -> Self {
+        const MIB: u64 = 1 << 20;
+        Self {
+            min_part: 5 * MIB,
+            max_part: 5 << 30,
+            max_parts: 10_000,
+            max_object: 5 << 40,
+            max_put: 5 << 30,
+            equal_parts: false,
+            checksum: Algorithm::Crc64Nvme,
+        }
+    }
+}
+
+/// How an object is to be written.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WriteOptions {
+    /// What it carries beside its bytes.
+    pub attributes: Attributes,
+    /// Fail with [`FaultKind::Exists`] where the key has an object already, by the store's own condition.
+    pub create_only: bool,
+    /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
+    /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
+    pub token: Option<String>,
+}
+
+/// A server-side upload that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// The key it will become.
+    pub key: String,
+    /// The store's name for it (S3: upload id).
+    pub id: String,
+}
+
+/// What a store returns for a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The part's number, from 1.
+    pub number: u32,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The store's tag of it.
+    pub etag: String,
+    /// Its checksum, taken on this side.
+    pub checksum: Checksum,
+}
+
+/// One entry of a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Entry {
+    /// An object.
+    Object(Object),
+    /// A prefix that ends with `/`, where the listing was not recursive.
+    Prefix(String),
+}
+
+/// An object's description and its bytes.
+pub struct Body {
+    /// The description, as the answer's headers gave it; `size` is that of the whole object.
+    pub object: Object,
+    /// Which bytes of it follow.
+    pub range: Range<u64>,
+    /// The bytes. A body that ends early is an error, never a clean end.
+    pub stream: BoxStream<'static, Result<Bytes, Fault>>,
+}
+
+/// An unfinished server-side upload, as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenSession {
+    /// The session.
+    pub session: Session,
+    /// When it was begun, where the store says.
+    pub started: Option<SystemTime>,
+}
+
+/// One bucket or root of a store.
+///
+/// Every method is cancelled by dropping its future; whether the store then carried it out is unknown,
+/// as with a lost answer.
+#[async_trait]
+pub trait Backend: Debug + Send + Sync + 'static {
+    /// Where this is, as users write it, without a trailing slash: `s3://bucket`.
+    fn location(&self) -> &str;
+
+    /// What requests are limited together by: scheme and endpoint.
+    fn endpoint(&self) -> &str;
+
+    /// What it can take.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// Writes an object in one request. Visible when this returns, or not at all.
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
+
+    /// Opens a session of parts.
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+
+    /// Stores part `number` (from 1), whose first byte is at `offset` of the object. Idempotent: the
+    /// same number with the same bytes may be sent again.
+    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault>;
+
+    /// Publishes the object from its parts, which are whole, in ascending order and of total checksum
+    /// `checksum`; the store is asked to check it. The answer's size and checksum are the store's own.
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault>;
+
+    /// Ends a session and frees its parts. [`FaultKind::NoSession`] where there is none.
+    async fn abort(&self, session: &Session) -> Result<(), Fault>;
+
+    /// Lists the sessions of keys that begin with `prefix`, as far as the store does.
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>>;
+
+    /// Describes an object.
+    async fn head(&self, key: &str) -> Result<Object, Fault>;
+
+    /// Reads an object, or a range of it.
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
+
+    /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes
+    /// unless `recursive`.
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+
+    /// Removes an object; removing what is not there is no error.
+    async fn delete(&self, key: &str) -> Result<(), Fault>;
+}
+
+/// Why one request failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Fault {
+    /// What is known of it.
+    pub kind: FaultKind,
+    /// One clause for people, without the object's name: what the store or the system said.
+    pub message: String,
+    /// When the store asks to be asked again.
+    pub retry_after: Option<Duration>,
+    /// What lies beneath.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Fault {
+    /// A fault of this kind.
+    pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None, source: None }
+    }
+
+    /// The same, with what lies beneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same, with the store's wish for when to come back.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
+        self.retry_after = after;
+        self
+    }
+}
+
+/// What is known of a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// No such object.
+    NotFound,
+    /// No such bucket or root.
+    NoBucket,
+    /// No such session: completed, aborted or expired.
+    NoSession,
+    /// The key has an object already, and `create_only` was asked for.
+    Exists,
+    /// The credentials do not allow it.
+    Denied,
+    /// There are no usable credentials: none found, expired, or refused.
+    Credentials,
+    /// The request is wrong, and will be wrong again.
+    Invalid,
+    /// Too large for this store.
+    TooLarge,
+    /// The store asks for fewer requests (429, 503 `SlowDown`).
+    Throttled,
+    /// It may work when tried again; whether the store carried it out is not known.
+    Transient,
+    /// As `Transient`: no answer within the deadline.
+    Timeout,
+    /// The bytes that arrived are not the bytes that were sent.
+    Integrity,
+    /// The source could not be read, or changed while it was sent.
+    Source,
+    /// The disk is full, or a quota is used up.
+    NoSpace,
+    /// The store or this build can't do it.
+    Unsupported,
+}
+
+impl FaultKind {
+    /// Whether another attempt can help.
+    pub fn is_retriable(self) -> bool {
+        matches!(self, Self::Throttled | Self::Transient | Self::Timeout | Self::Integrity)
+    }
+
+    /// Whether the store may have carried out the request all the same.
+    pub fn is_ambiguous(self) -> bool {
+        matches!(self, Self::Transient | Self::Timeout)
+    }
+}

@@ -1,0 +1,285 @@
+//! A directory on local disk as a store: keys are paths below it.
+//!
+//! # What is visible when
+//!
+//! An object's file appears under its name by one `rename`, after its bytes and before its directory
+//! are forced to disk, so that it is whole or absent to every reader and after every crash. Until then
+//! its bytes are in a file `.tidegate-….part` in the same directory, which no listing shows. A failed,
+//! aborted or dropped write removes that file, and those directories made for it that are empty; what
+//! is left behind by a crash or by power loss is listed by [`sessions`](Backend::sessions) and may be
+//! removed by a sweep.
+//!
+//! # What is different from a cloud
+//!
+//! - Attributes, tokens and checksums are accepted, and not kept: a file has nowhere to put them.
+//!   Bytes are checked against their checksum as they are written.
+//! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key is a
+//!   directory of another. Names that Tidegate's own temporary files have are refused.
+//! - Symbolic links are followed when reading and listing, but not round in circles. Writing to a key
+//!   that is a link replaces the link. A replaced file's permissions are not taken over.
+//! - A listing that is not recursive shows empty directories as prefixes too. Deleting the last object
+//!   of a directory leaves the directory.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+
+use super::{Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use crate::checksum::{Algorithm, Checksum};
+use crate::object::Object;
+use crate::payload::Payload;
+
+mod fault;
+mod list;
+mod parents;
+mod read;
+mod target;
+mod temp;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use fault::{blocking, fault, invalid};
+use list::{Want, Walk};
+use parents::Parents;
+use target::Target;
+use temp::Temp;
+
+/// A directory on local disk. Nothing is read or made until it is used; a clone is the same store.
+#[derive(Clone, Debug)]
+pub struct Local {
+    location: String,
+    root: PathBuf,
+    capabilities: Capabilities,
+    parents: Arc<Parents>,
+}
+
+impl Local {
+    /// The directory `root`, which is made, with its parents, when the first object is written.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        let written: PathBuf = root.into();
+        let written = if written.as_os_str().is_empty() { PathBuf::from(".") } else { written };
+        let location = written.to_string_lossy().trim_end_matches('/').to_owned();
+        // A relative path stays where it was, whatever directory the process goes to.
+        let root = std::path::absolute(&written).unwrap_or(written);
+        let capabilities = Capabilities {
+            min_part: 1,
+            max_part: i64::MAX as u64,
+            max_parts: 1_000_000,
+            max_object: i64::MAX as u64,
+            max_put: i64::MAX as u64,
+            equal_parts: false,
+            checksum: Algorithm::Crc64Nvme,
+        };
+        Self { location, root, capabilities, parents: Arc::default() }
+    }
+
+    /// `fault`, or that the root is missing where that is why nothing was found.
+    fn or_no_root(root: &Path, fault: Fault) -> Fault {
+        if fault.kind == FaultKind::NotFound && !root.exists() {
+            return Fault::new(FaultKind::NoBucket, format!("there is no directory {}", root.display()));
+        }
+        fault
+    }
+
+    fn walk<T: Send + 'static>(
+        &self,
+        prefix: &str,
+        want: Want,
+        entry: fn(list::Found) -> Option<T>,
+    ) -> BoxStream<'static, Result<T, Fault>> {
+        let walk = Walk::new(self.root.clone(), prefix, want);
+        let batches = stream::unfold(walk, |walk| async move {
+            let mut walk = walk?;
+            let (batch, walk) = match blocking(move || Ok((walk.batch(), walk))).await {
+                Ok((batch, walk)) => (batch, (!walk.is_done()).then_some(walk)),
+                Err(fault) => (vec![Err(fault)], None),
+            };
+            Some((stream::iter(batch), walk))
+        });
+        let entries = batches.flatten();
+        entries.filter_map(move |found| async move { found.map(entry).transpose() }).boxed()
+    }
+}
+
+#[async_trait]
+impl Backend for Local {
+    /// The root as it was given, so that it, a slash and a key are a path.
+    fn location(&self) -> &str {
+        &self.location
+    }
+
+    fn endpoint(&self) -> &str {
+        "file://"
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let target = Target::to_write(&self.root, key)?;
+        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let dropped = OnDrop::default();
+        let flag = dropped.0.clone();
+        let directory = target.directory().to_owned();
+        let begin = move || Temp::create(&parents, target, create_only);
+        let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &flag);
+        write::write_out(payload, 0, directory, begin, finish).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let target = Target::to_write(&self.root, key)?;
+        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;
+        Ok(temp.into_session())
+    }
+
+    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+        let most = self.capabilities.max_parts;
+        if !(1..=most).contains(&number) {
+            return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
+        }
+        if offset.checked_add(payload.len()).is_none_or(|end| end > self.capabilities.max_object) {
+            let message = format!("part {number} would end past the {} bytes of a file", self.capabilities.max_object);
+            return Err(Fault::new(FaultKind::TooLarge, message));
+        }
+        let target = Target::of(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        let begin = move || temp::open(&path);
+        let finish = move |_: fs::File, checksum: Checksum| {
+            Ok(Receipt { number, size: checksum.covers(), etag: part_etag(offset, &checksum), checksum })
+        };
+        write::write_out(payload, offset, target.directory().to_owned(), begin, finish).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let target = Target::to_write(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        let checked = check_parts(parts, checksum);
+        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let dropped = OnDrop::default();
+        let flag = dropped.0.clone();
+        blocking(move || {
+            let file = temp::open(&path)?;
+            let size = checked?;
+            let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
+            if held != size {
+                return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
+            }
+            temp::publish(&parents, &file, &path, &target, create_only, &flag)
+        })
+        .await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        let target = Target::of(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        let parents = self.parents.clone();
+        blocking(move || {
+            fs::remove_file(&path).map_err(|error| temp::no_session_or(error, target.directory()))?;
+            parents.remove_empty(target.directory());
+            Ok(())
+        })
+        .await
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        self.walk(prefix, Want::Sessions, |found| match found {
+            list::Found::Session(session) => Some(session),
+            list::Found::Entry(_) => None,
+        })
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let target = Target::of(&self.root, key)?;
+        let root = self.root.clone();
+        blocking(move || {
+            let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
+            let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
+            target::check_regular(&metadata)?;
+            Ok(target::describe(target.key(), &metadata))
+        })
+        .await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        let target = Target::of(&self.root, key)?;
+        let root = self.root.clone();
+        blocking(move || read::open(&target, range).map_err(|fault| Self::or_no_root(&root, fault))).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        self.walk(prefix, Want::Objects { recursive }, |found| match found {
+            list::Found::Entry(entry) => Some(entry),
+            list::Found::Session(_) => None,
+        })
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let target = Target::of(&self.root, key)?;
+        blocking(move || match fs::remove_file(target.path()) {
+            Ok(()) => Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+            Err(_) if target.path().is_dir() => Err(target::is_a_directory()),
+            Err(error) => Err(fault(error, target.directory())),
+        })
+        .await
+    }
+}
+
+/// Says to a hand-off that is under way that nobody waits for it any more.
+#[derive(Default)]
+struct OnDrop(Arc<AtomicBool>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Where the part lies and what it holds: what [`check_parts`] asks for.
+fn part_etag(offset: u64, checksum: &Checksum) -> String {
+    format!("\"{offset}-{:016x}\"", checksum.value())
+}
+
+/// The size of all parts, where they follow one another from the first byte and have this checksum.
+fn check_parts(parts: &[Receipt], checksum: &Checksum) -> Result<u64, Fault> {
+    if parts.is_empty() {
+        return Err(invalid("a session is completed with at least one part"));
+    }
+    let mut whole = checksum.algorithm().empty();
+    let mut number = 0;
+    for part in parts {
+        if part.number <= number {
+            return Err(invalid(format!("part {} comes after part {number}", part.number)));
+        }
+        number = part.number;
+        if part.checksum.algorithm() != checksum.algorithm() || part.checksum.covers() != part.size {
+            return Err(invalid(format!("part {number} has no checksum of its own")));
+        }
+        if part.etag != part_etag(whole.covers(), &part.checksum) {
+            let end = whole.covers();
+            return Err(invalid(format!("part {number} does not begin at byte {end}, where the one before it ends")));
+        }
+        whole = whole.then(&part.checksum);
+    }
+    if whole != *checksum {
+        let message = "the checksum is not that of the parts together";
+        return Err(Fault::new(FaultKind::Integrity, message));
+    }
+    Ok(whole.covers())
+}

@@ -1,0 +1,88 @@
+//! A file as a stream of bytes.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use rustix::buffer::spare_capacity;
+
+use super::fault::{blocking, fault, invalid};
+use super::target::{self, Target};
+use crate::backend::{Body, Fault, FaultKind};
+use crate::payload::SourceChanged;
+
+/// Most bytes of one piece.
+const PIECE: u64 = 256 << 10;
+
+/// Opens a file, or a range of it; each piece is read when it is asked for.
+pub(super) fn open(target: &Target, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    let failed = |error| fault(error, target.directory());
+    // Looked at first: opening a pipe would wait for its other end.
+    target::check_regular(&fs::metadata(target.path()).map_err(failed)?)?;
+    let file = File::open(target.path()).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    target::check_regular(&metadata)?;
+    let object = target::describe(target.key(), &metadata);
+    let range = clamp(range, object.size)?;
+
+    let file = Arc::new(file);
+    let directory: Arc<std::path::Path> = target.directory().into();
+    let end = range.end;
+    let stream = stream::unfold(range.start, move |position| {
+        let (file, directory) = (file.clone(), directory.clone());
+        async move {
+            let want = end.saturating_sub(position).min(PIECE);
+            if want == 0 {
+                return None;
+            }
+            let read = blocking(move || {
+                read_full(&file, position, want as usize).map_err(|error| match error.kind() {
+                    io::ErrorKind::UnexpectedEof => shrunk(error),
+                    _ => fault(error, &directory),
+                })
+            });
+            let read = read.await;
+            let next = if read.is_ok() { position + want } else { end }; // an error ends the stream
+            Some((read, next))
+        }
+    });
+    Ok(Body { object, range, stream: stream.boxed() })
+}
+
+fn shrunk(error: io::Error) -> Fault {
+    Fault::new(FaultKind::Source, "the file became shorter while it was read").with_source(error)
+}
+
+fn read_full(file: &File, from: u64, want: usize) -> io::Result<Bytes> {
+    let mut buffer: Vec<u8> = Vec::with_capacity(want);
+    while buffer.len() < want {
+        let offset = from + buffer.len() as u64;
+        match rustix::io::pread(file, spare_capacity(&mut buffer), offset) {
+            Ok(0) => {
+                let changed = SourceChanged::Truncated { offset };
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, changed));
+            }
+            Ok(_) => {} // the buffer has grown by as much
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    buffer.truncate(want); // an allocator may give more room than was asked for
+    Ok(buffer.into())
+}
+
+/// The range as far as there are bytes. One that begins past the end is refused, as S3 does.
+fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
+    let Some(range) = range else { return Ok(0..size) };
+    if range.start > range.end {
+        return Err(invalid(format!("the range {}..{} ends before it begins", range.start, range.end)));
+    }
+    if range.start > size || (range.start == size && !range.is_empty()) {
+        return Err(invalid(format!("the range begins at {}, and the file has {size} bytes", range.start)));
+    }
+    Ok(range.start..range.end.min(size))
+}

@@ -1,0 +1,215 @@
+//! Files that are not finished: `.tidegate-<token>-<name>.part` beside where they will be.
+
+use std::borrow::Borrow;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::fault::fault;
+use super::parents::{self, Parents};
+use super::target::{self, Target};
+use crate::backend::{Fault, FaultKind, Session};
+use crate::object::Object;
+
+const BEGIN: &str = ".tidegate-";
+const END: &str = ".part";
+const TOKEN: usize = 16;
+/// Longest file name on nearly every file system, in bytes.
+const LONGEST_NAME: usize = 255;
+
+/// Whether a file of this name is one of ours that is not finished.
+pub(super) fn is_temp(name: &str) -> bool {
+    name.starts_with(BEGIN) && name.ends_with(END)
+}
+
+/// The session that the file `name` in the directory `below` (a key up to its last slash) belongs to.
+/// Where the file's name had no room for the key's last name, its own stands for it.
+pub(super) fn session(below: &str, name: &str) -> Option<Session> {
+    let id = name.strip_prefix(BEGIN)?.strip_suffix(END)?;
+    let last = id.get(TOKEN..).and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
+    Some(Session { key: format!("{below}{last}"), id: id.to_owned() })
+}
+
+/// The file of a session.
+pub(super) fn path(target: &Target, id: &str) -> Result<PathBuf, Fault> {
+    if id.is_empty() || id.contains(['/', '\0']) {
+        return Err(no_session());
+    }
+    Ok(target.directory().join(format!("{BEGIN}{id}{END}")))
+}
+
+/// Opens the file of a session for writing.
+pub(super) fn open(path: &Path) -> Result<File, Fault> {
+    let opened = OpenOptions::new().write(true).open(path);
+    opened.map_err(|error| no_session_or(error, path.parent().unwrap_or(path)))
+}
+
+/// What an error at a session's file means: where the file is missing, so is the session.
+pub(super) fn no_session_or(error: io::Error, directory: &Path) -> Fault {
+    if error.kind() == io::ErrorKind::NotFound { no_session() } else { fault(error, directory) }
+}
+
+fn no_session() -> Fault {
+    Fault::new(FaultKind::NoSession, "no such session: it was completed or aborted, or its file was removed")
+}
+
+/// A file that is not finished, and that is removed unless it is published or kept.
+#[derive(Debug)]
+pub(super) struct Temp {
+    file: File,
+    path: PathBuf,
+    id: String,
+    target: Target,
+    parents: Arc<Parents>,
+    kept: bool,
+}
+
+impl Temp {
+    /// A new file for `target`. What can be refused without a byte written is refused here.
+    pub(super) fn create(parents: &Arc<Parents>, target: Target, create_only: bool) -> Result<Self, Fault> {
+        match fs::metadata(target.path()) {
+            Ok(metadata) => {
+                target::check_regular(&metadata)?;
+                if create_only {
+                    return Err(exists());
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fault(error, target.directory())),
+        }
+        let (file, path, id) = create_file(parents, &target).map_err(|error| {
+            parents.remove_empty(target.directory());
+            // EEXIST here is a file where a directory is to be: no other file has a new token's name.
+            let error = if error.kind() == io::ErrorKind::AlreadyExists { io::ErrorKind::NotADirectory.into() } else { error };
+            fault(error, target.directory())
+        })?;
+        Ok(Self { file, path, id, target, parents: parents.clone(), kept: false })
+    }
+
+    /// Keeps the file for a session.
+    pub(super) fn into_session(mut self) -> Session {
+        self.kept = true;
+        Session { key: self.target.key().to_owned(), id: self.id.clone() }
+    }
+
+    /// Gives the file its name, see [`publish`].
+    pub(super) fn publish(mut self, create_only: bool, dropped: &AtomicBool) -> Result<Object, Fault> {
+        let object = publish(&self.parents, &self.file, &self.path, &self.target, create_only, dropped)?;
+        self.kept = true;
+        Ok(object)
+    }
+}
+
+impl Borrow<File> for Temp {
+    fn borrow(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(file = %self.path.display(), %error, "an unfinished file could not be removed");
+        }
+        self.parents.remove_empty(self.target.directory());
+    }
+}
+
+fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf, String)> {
+    let mut named = target.name().len() + BEGIN.len() + TOKEN + 1 + END.len() <= LONGEST_NAME;
+    let mut attempts = 0;
+    loop {
+        let token = format!("{:016x}", fastrand::u64(..));
+        let id = if named { format!("{token}-{}", target.name()) } else { token };
+        let path = target.directory().join(format!("{BEGIN}{id}{END}"));
+        attempts += 1;
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => return Ok((file, path, id)),
+            Err(error) if attempts > 16 => return Err(error),
+            // Missing: not made yet, or removed by a neighbour that was aborted.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => parents.make(target.directory())?,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) if error.kind() == io::ErrorKind::InvalidFilename && named => named = false,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Forces the bytes to disk, gives the file its name, and forces that to disk.
+///
+/// The name is not given where `dropped` says that nobody waits for it any more.
+pub(super) fn publish(
+    parents: &Parents,
+    file: &File,
+    temp: &Path,
+    target: &Target,
+    create_only: bool,
+    dropped: &AtomicBool,
+) -> Result<Object, Fault> {
+    let directory = target.directory();
+    file.sync_all().map_err(|error| fault(error, directory))?;
+    if dropped.load(Ordering::Acquire) {
+        return Err(Fault::new(FaultKind::Transient, "given up by the caller before the object was published"));
+    }
+    let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
+    renamed.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists if create_only => exists(),
+        io::ErrorKind::Unsupported if create_only => {
+            let message = format!("the file system of {} can't create without replacing", directory.display());
+            Fault::new(FaultKind::Unsupported, message).with_source(error)
+        }
+        _ => no_session_or(error, directory),
+    })?;
+    parents.settle(directory);
+    let published = parents::sync(directory).and_then(|()| file.metadata());
+    let metadata = published.map_err(|error| fault(error, directory))?;
+    Ok(target::describe(target.key(), &metadata))
+}
+
+/// Renames without replacing; by a second link where the file system knows no such rename.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rename_no_replace(from, to) {
+        Err(error) if cannot(&error) => link_new(from, to),
+        result => result,
+    }
+}
+
+/// Whether the system says that it can't, and not that it won't.
+fn cannot(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let refusals = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTTY];
+    error.raw_os_error().is_some_and(|code| refusals.iter().any(|errno| errno.raw_os_error() == code))
+}
+
+#[cfg(target_os = "linux")]
+fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn rename_no_replace(_: &Path, _: &Path) -> io::Result<()> {
+    Err(rustix::io::Errno::NOSYS.into())
+}
+
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        // What file systems without hard links say.
+        Err(error) if cannot(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, error))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn exists() -> Fault {
+    Fault::new(FaultKind::Exists, "there is a file already")
+}

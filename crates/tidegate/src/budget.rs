@@ -1,0 +1,370 @@
+//! Memory: one budget in bytes for every writer and reader of a [`Tidegate`](crate::Tidegate).
+//!
+//! Two kinds of memory are told apart. *Half-filled* memory holds bytes of a part that is not full:
+//! only its producer can bring it back. Memory *in flight* belongs to a request, which needs no more
+//! to finish: it always comes back.
+//!
+//! # Why it cannot deadlock
+//!
+//! Let `h(w)` be what writer `w` holds in a half-filled part, and `P` the largest part of any open
+//! writer. A grant is made only if afterwards
+//!
+//! ```text
+//! sum of h  -  largest h  +  P  <=  total
+//! ```
+//!
+//! So once everything in flight has come back, the writer that holds most can always fill its part:
+//! nobody waits for memory that only a waiting writer could return. When it has, its part is in
+//! flight and the next largest takes its place. Waiting is first come, first served; only the writer
+//! that holds most may pass a waiter whom this rule stops, once for each of its parts, so nobody
+//! starves. What remains is a producer that never writes again: its bytes are not coming back, and a
+//! wait that only it can end is the caller's to see ([`Budget::usage`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+mod slab;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use slab::Slab;
+
+/// One budget; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    shared: Arc<Shared>,
+}
+
+/// What a budget holds at one moment, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Usage {
+    /// The whole budget.
+    pub total: u64,
+    /// Held now, in flight or half-filled.
+    pub held: u64,
+    /// Held in half-filled parts.
+    pub half_filled: u64,
+    /// The most that was ever held at once.
+    pub peak: u64,
+    /// How many writers and requests wait for memory.
+    pub waiting: usize,
+}
+
+#[derive(Debug)]
+struct Shared {
+    total: u64,
+    slab: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: u64,
+    peak: u64,
+    half_filled: u64,
+    next_id: u64,
+    accounts: BTreeMap<u64, Holding>,
+    /// `(half-filled bytes, account)`: the last is the writer that holds most.
+    by_holding: BTreeSet<(u64, u64)>,
+    /// Part size and how many open writers have it: the last is `P`.
+    parts: BTreeMap<u64, usize>,
+    waiters: BTreeMap<u64, Waiter>,
+    /// Those of the waiters that wait for memory in flight.
+    requests: BTreeSet<u64>,
+    granted: BTreeMap<u64, u64>,
+    /// Free slabs, all of the full size.
+    pool: Vec<Vec<u8>>,
+}
+
+#[derive(Debug)]
+struct Holding {
+    half_filled: u64,
+    part: u64,
+    waiting: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    /// The writer whose part grows, or `None` for memory in flight.
+    account: Option<u64>,
+    bytes: u64,
+    waker: Waker,
+}
+
+impl Budget {
+    pub(crate) fn new(total: u64, slab: usize) -> Self {
+        Self { shared: Arc::new(Shared { total, slab, state: Mutex::default() }) }
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.shared.total
+    }
+
+    /// Size of a full slab, in bytes.
+    pub(crate) fn slab_size(&self) -> usize {
+        self.shared.slab
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        let state = self.shared.lock();
+        Usage {
+            total: self.shared.total,
+            held: state.held,
+            half_filled: state.half_filled,
+            peak: state.peak,
+            waiting: state.waiters.len(),
+        }
+    }
+
+    /// Opens a writer's account, whose parts are of `part` bytes; `part` must be at most the total.
+    pub(crate) fn account(&self, part: u64) -> Account {
+        let mut state = self.shared.lock();
+        let id = state.take_id();
+        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None });
+        state.by_holding.insert((0, id));
+        *state.parts.entry(part).or_default() += 1;
+        Account { budget: self.clone(), id }
+    }
+
+    /// Waits for memory of a request in flight.
+    pub(crate) fn lease(&self, bytes: u64) -> Acquire {
+        Acquire { budget: self.clone(), account: None, bytes, id: None }
+    }
+}
+
+/// A writer's standing with the budget. Dropping it closes it; leases that it took live on.
+#[derive(Debug)]
+pub(crate) struct Account {
+    budget: Budget,
+    id: u64,
+}
+
+impl Account {
+    /// Waits for memory to fill the current part further.
+    pub(crate) fn grow(&self, bytes: u64) -> Acquire {
+        Acquire { budget: self.budget.clone(), account: Some(self.id), bytes, id: None }
+    }
+
+    /// The current part was handed to a request: what it held is in flight now.
+    pub(crate) fn dispatched(&self) {
+        let mut state = self.budget.shared.lock();
+        state.hold(self.id, 0);
+        state.serve(self.budget.shared.total);
+    }
+
+    /// The next part is of `part` bytes.
+    pub(crate) fn set_part(&self, part: u64) {
+        let mut state = self.budget.shared.lock();
+        let Some(holding) = state.accounts.get_mut(&self.id) else { return };
+        let before = std::mem::replace(&mut holding.part, part);
+        if before != part {
+            state.forget_part(before);
+            *state.parts.entry(part).or_default() += 1;
+            state.serve(self.budget.shared.total);
+        }
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        let mut state = self.budget.shared.lock();
+        state.hold(self.id, 0);
+        if let Some(holding) = state.accounts.remove(&self.id) {
+            state.by_holding.remove(&(0, self.id));
+            state.forget_part(holding.part);
+        }
+        state.serve(self.budget.shared.total);
+    }
+}
+
+/// Bytes of the budget; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    budget: Budget,
+    bytes: u64,
+}
+
+impl Lease {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `bytes` of it, at most all, into a lease of their own.
+    pub(crate) fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), bytes }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        let mut state = self.budget.shared.lock();
+        state.held -= self.bytes;
+        state.serve(self.budget.shared.total);
+    }
+}
+
+/// A wait for memory. Dropping it gives up the place in the queue.
+#[derive(Debug)]
+pub(crate) struct Acquire {
+    budget: Budget,
+    account: Option<u64>,
+    bytes: u64,
+    id: Option<u64>,
+}
+
+impl Future for Acquire {
+    type Output = Lease;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lease> {
+        let budget = self.budget.clone();
+        let mut state = budget.shared.lock();
+        let id = match self.id {
+            Some(id) => {
+                if state.granted.remove(&id).is_some() {
+                    self.id = None;
+                    drop(state);
+                    return Poll::Ready(Lease { budget, bytes: self.bytes });
+                }
+                if let Some(waiter) = state.waiters.get_mut(&id) {
+                    waiter.waker.clone_from(cx.waker());
+                }
+                return Poll::Pending;
+            }
+            None => state.take_id(),
+        };
+        let waiter = Waiter { account: self.account, bytes: self.bytes, waker: cx.waker().clone() };
+        state.enqueue(id, waiter);
+        state.serve(budget.shared.total);
+        if state.granted.remove(&id).is_some() {
+            drop(state);
+            return Poll::Ready(Lease { budget, bytes: self.bytes });
+        }
+        self.id = Some(id);
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut state = self.budget.shared.lock();
+        state.dequeue(id);
+        if let Some(bytes) = state.granted.remove(&id) {
+            state.held -= bytes;
+            if let Some(account) = self.account {
+                let half_filled = state.accounts.get(&account).map_or(0, |holding| holding.half_filled);
+                state.hold(account, half_filled.saturating_sub(bytes));
+            }
+        }
+        state.serve(self.budget.shared.total);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change below is made whole before the lock is given up, so a poisoned state is sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn forget_part(&mut self, part: u64) {
+        if let Some(count) = self.parts.get_mut(&part) {
+            *count -= 1;
+            if *count == 0 {
+                self.parts.remove(&part);
+            }
+        }
+    }
+
+    fn enqueue(&mut self, id: u64, waiter: Waiter) {
+        match waiter.account {
+            None => {
+                self.requests.insert(id);
+            }
+            Some(account) => {
+                if let Some(holding) = self.accounts.get_mut(&account) {
+                    holding.waiting = Some(id);
+                }
+            }
+        }
+        self.waiters.insert(id, waiter);
+    }
+
+    fn dequeue(&mut self, id: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        self.requests.remove(&id);
+        if let Some(holding) = waiter.account.and_then(|account| self.accounts.get_mut(&account)) {
+            holding.waiting = None;
+        }
+        Some(waiter)
+    }
+
+    fn hold(&mut self, account: u64, bytes: u64) {
+        let Some(holding) = self.accounts.get_mut(&account) else { return };
+        let before = std::mem::replace(&mut holding.half_filled, bytes);
+        self.by_holding.remove(&(before, account));
+        self.by_holding.insert((bytes, account));
+        self.half_filled = self.half_filled - before + bytes;
+    }
+
+    /// Whether `account` may hold `bytes` more without breaking the rule of the module's head.
+    fn is_safe(&self, account: u64, bytes: u64, total: u64) -> bool {
+        let Some(holding) = self.accounts.get(&account) else { return true };
+        let mine = holding.half_filled + bytes;
+        let largest_other =
+            self.by_holding.iter().rev().find(|(_, other)| *other != account).map_or(0, |(held, _)| *held);
+        let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
+        self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
+    }
+
+    /// Grants what can be granted, first come first served.
+    fn serve(&mut self, total: u64) {
+        while let Some(id) = self.next_to_serve(total) {
+            let Some(waiter) = self.waiters.get(&id) else { return };
+            let (account, bytes) = (waiter.account, waiter.bytes);
+            if self.held + bytes > total {
+                return; // in flight memory always comes back, and then it is this one's turn
+            }
+            self.held += bytes;
+            self.peak = self.peak.max(self.held);
+            if let Some(account) = account
+                && let Some(half_filled) = self.accounts.get(&account).map(|holding| holding.half_filled)
+            {
+                self.hold(account, half_filled + bytes);
+            }
+            self.granted.insert(id, bytes);
+            if let Some(waiter) = self.dequeue(id) {
+                waiter.waker.wake();
+            }
+        }
+    }
+
+    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, the
+    /// writer that holds most or the oldest request, whichever waits longer.
+    fn next_to_serve(&self, total: u64) -> Option<u64> {
+        let (&first, waiter) = self.waiters.first_key_value()?;
+        let Some(account) = waiter.account else { return Some(first) };
+        if self.is_safe(account, waiter.bytes, total) {
+            return Some(first);
+        }
+        let holds_most = self.by_holding.last().and_then(|(_, account)| self.accounts.get(account)?.waiting);
+        let passes = holds_most.filter(|id| {
+            self.waiters
+                .get(id)
+                .is_some_and(|waiter| waiter.account.is_none_or(|account| self.is_safe(account, waiter.bytes, total)))
+        });
+        [passes, self.requests.first().copied()].into_iter().flatten().min()
+    }
+}

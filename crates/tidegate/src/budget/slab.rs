@@ -1,0 +1,107 @@
+//! Pooled buffers: fresh pages cost more than the copy into them.
+
+use bytes::Bytes;
+
+use super::Lease;
+
+/// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is
+/// dropped its memory goes back to the pool and its bytes to the budget.
+#[derive(Debug)]
+pub(crate) struct Slab {
+    buffer: Vec<u8>,
+    filled: usize,
+    lease: Lease,
+}
+
+impl Slab {
+    /// A slab of the lease's size; from the pool where that is the full size.
+    pub(crate) fn new(lease: Lease) -> Self {
+        let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
+        let shared = &lease.budget.shared;
+        let pooled = {
+            let mut state = shared.lock();
+            if size == shared.slab {
+                state.pool.pop()
+            } else {
+                // Free slabs count too: what is held and what lies free stay within the budget.
+                let room = shared.total.saturating_sub(state.held) / shared.slab.max(1) as u64;
+                state.pool.truncate(usize::try_from(room).unwrap_or(usize::MAX));
+                None
+            }
+        };
+        let buffer = pooled.unwrap_or_else(|| vec![0; size]);
+        Self { buffer, filled: 0, lease }
+    }
+
+    /// Bytes filled so far.
+    pub(crate) fn filled(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    /// How many more bytes it takes.
+    pub(crate) fn room(&self) -> usize {
+        self.buffer.len() - self.filled
+    }
+
+    /// The unfilled rest, to be read into; [`advance`](Self::advance) says how far.
+    pub(crate) fn spare(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.filled..]
+    }
+
+    /// `bytes` more of it are filled.
+    pub(crate) fn advance(&mut self, bytes: usize) {
+        self.filled = (self.filled + bytes).min(self.buffer.len());
+    }
+
+    /// Empties it, to be filled again.
+    pub(crate) fn clear(&mut self) {
+        self.filled = 0;
+    }
+
+    /// Copies in as much of `bytes` as fits; says how much.
+    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
+        let taken = bytes.len().min(self.room());
+        self.buffer[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
+        self.filled += taken;
+        taken
+    }
+
+    /// Shares what is filled.
+    pub(crate) fn freeze(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Slab {
+    fn as_ref(&self) -> &[u8] {
+        self.filled()
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        let shared = &self.lease.budget.shared;
+        if self.buffer.len() == shared.slab {
+            shared.lock().pool.push(std::mem::take(&mut self.buffer));
+        }
+    }
+}
+
+/// The caller's own bytes, charged to the budget for as long as anyone holds them.
+pub(super) struct Charged {
+    pub(super) bytes: Bytes,
+    pub(super) _lease: Lease,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Lease {
+    /// `bytes` without a copy, holding this lease until the last share is dropped.
+    pub(crate) fn charge(self, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Charged { bytes, _lease: self })
+    }
+}

@@ -1,0 +1,353 @@
+//! `Tidegate`, the engine that everything shares, and `Store`, one bucket or root.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use tokio_util::task::TaskTracker;
+
+use crate::backend::local::Local;
+use crate::backend::memory::Memory;
+use crate::backend::s3::{S3Client, S3Settings};
+use crate::backend::{Backend, Entry, Fault, OpenSession};
+use crate::budget::{Budget, Usage};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::{Concurrency, Limiter};
+use crate::location::Location;
+use crate::object::Object;
+use crate::progress::Progress;
+use crate::read::ReaderBuilder;
+use crate::request::Requests;
+use crate::retry::{Retry, RetryPolicy};
+use crate::write::WriterBuilder;
+
+/// The engine: one memory budget, one limiter an endpoint, shared by every store, writer and reader
+/// that comes from it. A clone is the same engine.
+///
+/// It has no threads of its own: tasks run on the tokio runtime that calls it.
+///
+/// ```
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let tide = tidegate::Tidegate::builder().memory(64 << 20).build()?;
+/// let store = tide.open("memory://demo").await?;
+/// let mut writer = store.writer("greeting.txt").create_only().start().await?;
+/// writer.write("hello, tide".into()).await?;
+/// let object = writer.finish().await?; // visible from here on
+/// assert_eq!(object.size, 11);
+/// # Ok::<(), tidegate::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tidegate {
+    engine: Arc<Engine>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) budget: Budget,
+    pub(crate) retry: Arc<Retry>,
+    pub(crate) progress: Progress,
+    pub(crate) aborts: TaskTracker,
+    pub(crate) part_size: Option<u64>,
+    pub(crate) parts_in_flight: usize,
+    concurrency: Concurrency,
+    s3: S3Settings,
+    limiters: Mutex<BTreeMap<String, Limiter>>,
+    s3_clients: tokio::sync::Mutex<Option<S3Client>>,
+    memory_stores: Mutex<BTreeMap<String, Memory>>,
+}
+
+/// Sets up a [`Tidegate`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set up before `build`"]
+pub struct Builder {
+    memory: u64,
+    slab: usize,
+    concurrency: Concurrency,
+    parts_in_flight: usize,
+    part_size: Option<u64>,
+    retry: RetryPolicy,
+    seed: Option<u64>,
+    s3: S3Settings,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            memory: 256 << 20,
+            slab: 256 << 10,
+            concurrency: Concurrency::Auto,
+            parts_in_flight: 64,
+            part_size: None,
+            retry: RetryPolicy::default(),
+            seed: None,
+            s3: S3Settings::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// The memory budget in bytes, 256 MiB by default: the most that all writers and readers hold in
+    /// buffers together.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Size of the buffers that the budget is handed out in, 256 KiB by default.
+    pub fn slab(mut self, bytes: usize) -> Self {
+        self.slab = bytes;
+        self
+    }
+
+    /// How many requests may be in flight to one endpoint.
+    pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// Most parts of one writer in flight at once, 64 by default; a writer can set its own.
+    pub fn parts_in_flight(mut self, parts: usize) -> Self {
+        self.parts_in_flight = parts;
+        self
+    }
+
+    /// Size of a part in bytes, for writers that do not set their own.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// How failed requests are made again.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Seeds the random numbers (pauses, tokens), so that a simulation can be replayed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How `s3://` is reached; what every S3 tool does by default.
+    pub fn s3(mut self, settings: S3Settings) -> Self {
+        self.s3 = settings;
+        self
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the budget does not hold two slabs, or a figure is zero.
+    pub fn build(self) -> Result<Tidegate> {
+        let refused = |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
+        if self.slab == 0 || self.memory < 2 * self.slab as u64 {
+            let (memory, slab) = (self.memory, self.slab);
+            return Err(refused(format!("a memory budget of {memory} bytes does not hold two buffers of {slab} bytes")));
+        }
+        if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
+            return Err(refused("a concurrency of 0 would never send anything".to_owned()));
+        }
+        let engine = Engine {
+            budget: Budget::new(self.memory, self.slab),
+            retry: Arc::new(Retry::new(self.retry, self.seed)),
+            progress: Progress::default(),
+            aborts: TaskTracker::new(),
+            part_size: self.part_size,
+            parts_in_flight: self.parts_in_flight,
+            concurrency: self.concurrency,
+            s3: self.s3,
+            limiters: Mutex::default(),
+            s3_clients: tokio::sync::Mutex::default(),
+            memory_stores: Mutex::default(),
+        };
+        Ok(Tidegate { engine: Arc::new(engine) })
+    }
+}
+
+impl Tidegate {
+    /// Sets one up.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens a store: `s3://bucket/prefix`, a directory as `file:///path` or a plain path, or
+    /// `memory://name` (the same objects for every store of that name from this engine). Keys are
+    /// then relative to the prefix. Sends nothing to the store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the location or the settings for it are wrong;
+    /// [`ErrorKind::Unsupported`] for `dev://`, whose server the command line starts.
+    pub async fn open(&self, location: &str) -> Result<Store> {
+        let parsed: Location = location.parse().map_err(|error| {
+            Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}")).with_source(error)
+        })?;
+        match parsed {
+            Location::S3 { bucket, key } => {
+                let fault = |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
+                let client = {
+                    let mut clients = self.engine.s3_clients.lock().await;
+                    match &*clients {
+                        Some(client) => client.clone(),
+                        None => clients.insert(S3Client::connect(&self.engine.s3).await.map_err(fault)?).clone(),
+                    }
+                };
+                let bucket = client.bucket(&bucket).map_err(fault)?;
+                Ok(self.store(Arc::new(bucket)).within(&key))
+            }
+            Location::Local { path } => Ok(self.store(Arc::new(Local::new(path)))),
+            Location::Memory { name, key } => {
+                let mut stores = self.engine.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
+                let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
+                drop(stores);
+                Ok(self.store(Arc::new(memory)).within(&key))
+            }
+            other => {
+                let message = format!("{other} is not a store that a library can open");
+                Err(Error::new(ErrorKind::Unsupported, Operation::Connect, location, message))
+            }
+        }
+    }
+
+    /// A store on a backend of the caller's.
+    pub fn store(&self, backend: Arc<dyn Backend>) -> Store {
+        let limiter = {
+            let mut limiters = self.engine.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+            let limiter = limiters.entry(backend.endpoint().to_owned());
+            limiter.or_insert_with(|| Limiter::new(self.engine.concurrency)).clone()
+        };
+        Store { engine: self.engine.clone(), backend, limiter, prefix: String::new() }
+    }
+
+    /// The figures of everything that it does together.
+    pub fn progress(&self) -> Progress {
+        self.engine.progress.clone()
+    }
+
+    /// What the memory budget holds.
+    pub fn usage(&self) -> Usage {
+        self.engine.budget.usage()
+    }
+
+    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it
+    /// before the runtime is shut down.
+    pub async fn settled(&self) {
+        let aborts = &self.engine.aborts;
+        aborts.close();
+        aborts.wait().await;
+        aborts.reopen();
+    }
+}
+
+/// One bucket or root, or a prefix of it. A clone is the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    engine: Arc<Engine>,
+    backend: Arc<dyn Backend>,
+    limiter: Limiter,
+    prefix: String,
+}
+
+impl Store {
+    /// Where it is, as a URL without a slash at its end.
+    pub fn location(&self) -> String {
+        self.url("").trim_end_matches('/').to_owned()
+    }
+
+    /// Writes `key`.
+    pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
+        WriterBuilder::new(self.clone(), key.into())
+    }
+
+    /// Reads `key`.
+    pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
+        ReaderBuilder::new(self.clone(), key.into())
+    }
+
+    /// Sends the file at `path` as `key`; [`WriterBuilder::upload`] with every default.
+    pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
+        self.writer(key).upload(path).await
+    }
+
+    /// Describes an object.
+    pub async fn head(&self, key: &str) -> Result<Object> {
+        let full = self.full_key(key);
+        let requests = self.requests(key, self.engine.progress.clone());
+        let head = requests.send(Operation::Head, 0, None, || self.backend.head(&full)).await;
+        head.map(|object| self.relative(object)).map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
+    }
+
+    /// Removes an object; removing what is not there is no error.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let full = self.full_key(key);
+        let requests = self.requests(key, self.engine.progress.clone());
+        let delete = requests.send(Operation::Delete, 0, None, || self.backend.delete(&full)).await;
+        delete.map_err(|failure| failure.into_error(Operation::Delete, &self.url(key)))
+    }
+
+    /// Lists the objects whose keys begin with `prefix`, in key order; what lies below the next `/`
+    /// only as prefixes, unless `recursive`. A failed request ends the listing with an error.
+    pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
+        let (store, url) = (self.clone(), self.url(prefix));
+        let entries = self.backend.list(&self.full_key(prefix), recursive);
+        entries
+            .map_ok(move |entry| match entry {
+                Entry::Object(object) => Entry::Object(store.relative(object)),
+                Entry::Prefix(prefix) => Entry::Prefix(store.relative_key(&prefix)),
+            })
+            .map_err(move |fault| Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default()))
+            .boxed()
+    }
+
+    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells.
+    pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
+        let url = self.url(prefix);
+        self.backend
+            .sessions(&self.full_key(prefix))
+            .map_err(move |fault| Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default()))
+            .boxed()
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {
+        Requests { object: self.url(key), flow: self.limiter.flow(), retry: self.engine.retry.clone(), progress }
+    }
+
+    pub(crate) fn url(&self, key: &str) -> String {
+        format!("{}/{}{key}", self.backend.location(), self.prefix)
+    }
+
+    pub(crate) fn full_key(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// The same store from `prefix` on.
+    fn within(mut self, prefix: &str) -> Self {
+        self.prefix = prefix.to_owned();
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            self.prefix.push('/');
+        }
+        self
+    }
+
+    fn relative(&self, mut object: Object) -> Object {
+        object.key = self.relative_key(&object.key);
+        object
+    }
+
+    fn relative_key(&self, key: &str) -> String {
+        key.strip_prefix(&self.prefix).unwrap_or(key).to_owned()
+    }
+}
+

@@ -1,0 +1,281 @@
+//! Errors: what failed, on which object, at which part, after how many attempts, and what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::backend::{Fault, FaultKind};
+
+/// The result of this crate's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed operation. Its display is one sentence for people; [`kind`](Self::kind) is for programs.
+#[derive(Debug, thiserror::Error)]
+pub struct Error {
+    context: Box<Context>,
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+#[derive(Debug)]
+struct Context {
+    kind: ErrorKind,
+    object: String,
+    operation: Operation,
+    part: Option<(u32, Range<u64>)>,
+    attempts: u32,
+    elapsed: Duration,
+    message: String,
+}
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No such object.
+    NotFound,
+    /// No such bucket or root directory.
+    NoBucket,
+    /// There is an object already, and `create_only` was asked for. Nothing was changed.
+    AlreadyExists,
+    /// The credentials do not allow it.
+    PermissionDenied,
+    /// No usable credentials.
+    Credentials,
+    /// An argument or a setting is wrong.
+    InvalidInput,
+    /// The object is larger than the store, or the memory budget, allows.
+    TooLarge,
+    /// The source could not be read, or changed while it was sent.
+    Source,
+    /// The store asked for fewer requests for longer than the retries last.
+    Throttled,
+    /// No answer in time, however often it was tried.
+    Timeout,
+    /// The store or the way to it failed, however often it was tried.
+    Unavailable,
+    /// The bytes that the store has are not those that were sent.
+    Integrity,
+    /// The store can't say whether the object was committed.
+    Uncertain,
+    /// The disk is full, or a quota is used up.
+    NoSpace,
+    /// The server-side session is gone: aborted by someone else, or expired.
+    SessionLost,
+    /// The writer failed, was aborted or finished before.
+    Closed,
+    /// Not possible on this store.
+    Unsupported,
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Connecting to a store.
+    Connect,
+    /// Taking bytes from the producer.
+    Write,
+    /// Writing an object in one request.
+    Put,
+    /// Opening a session.
+    Open,
+    /// Storing a part.
+    Part,
+    /// Publishing the object.
+    Complete,
+    /// Ending a session without an object.
+    Abort,
+    /// Describing an object.
+    Head,
+    /// Reading an object.
+    Get,
+    /// Listing.
+    List,
+    /// Removing an object.
+    Delete,
+}
+
+impl Operation {
+    /// One word, as in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Write => "write",
+            Self::Put => "put",
+            Self::Open => "open",
+            Self::Part => "part",
+            Self::Complete => "complete",
+            Self::Abort => "abort",
+            Self::Head => "head",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+impl Error {
+    /// An error without attempts: something that was refused or noticed on this side.
+    pub(crate) fn new(
+        kind: ErrorKind,
+        operation: Operation,
+        object: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let context = Context {
+            kind,
+            object: object.into(),
+            operation,
+            part: None,
+            attempts: 0,
+            elapsed: Duration::ZERO,
+            message: message.into(),
+        };
+        Self { context: Box::new(context), source: None }
+    }
+
+    /// What became of a request after its last attempt.
+    pub(crate) fn from_fault(
+        fault: Fault,
+        operation: Operation,
+        object: impl Into<String>,
+        attempts: u32,
+        elapsed: Duration,
+    ) -> Self {
+        let mut error = Self::new(kind_of(fault.kind), operation, object, fault.message);
+        error.context.attempts = attempts;
+        error.context.elapsed = elapsed;
+        error.source = fault.source;
+        error
+    }
+
+    #[must_use]
+    pub(crate) fn at_part(mut self, number: u32, range: Range<u64>) -> Self {
+        self.context.part = Some((number, range));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same failure, told again to a caller who asks after it.
+    pub(crate) fn again(&self) -> Self {
+        let context = Context {
+            kind: self.context.kind,
+            object: self.context.object.clone(),
+            operation: self.context.operation,
+            part: self.context.part.clone(),
+            attempts: self.context.attempts,
+            elapsed: self.context.elapsed,
+            message: self.context.message.clone(),
+        };
+        Self { context: Box::new(context), source: None }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.context.kind
+    }
+
+    /// The object (or bucket) that it is about, as a URL.
+    pub fn object(&self) -> &str {
+        &self.context.object
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> Operation {
+        self.context.operation
+    }
+
+    /// Which part, and its byte range in the object.
+    pub fn part(&self) -> Option<(u32, Range<u64>)> {
+        self.context.part.clone()
+    }
+
+    /// How many requests were made; 0 where none was.
+    pub fn attempts(&self) -> u32 {
+        self.context.attempts
+    }
+
+    /// From the first attempt to giving up.
+    pub fn elapsed(&self) -> Duration {
+        self.context.elapsed
+    }
+
+    /// What to do about it, where there is something to say.
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self.kind() {
+            ErrorKind::AlreadyExists => "nothing was changed; leave out create-only to replace it",
+            ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
+            ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
+            ErrorKind::Timeout | ErrorKind::Unavailable => "check the endpoint and the network, then try again",
+            ErrorKind::Integrity => "try again, and check memory and network if it recurs",
+            ErrorKind::Uncertain => "look at the object's size and time before writing it again",
+            ErrorKind::SessionLost => "upload it again; look for a lifecycle rule or another process that aborts uploads",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = &*self.context;
+        write!(f, "{}: {}", context.object, context.operation.name())?;
+        if let Some((number, range)) = &context.part {
+            write!(f, " of part {number} (bytes {}-{})", range.start, range.end.saturating_sub(1))?;
+        }
+        write!(f, " failed")?;
+        if context.attempts > 1 {
+            write!(f, " after {} attempts in {:.1} s", context.attempts, context.elapsed.as_secs_f64())?;
+        }
+        write!(f, ": {}", context.message)?;
+        if let Some(remedy) = self.remedy() {
+            write!(f, " ({remedy})")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NoBucket => Io::NotFound,
+            ErrorKind::AlreadyExists => Io::AlreadyExists,
+            ErrorKind::PermissionDenied | ErrorKind::Credentials => Io::PermissionDenied,
+            ErrorKind::InvalidInput => Io::InvalidInput,
+            ErrorKind::TooLarge => Io::FileTooLarge,
+            ErrorKind::Timeout => Io::TimedOut,
+            ErrorKind::Integrity => Io::InvalidData,
+            ErrorKind::NoSpace => Io::StorageFull,
+            ErrorKind::Closed => Io::BrokenPipe,
+            ErrorKind::Unsupported => Io::Unsupported,
+            _ => Io::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+fn kind_of(fault: FaultKind) -> ErrorKind {
+    match fault {
+        FaultKind::NotFound => ErrorKind::NotFound,
+        FaultKind::NoBucket => ErrorKind::NoBucket,
+        FaultKind::NoSession => ErrorKind::SessionLost,
+        FaultKind::Exists => ErrorKind::AlreadyExists,
+        FaultKind::Denied => ErrorKind::PermissionDenied,
+        FaultKind::Credentials => ErrorKind::Credentials,
+        FaultKind::Invalid => ErrorKind::InvalidInput,
+        FaultKind::TooLarge => ErrorKind::TooLarge,
+        FaultKind::Throttled => ErrorKind::Throttled,
+        FaultKind::Transient => ErrorKind::Unavailable,
+        FaultKind::Timeout => ErrorKind::Timeout,
+        FaultKind::Integrity => ErrorKind::Integrity,
+        FaultKind::Source => ErrorKind::Source,
+        FaultKind::NoSpace => ErrorKind::NoSpace,
+        FaultKind::Unsupported => ErrorKind::Unsupported,
+    }
+}

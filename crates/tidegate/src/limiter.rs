@@ -1,0 +1,218 @@
+//! How many requests may fly to one endpoint: fixed, or found by climbing while throughput climbs.
+//!
+//! Turns go round the writers, so that one with a thousand parts does not hold up one with a single
+//! part; within a writer the oldest request goes first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tokio::time::Instant;
+
+mod climb;
+#[cfg(test)]
+mod tests;
+
+use climb::Climb;
+
+/// How many requests may be in flight at once to one endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Concurrency {
+    /// Grows while throughput grows, shrinks when the store throttles or does not answer in time.
+    #[default]
+    Auto,
+    /// This many, at least 1.
+    Fixed(usize),
+}
+
+/// The limiter of one endpoint; clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Limiter {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    limit: usize,
+    climb: Option<Climb>,
+    in_flight: usize,
+    next_id: u64,
+    /// Whose turn it is next, and the requests of each that wait, oldest first.
+    turns: VecDeque<u64>,
+    queues: BTreeMap<u64, VecDeque<u64>>,
+    waiters: BTreeMap<u64, Waker>,
+    granted: BTreeMap<u64, ()>,
+}
+
+/// How a request ended, as far as the limiter cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Answered; this many bytes were moved.
+    Moved(u64),
+    /// The store asked for fewer requests, or did not answer in time.
+    Overload,
+    /// Anything else: it says nothing of the store's capacity.
+    Other,
+}
+
+impl Limiter {
+    pub(crate) fn new(concurrency: Concurrency) -> Self {
+        let (limit, climb) = match concurrency {
+            Concurrency::Auto => (Climb::FIRST, Some(Climb::new())),
+            Concurrency::Fixed(limit) => (limit.max(1), None),
+        };
+        let state = State {
+            limit,
+            climb,
+            in_flight: 0,
+            next_id: 0,
+            turns: VecDeque::new(),
+            queues: BTreeMap::new(),
+            waiters: BTreeMap::new(),
+            granted: BTreeMap::new(),
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A writer's or reader's place in the round.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow { limiter: self.clone(), id: self.lock().take_id() }
+    }
+
+    /// How many may fly now.
+    pub(crate) fn limit(&self) -> usize {
+        self.lock().limit
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is made whole before the lock is given up, so a poisoned state is sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A writer's place in the round.
+#[derive(Clone, Debug)]
+pub(crate) struct Flow {
+    limiter: Limiter,
+    id: u64,
+}
+
+impl Flow {
+    /// Waits for its turn to make one request.
+    pub(crate) fn permit(&self) -> Turn {
+        Turn { flow: self.clone(), id: None }
+    }
+}
+
+/// Leave to make one request; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    limiter: Limiter,
+    outcome: Outcome,
+}
+
+impl Permit {
+    /// Gives it back, saying how the request ended.
+    pub(crate) fn end(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.limiter.lock();
+        let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty());
+        if let Some(climb) = &mut state.climb {
+            state.limit = climb.ended(self.outcome, in_flight, waiting, Instant::now());
+        }
+        state.in_flight -= 1;
+        state.serve();
+    }
+}
+
+/// A wait for a permit. Dropping it gives up the place.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    flow: Flow,
+    id: Option<u64>,
+}
+
+impl Future for Turn {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Permit> {
+        let limiter = self.flow.limiter.clone();
+        let mut state = limiter.lock();
+        let id = match self.id {
+            Some(id) => id,
+            None => {
+                let id = state.take_id();
+                state.waiters.insert(id, cx.waker().clone());
+                state.enqueue(self.flow.id, id);
+                state.serve();
+                id
+            }
+        };
+        if state.granted.remove(&id).is_some() {
+            self.id = None;
+            drop(state);
+            return Poll::Ready(Permit { limiter, outcome: Outcome::Other });
+        }
+        if let Some(waker) = state.waiters.get_mut(&id) {
+            waker.clone_from(cx.waker());
+        }
+        self.id = Some(id);
+        Poll::Pending
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut state = self.flow.limiter.lock();
+        state.waiters.remove(&id);
+        if state.granted.remove(&id).is_some() {
+            state.in_flight -= 1;
+            state.serve();
+        }
+    }
+}
+
+impl State {
+    fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn enqueue(&mut self, flow: u64, id: u64) {
+        let queue = self.queues.entry(flow).or_default();
+        if queue.is_empty() {
+            self.turns.push_back(flow);
+        }
+        queue.push_back(id);
+    }
+
+    fn serve(&mut self) {
+        while self.in_flight < self.limit {
+            let Some(flow) = self.turns.pop_front() else { return };
+            let Some(queue) = self.queues.get_mut(&flow) else { continue };
+            let next = queue.pop_front();
+            if queue.is_empty() {
+                self.queues.remove(&flow);
+            } else {
+                self.turns.push_back(flow);
+            }
+            // One that gave up its place is no longer among the waiters.
+            if let Some(id) = next
+                && let Some(waker) = self.waiters.remove(&id)
+            {
+                self.in_flight += 1;
+                self.granted.insert(id, ());
+                waker.wake();
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Finding the limit: hill climbing on throughput, with a quick start and a step back on overload.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Outcome;
+
+/// Moves a limit by what it sees of ended requests.
+#[derive(Debug)]
+pub(super) struct Climb {
+    limit: usize,
+    phase: Phase,
+    /// Requests that began under an earlier limit, whose ends say nothing of this one.
+    stale: usize,
+    window: Option<Window>,
+    calm_until: Option<Instant>,
+    /// How long to be content after a step that brought nothing; doubles each time.
+    rest: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Doubling; `before` is the rate at half this limit, once there was one.
+    Start { before: Option<f64> },
+    /// Trying a quarter more than `back`, which gave the rate `before`.
+    Try { back: usize, before: f64 },
+    /// Content for a while.
+    Hold { until: Instant },
+}
+
+#[derive(Debug)]
+struct Window {
+    began: Instant,
+    ended: usize,
+    work: u64,
+    full: bool,
+}
+
+impl Climb {
+    /// The limit before anything is known.
+    pub(super) const FIRST: usize = 16;
+    const MOST: usize = 512;
+    /// A request without bytes is work as well: this many bytes' worth.
+    const REQUEST_WORK: u64 = 16 << 10;
+    const LEAST_WINDOW: Duration = Duration::from_millis(100);
+    /// A doubling must bring this much to be kept; a step of a quarter, the other.
+    const START_GAIN: f64 = 1.2;
+    const TRY_GAIN: f64 = 1.07;
+    const FIRST_REST: Duration = Duration::from_secs(2);
+    const LONGEST_REST: Duration = Duration::from_secs(60);
+
+    pub(super) fn new() -> Self {
+        Self {
+            limit: Self::FIRST,
+            phase: Phase::Start { before: None },
+            stale: 0,
+            window: None,
+            calm_until: None,
+            rest: Self::FIRST_REST,
+        }
+    }
+
+    /// A request ended, one of `in_flight`, with others `waiting` for their turn or not; the limit
+    /// from here on.
+    pub(super) fn ended(&mut self, outcome: Outcome, in_flight: usize, waiting: bool, now: Instant) -> usize {
+        match outcome {
+            Outcome::Overload => self.step_back(in_flight, now),
+            Outcome::Moved(_) if self.stale > 0 => self.stale -= 1,
+            Outcome::Moved(bytes) => self.count(bytes, waiting, in_flight, now),
+            Outcome::Other => self.stale = self.stale.saturating_sub(1),
+        }
+        self.limit
+    }
+
+    /// Down by a third, once for all requests that were in flight together.
+    fn step_back(&mut self, in_flight: usize, now: Instant) {
+        if self.calm_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.calm_until = Some(now + Duration::from_secs(1));
+        self.rest = Self::FIRST_REST;
+        self.phase = Phase::Hold { until: now + self.rest };
+        self.move_to((self.limit.min(in_flight) * 2 / 3).max(1), in_flight);
+    }
+
+    fn count(&mut self, bytes: u64, waiting: bool, in_flight: usize, now: Instant) {
+        let limit = self.limit;
+        let window = self.window.get_or_insert(Window { began: now, ended: 0, work: 0, full: true });
+        window.ended += 1;
+        window.work += bytes + Self::REQUEST_WORK;
+        window.full &= waiting;
+        let took = now - window.began;
+        if window.ended < limit || took < Self::LEAST_WINDOW {
+            return;
+        }
+        let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
+        self.window = None;
+        if full {
+            self.judge(rate, in_flight, now);
+        }
+    }
+
+    /// A whole window at this limit, with requests waiting all the while, gave `rate`.
+    fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
+        match self.phase {
+            Phase::Start { before: Some(before) } if rate < before * Self::START_GAIN => {
+                self.phase = Phase::Hold { until: now + self.rest };
+                self.move_to(self.limit / 2, in_flight);
+            }
+            Phase::Start { .. } => {
+                self.phase = Phase::Start { before: Some(rate) };
+                self.move_to(self.limit * 2, in_flight);
+            }
+            Phase::Try { back, before } if rate < before * Self::TRY_GAIN => {
+                self.rest = (self.rest * 2).min(Self::LONGEST_REST);
+                self.phase = Phase::Hold { until: now + self.rest };
+                self.move_to(back, in_flight);
+            }
+            Phase::Hold { until } if now < until => {}
+            Phase::Try { .. } | Phase::Hold { .. } => {
+                self.phase = Phase::Try { back: self.limit, before: rate };
+                self.move_to(self.limit + (self.limit / 4).max(1), in_flight);
+            }
+        }
+    }
+
+    fn move_to(&mut self, limit: usize, in_flight: usize) {
+        self.limit = limit.clamp(1, Self::MOST);
+        self.stale = in_flight.saturating_sub(1);
+        self.window = None;
+    }
+}

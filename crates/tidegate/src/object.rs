@@ -1,0 +1,75 @@
+//! What is said of an object: its attributes going in, its description coming out.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+/// What an object carries beside its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attributes {
+    /// MIME type; guessed from the key's ending where it is not given.
+    pub content_type: Option<String>,
+    /// `Cache-Control`, as given.
+    pub cache_control: Option<String>,
+    /// `Content-Encoding`, as given; Tidegate does not encode.
+    pub content_encoding: Option<String>,
+    /// `Content-Disposition`, as given.
+    pub content_disposition: Option<String>,
+    /// User metadata (`x-amz-meta-*`); names in lower case.
+    pub metadata: BTreeMap<String, String>,
+    /// Object tags.
+    pub tags: BTreeMap<String, String>,
+    /// Storage class, in the store's own words (`STANDARD_IA`, …).
+    pub storage_class: Option<String>,
+    /// Server-side encryption; the bucket's default where it is `None`.
+    pub encryption: Option<Encryption>,
+}
+
+/// Server-side encryption of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Encryption {
+    /// Keys managed by the store (`AES256`).
+    Managed,
+    /// A key of the store's key service (`aws:kms`); the bucket's default key where `key_id` is `None`.
+    Kms {
+        /// The key's id or ARN.
+        key_id: Option<String>,
+    },
+}
+
+/// An object as the store describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Object {
+    /// The key within the store.
+    pub key: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Entity tag, as the store wrote it (with its quotes).
+    pub etag: Option<String>,
+    /// Version, on versioned buckets.
+    pub version: Option<String>,
+    /// When the store last changed it.
+    pub modified: Option<SystemTime>,
+    /// Whole-object CRC-64/NVME that the store keeps, in base64.
+    pub crc64nvme: Option<String>,
+    /// Whole-object CRC-32C that the store keeps, in base64.
+    pub crc32c: Option<String>,
+    /// Who wrote it: the token that a writer left, see [`crate::backend::WriteOptions::token`].
+    pub token: Option<String>,
+    /// What it carries beside its bytes, as far as the store tells.
+    pub attributes: Attributes,
+}
+
+impl Object {
+    /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of
+    /// that algorithm.
+    pub fn matches(&self, checksum: &crate::checksum::Checksum) -> Option<bool> {
+        let stored = match checksum.algorithm() {
+            crate::checksum::Algorithm::Crc64Nvme => self.crc64nvme.as_deref(),
+            crate::checksum::Algorithm::Crc32c => self.crc32c.as_deref(),
+        }?;
+        Some(checksum.agrees_with(stored))
+    }
+}

@@ -1,0 +1,151 @@
+//! The bytes of one request: where they are, and how they are produced again for a retry.
+//!
+//! Bytes that exist nowhere else are held in memory. Bytes that sit in a file are read into a few
+//! small reused buffers just before they are sent, and checksummed while those are hot; a retry reads
+//! them again, and must read the same.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+
+use crate::checksum::{Algorithm, Checksum};
+
+mod file;
+mod source;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use file::Ring;
+use file::FileStream;
+pub use source::SourceChanged;
+pub(crate) use source::SourceFile;
+
+/// The bytes of one request; a clone is the same bytes again.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    len: u64,
+    source: Source,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Memory { pieces: Arc<[Bytes]>, checksum: Checksum },
+    File(Arc<Slice>),
+}
+
+/// A range of a file, and the buffers that it is read through.
+#[derive(Debug)]
+struct Slice {
+    file: Arc<SourceFile>,
+    offset: u64,
+    ring: Ring,
+    algorithm: Algorithm,
+    /// Known once the range has been read to its end.
+    checksum: OnceLock<Checksum>,
+}
+
+impl Payload {
+    /// Bytes held in memory, in order, with their checksum.
+    pub fn from_memory(pieces: Vec<Bytes>, checksum: Checksum) -> Self {
+        Self { len: checksum.covers(), source: Source::Memory { pieces: pieces.into(), checksum } }
+    }
+
+    /// `len` bytes of `file` from `offset`, read through `ring` as they are sent.
+    pub(crate) fn from_file(file: Arc<SourceFile>, offset: u64, len: u64, ring: Ring, algorithm: Algorithm) -> Self {
+        let slice = Slice { file, offset, ring, algorithm, checksum: OnceLock::new() };
+        Self { len, source: Source::File(Arc::new(slice)) }
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The checksum of all the bytes, where it is known: in memory always, from a file once a stream
+    /// of it was read to its end.
+    pub fn checksum(&self) -> Option<Checksum> {
+        match &self.source {
+            Source::Memory { checksum, .. } => Some(*checksum),
+            Source::File(slice) => slice.checksum.get().copied(),
+        }
+    }
+
+    /// Which checksum is taken of it.
+    pub fn algorithm(&self) -> Algorithm {
+        match &self.source {
+            Source::Memory { checksum, .. } => checksum.algorithm(),
+            Source::File(slice) => slice.algorithm,
+        }
+    }
+
+    /// The same bytes read into memory, in the pieces that [`stream`](Self::stream) gives. The pieces
+    /// must all fit into the ring.
+    pub(crate) async fn gather(&self) -> io::Result<Self> {
+        let mut stream = self.stream();
+        let mut pieces = Vec::new();
+        while let Some(piece) = stream.next().await {
+            pieces.push(piece?);
+        }
+        let checksum = self.checksum().unwrap_or_else(|| self.algorithm().empty());
+        Ok(Self::from_memory(pieces, checksum))
+    }
+
+    /// The bytes from the start, in pieces of at most a slab for files. The stream ends after exactly
+    /// [`len`](Self::len) bytes or with an error: [`SourceChanged`] inside the `io::Error` where the
+    /// file is shorter than it was, or reads differently from an earlier pass.
+    pub fn stream(&self) -> PayloadStream {
+        match &self.source {
+            Source::Memory { pieces, .. } => PayloadStream { remaining: self.len, inner: Inner::Memory(pieces.clone(), 0) },
+            Source::File(slice) => PayloadStream { remaining: self.len, inner: Inner::File(Box::new(FileStream::new(slice.clone(), self.len))) },
+        }
+    }
+}
+
+/// The bytes of a [`Payload`], once through.
+#[derive(Debug)]
+pub struct PayloadStream {
+    remaining: u64,
+    inner: Inner,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Memory(Arc<[Bytes]>, usize),
+    File(Box<FileStream>),
+}
+
+impl PayloadStream {
+    /// How many bytes are still to come.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+}
+
+impl Stream for PayloadStream {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        let piece = match &mut this.inner {
+            Inner::Memory(pieces, next) => {
+                let piece = pieces.get(*next).cloned();
+                *next += 1;
+                piece.map(Ok)
+            }
+            Inner::File(stream) => ready!(stream.poll_next(cx)),
+        };
+        if let Some(Ok(bytes)) = &piece {
+            this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(piece)
+    }
+}

@@ -1,0 +1,222 @@
+//! A range of a file as a stream of slabs, read inline where the bytes are in the page cache.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use super::{Slice, SourceChanged};
+use crate::budget::Slab;
+use crate::checksum::Hasher;
+
+/// A few slabs that go round: read into, sent, and free again when the socket has taken them.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    shared: Arc<Mutex<Free>>,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    slabs: Vec<Slab>,
+    waker: Option<Waker>,
+}
+
+impl Ring {
+    /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
+    pub(crate) fn new(slabs: Vec<Slab>) -> Self {
+        Self { shared: Arc::new(Mutex::new(Free { slabs, waker: None })) }
+    }
+
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Lent> {
+        let mut free = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        match free.slabs.pop() {
+            Some(mut slab) => {
+                slab.clear();
+                Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
+            }
+            None => {
+                free.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    fn give_back(&self, slab: Slab) {
+        let waker = {
+            let mut free = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            free.slabs.push(slab);
+            free.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+/// A slab on its way from the file to the socket; however it ends, it comes back to the ring.
+#[derive(Debug)]
+struct Lent {
+    slab: Option<Slab>,
+    ring: Ring,
+}
+
+impl Lent {
+    fn room(&self) -> usize {
+        self.slab.as_ref().map_or(0, Slab::room)
+    }
+
+    fn spare(&mut self) -> &mut [u8] {
+        self.slab.as_mut().map_or(&mut [], Slab::spare)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        if let Some(slab) = &mut self.slab {
+            slab.advance(bytes);
+        }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.slab.as_ref().map_or(&[], Slab::filled)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(slab) = self.slab.take() {
+            self.ring.give_back(slab);
+        }
+    }
+}
+
+/// One pass over a file's range.
+#[derive(Debug)]
+pub(super) struct FileStream {
+    slice: Arc<Slice>,
+    position: u64,
+    remaining: u64,
+    hasher: Option<Hasher>,
+    read: Option<JoinHandle<io::Result<Lent>>>,
+}
+
+impl FileStream {
+    pub(super) fn new(slice: Arc<Slice>, len: u64) -> Self {
+        let hasher = Some(Hasher::new(slice.algorithm));
+        Self { position: slice.offset, remaining: len, slice, hasher, read: None }
+    }
+
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        let result = ready!(self.poll_read(cx));
+        if result.is_err() {
+            self.remaining = 0; // the stream has ended
+        }
+        Poll::Ready(Some(result))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let slab = match &mut self.read {
+            Some(read) => {
+                let joined = ready!(Pin::new(read).poll(cx));
+                self.read = None;
+                joined.map_err(io::Error::other)??
+            }
+            None => {
+                let mut slab = ready!(self.slice.ring.poll_take(cx));
+                let want = self.want(&slab);
+                match read_cached(&self.slice.file.file, &mut slab.spare()[..want], self.position)? {
+                    Some(0) => return Poll::Ready(Err(self.truncated())),
+                    Some(read) => {
+                        slab.advance(read);
+                        slab
+                    }
+                    None => {
+                        // Not in the page cache: the disk is waited for where waiting is allowed.
+                        let (slice, position) = (self.slice.clone(), self.position);
+                        let read = tokio::task::spawn_blocking(move || {
+                            read_full(&slice.file.file, &mut slab, want, position)?;
+                            Ok(slab)
+                        });
+                        self.read = Some(read);
+                        return self.poll_read(cx);
+                    }
+                }
+            }
+        };
+        Poll::Ready(self.take_in(slab))
+    }
+
+    fn want(&self, slab: &Lent) -> usize {
+        usize::try_from(self.remaining).map_or(slab.room(), |remaining| remaining.min(slab.room()))
+    }
+
+    fn truncated(&self) -> io::Error {
+        io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset: self.position })
+    }
+
+    fn take_in(&mut self, slab: Lent) -> io::Result<Bytes> {
+        let read = slab.as_ref().len() as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(slab.as_ref());
+        }
+        self.position += read;
+        self.remaining -= read;
+        if self.remaining == 0
+            && let Some(hasher) = self.hasher.take()
+        {
+            // Before the last bytes go out: without them nothing is published.
+            self.slice.file.check_unchanged()?;
+            let checksum = hasher.finish();
+            if *self.slice.checksum.get_or_init(|| checksum) != checksum {
+                let changed = SourceChanged::Rewritten { offset: self.slice.offset };
+                return Err(io::Error::new(io::ErrorKind::InvalidData, changed));
+            }
+        }
+        Ok(Bytes::from_owner(slab))
+    }
+}
+
+/// Reads what the page cache holds without waiting for the disk; `None` where that is nothing, or
+/// where the system can't say.
+#[cfg(target_os = "linux")]
+fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+    let mut slices = [io::IoSliceMut::new(buffer)];
+    match preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => Ok(Some(read)),
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_cached(_: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
+fn read_full(file: &File, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < want {
+        match file.read_at(&mut slab.spare()[..want - done], offset + done as u64) {
+            Ok(0) => {
+                let changed = SourceChanged::Truncated { offset: offset + done as u64 };
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, changed));
+            }
+            Ok(read) => {
+                slab.advance(read);
+                done += read;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

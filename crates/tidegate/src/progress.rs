@@ -1,0 +1,167 @@
+//! Progress: what was accepted, what is in flight, what the store has acknowledged, and what is
+//! waited for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// A view of a transfer, or of everything that a [`Tidegate`](crate::Tidegate) does. Clones share it;
+/// it outlives the writer that it is of.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    accepted: AtomicU64,
+    in_flight: AtomicU64,
+    acknowledged: AtomicU64,
+    requests: AtomicU64,
+    retries: AtomicU64,
+    parts: AtomicU64,
+    waiting: [AtomicUsize; 3],
+    whole: Option<Progress>,
+}
+
+/// The figures at one moment; bytes where nothing else is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Taken from the producer.
+    pub accepted: u64,
+    /// In requests that the store has not answered.
+    pub in_flight: u64,
+    /// That the store has acknowledged.
+    pub acknowledged: u64,
+    /// Requests made, retries among them.
+    pub requests: u64,
+    /// Requests made again.
+    pub retries: u64,
+    /// Parts that the store has acknowledged.
+    pub parts: u64,
+    /// What is waited for, where something is; the first of memory, backoff, requests.
+    pub waiting: Option<Waiting>,
+}
+
+/// What a transfer waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Waiting {
+    /// Room in the memory budget.
+    Memory,
+    /// The pause before a request is made again.
+    Backoff,
+    /// Its turn to make a request.
+    Requests,
+}
+
+impl std::fmt::Display for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "waiting for memory",
+            Self::Backoff => "pausing before a retry",
+            Self::Requests => "waiting for a request to end",
+        })
+    }
+}
+
+impl Progress {
+    /// A part of this whole: what it counts is counted there too.
+    pub(crate) fn part(&self) -> Self {
+        Self { counters: Arc::new(Counters { whole: Some(self.clone()), ..Counters::default() }) }
+    }
+
+    /// The figures now.
+    pub fn snapshot(&self) -> Snapshot {
+        let counters = &*self.counters;
+        let waits = [Waiting::Memory, Waiting::Backoff, Waiting::Requests];
+        Snapshot {
+            accepted: counters.accepted.load(Relaxed),
+            in_flight: counters.in_flight.load(Relaxed),
+            acknowledged: counters.acknowledged.load(Relaxed),
+            requests: counters.requests.load(Relaxed),
+            retries: counters.retries.load(Relaxed),
+            parts: counters.parts.load(Relaxed),
+            waiting: waits.into_iter().find(|wait| counters.waiting[*wait as usize].load(Relaxed) > 0),
+        }
+    }
+
+    fn each(&self, count: impl Fn(&Counters)) {
+        let mut next = Some(self);
+        while let Some(progress) = next {
+            count(&progress.counters);
+            next = progress.counters.whole.as_ref();
+        }
+    }
+
+    pub(crate) fn accepted(&self, bytes: u64) {
+        self.each(|counters| {
+            counters.accepted.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    pub(crate) fn acknowledged(&self, bytes: u64) {
+        metrics::counter!("tidegate_bytes_acknowledged_total").increment(bytes);
+        self.each(|counters| {
+            counters.acknowledged.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    pub(crate) fn part_stored(&self) {
+        self.each(|counters| {
+            counters.parts.fetch_add(1, Relaxed);
+        });
+    }
+
+    /// A request begins; its bytes are in flight until the guard is dropped.
+    pub(crate) fn request(&self, operation: &'static str, bytes: u64, retry: bool) -> InFlight {
+        metrics::counter!("tidegate_requests_total", "operation" => operation).increment(1);
+        if retry {
+            metrics::counter!("tidegate_retries_total", "operation" => operation).increment(1);
+        }
+        self.each(|counters| {
+            counters.requests.fetch_add(1, Relaxed);
+            counters.retries.fetch_add(u64::from(retry), Relaxed);
+            counters.in_flight.fetch_add(bytes, Relaxed);
+        });
+        InFlight { progress: self.clone(), bytes }
+    }
+
+    /// Something is waited for until the guard is dropped.
+    pub(crate) fn waiting(&self, wait: Waiting) -> Wait {
+        self.each(|counters| {
+            counters.waiting[wait as usize].fetch_add(1, Relaxed);
+        });
+        Wait { progress: self.clone(), wait }
+    }
+}
+
+/// Bytes in flight.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    progress: Progress,
+    bytes: u64,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.progress.each(|counters| {
+            counters.in_flight.fetch_sub(self.bytes, Relaxed);
+        });
+    }
+}
+
+/// A wait that goes on.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    progress: Progress,
+    wait: Waiting,
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.progress.each(|counters| {
+            counters.waiting[self.wait as usize].fetch_sub(1, Relaxed);
+        });
+    }
+}

@@ -1,0 +1,104 @@
+//! One request, made as often as it takes: its turn, its deadline, its pauses, its counts.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+use tracing::debug;
+
+use crate::backend::{Fault, FaultKind};
+use crate::error::{Error, Operation};
+use crate::limiter::{Flow, Outcome, Permit};
+use crate::progress::{Progress, Waiting};
+use crate::retry::Retry;
+
+/// Makes the requests of one object.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// The object (or bucket), as a URL.
+    pub(crate) object: String,
+    pub(crate) flow: Flow,
+    pub(crate) retry: Arc<Retry>,
+    pub(crate) progress: Progress,
+}
+
+/// A request that failed for good.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+    /// Whether some attempt may have been carried out although its answer was lost.
+    pub(crate) in_doubt: bool,
+}
+
+impl Requests {
+    /// Waits for its turn to make one request.
+    pub(crate) async fn turn(&self) -> Permit {
+        let mut turn = self.flow.permit();
+        let mut waiting = None;
+        poll_fn(|cx| {
+            let polled = Pin::new(&mut turn).poll(cx);
+            if polled.is_pending() && waiting.is_none() {
+                waiting = Some(self.progress.waiting(Waiting::Requests));
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Makes a request that moves `bytes`, again where that can help.
+    pub(crate) async fn send<T, F>(
+        &self,
+        operation: Operation,
+        bytes: u64,
+        mut permit: Option<Permit>,
+        mut request: impl FnMut() -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let began = Instant::now();
+        let mut in_doubt = false;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let turn = match permit.take() {
+                Some(permit) => permit,
+                None => self.turn().await,
+            };
+            let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
+            let deadline = self.retry.deadline(bytes);
+            let result = timeout(deadline, request()).await.unwrap_or_else(|_| {
+                Err(Fault::new(FaultKind::Timeout, format!("no answer within {:.0} s", deadline.as_secs_f64())))
+            });
+            drop(in_flight);
+            let fault = match result {
+                Ok(answer) => {
+                    turn.end(Outcome::Moved(bytes));
+                    return Ok(answer);
+                }
+                Err(fault) => fault,
+            };
+            turn.end(match fault.kind {
+                FaultKind::Throttled | FaultKind::Timeout => Outcome::Overload,
+                _ => Outcome::Other,
+            });
+            in_doubt |= fault.kind.is_ambiguous();
+            let Some(pause) = self.retry.pause(&fault, attempt) else {
+                return Err(Failure { fault, attempts: attempt, elapsed: began.elapsed(), in_doubt });
+            };
+            debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
+            let _waiting = self.progress.waiting(Waiting::Backoff);
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {
+        Error::from_fault(self.fault, operation, object, self.attempts, self.elapsed)
+    }
+}

@@ -1,0 +1,103 @@
+//! When a failed request is made again, and how long one may take.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use crate::backend::Fault;
+
+/// How failed requests are made again.
+///
+/// Pauses grow by doubling, each drawn at random from its whole span ("full jitter", as in the AWS
+/// Architecture Blog's "Exponential Backoff And Jitter"); a store's `Retry-After` is the least pause.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// Most attempts of one request, the first among them.
+    pub attempts: u32,
+    /// Span of the first pause.
+    pub first_pause: Duration,
+    /// Longest pause, a store's `Retry-After` among them.
+    pub longest_pause: Duration,
+    /// What one attempt may take, beside the time for its bytes.
+    pub patience: Duration,
+    /// The slowest rate, in bytes a second, at which a request's bytes are waited for: an attempt's
+    /// deadline is `patience` plus its bytes over this rate.
+    pub slowest: u64,
+}
+
+impl Default for RetryPolicy {
+    /// 8 attempts, pauses from 100 ms to 20 s, deadlines of 60 s plus the bytes at 64 KiB/s.
+    fn default() -> Self {
+        Self {
+            attempts: 8,
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(20),
+            patience: Duration::from_secs(60),
+            slowest: 64 << 10,
+        }
+    }
+}
+
+/// A policy with its own random numbers.
+#[derive(Debug)]
+pub(crate) struct Retry {
+    pub(crate) policy: RetryPolicy,
+    random: Mutex<fastrand::Rng>,
+}
+
+impl Retry {
+    pub(crate) fn new(policy: RetryPolicy, seed: Option<u64>) -> Self {
+        let random = seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Self { policy, random: Mutex::new(random) }
+    }
+
+    /// How long one attempt to move `bytes` may take.
+    pub(crate) fn deadline(&self, bytes: u64) -> Duration {
+        self.policy.patience + Duration::from_millis(bytes.saturating_mul(1000) / self.policy.slowest.max(1))
+    }
+
+    /// The pause before the attempt after `attempt` (from 1); `None` where it is not to be made.
+    pub(crate) fn pause(&self, fault: &Fault, attempt: u32) -> Option<Duration> {
+        if !fault.kind.is_retriable() || attempt >= self.policy.attempts {
+            return None;
+        }
+        let span = self.policy.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(self.policy.longest_pause);
+        let drawn = span.mul_f64(self.random.lock().unwrap_or_else(PoisonError::into_inner).f64());
+        let asked = fault.retry_after.unwrap_or_default().min(self.policy.longest_pause);
+        Some(drawn.max(asked))
+    }
+
+    /// A mark that no other writer has.
+    pub(crate) fn token(&self) -> String {
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{:032x}", random.u128(..))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultKind;
+
+    #[test]
+    fn pauses_stay_in_their_span_and_end() {
+        let retry = Retry::new(RetryPolicy::default(), Some(7));
+        let fault = Fault::new(FaultKind::Transient, "reset");
+        for attempt in 1..8 {
+            let pause = retry.pause(&fault, attempt).unwrap();
+            assert!(pause <= Duration::from_millis(100 << (attempt - 1)).min(Duration::from_secs(20)));
+        }
+        assert_eq!(retry.pause(&fault, 8), None);
+        assert_eq!(retry.pause(&Fault::new(FaultKind::Denied, "no"), 1), None);
+    }
+
+    #[test]
+    fn a_store_that_says_when_is_heeded() {
+        let retry = Retry::new(RetryPolicy::default(), Some(7));
+        let fault = Fault::new(FaultKind::Throttled, "slow down").with_retry_after(Some(Duration::from_secs(3)));
+        assert!(retry.pause(&fault, 1).unwrap() >= Duration::from_secs(3));
+        let fault = fault.with_retry_after(Some(Duration::from_secs(3600)));
+        assert_eq!(retry.pause(&fault, 1), Some(Duration::from_secs(20)));
+    }
+}

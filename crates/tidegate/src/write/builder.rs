@@ -1,0 +1,184 @@
+//! How a write is set up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::file;
+use super::plan::ScheduleError;
+use super::strategy::{Policy, Strategy, Target};
+use super::upload::Upload;
+use super::writer::Writer;
+use crate::backend::WriteOptions;
+use crate::client::Store;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::{Attributes, Encryption, Object};
+use crate::progress::Progress;
+
+/// Sets up the write of one object: from a producer ([`start`](Self::start)) or from a file
+/// ([`upload`](Self::upload)).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is written before `start` or `upload`"]
+pub struct WriterBuilder {
+    store: Store,
+    key: String,
+    strategy: Strategy,
+    part_size: Option<u64>,
+    size_hint: Option<u64>,
+    concurrency: Option<usize>,
+    options: WriteOptions,
+    progress: Progress,
+}
+
+impl WriterBuilder {
+    pub(crate) fn new(store: Store, key: String) -> Self {
+        let progress = store.engine().progress.part();
+        Self {
+            store,
+            key,
+            strategy: Strategy::default(),
+            part_size: None,
+            size_hint: None,
+            concurrency: None,
+            options: WriteOptions::default(),
+            progress,
+        }
+    }
+
+    /// How the bytes travel; [`Strategy::Auto`] by default.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Size of a part in bytes; it grows where an object would need more parts than the store takes.
+    /// 16 MiB by default, less where the memory budget is below 64 MiB.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// The object's size in bytes, where it is known or guessed. A hint that is too small is made up
+    /// for by growing parts, but for [`Strategy::Put`], which takes no more than the hint.
+    pub fn size_hint(mut self, bytes: u64) -> Self {
+        self.size_hint = Some(bytes);
+        self
+    }
+
+    /// Most parts of this object in flight at once; the limiter's bound holds as well.
+    pub fn concurrency(mut self, parts: usize) -> Self {
+        self.concurrency = Some(parts);
+        self
+    }
+
+    /// Fail with [`ErrorKind::AlreadyExists`] where the key has an object, by the store's own
+    /// condition at the moment of the commit.
+    pub fn create_only(mut self) -> Self {
+        self.options.create_only = true;
+        self
+    }
+
+    /// What the object carries beside its bytes, all at once.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.options.attributes = attributes;
+        self
+    }
+
+    /// MIME type; guessed from the key's ending otherwise.
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.options.attributes.content_type = Some(content_type.into());
+        self
+    }
+
+    /// One entry of user metadata.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.attributes.metadata.insert(name.into().to_ascii_lowercase(), value.into());
+        self
+    }
+
+    /// One tag.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.attributes.tags.insert(name.into(), value.into());
+        self
+    }
+
+    /// Storage class, in the store's own words.
+    pub fn storage_class(mut self, class: impl Into<String>) -> Self {
+        self.options.attributes.storage_class = Some(class.into());
+        self
+    }
+
+    /// Server-side encryption.
+    pub fn encryption(mut self, encryption: Encryption) -> Self {
+        self.options.attributes.encryption = Some(encryption);
+        self
+    }
+
+    /// The figures of the write to be; they can be watched from here on.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Starts a writer. No request is made before there is something to send.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the part size is not the store's, or does not fit in the
+    /// memory budget; [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget
+    /// takes.
+    pub async fn start(self) -> Result<Writer> {
+        let budget = self.store.engine().budget.clone();
+        let policy = self.policy(self.size_hint, Some(budget.total()))?;
+        Ok(Writer::new(Arc::new(self.into_upload()), policy, budget))
+    }
+
+    /// Sends the file at `path` and publishes it. Its bytes are streamed from the disk and checksummed
+    /// on their way: a request holds two slabs of memory, whatever the part size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
+    /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
+    pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
+        let budget = self.store.engine().budget.clone();
+        let file = file::open(path.as_ref(), &self.url()).await?;
+        let policy = self.policy(Some(file.size()), None)?;
+        file::send(file, Arc::new(self.into_upload()), policy, budget).await
+    }
+
+    fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
+        let target = Target {
+            capabilities: self.store.backend().capabilities(),
+            part_size: self.part_size.or(self.store.engine().part_size),
+            size_hint,
+            memory,
+            concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
+        };
+        self.strategy.policy(&target).map_err(|refused| {
+            let kind = match refused {
+                ScheduleError::PartSize { .. } | ScheduleError::Memory { .. } => ErrorKind::InvalidInput,
+                ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
+            };
+            Error::new(kind, Operation::Write, self.url(), refused.to_string())
+        })
+    }
+
+    fn url(&self) -> String {
+        self.store.url(&self.key)
+    }
+
+    fn into_upload(self) -> Upload {
+        let engine = self.store.engine().clone();
+        let mut options = self.options.clone();
+        options.token = Some(engine.retry.token());
+        if options.attributes.content_type.is_none() {
+            options.attributes.content_type = mime_guess::from_path(&self.key).first_raw().map(str::to_owned);
+        }
+        Upload {
+            requests: self.store.requests(&self.key, self.progress.clone()),
+            key: self.store.full_key(&self.key),
+            backend: self.store.backend().clone(),
+            options,
+            runtime: tokio::runtime::Handle::current(),
+            aborts: engine.aborts.clone(),
+            opening: std::sync::Mutex::default(),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The writer as `AsyncWrite` and as `Sink<Bytes>`.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::Sink;
+use tokio::io::AsyncWrite;
+
+use super::writer::{Stage, Writer};
+use crate::error::{Error, Result};
+
+impl AsyncWrite for Writer {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_item(cx))?;
+        self.poll_copy(cx, bytes).map_err(io::Error::from)
+    }
+
+    /// Ready at once: there is no durable point short of [`finish`](Writer::finish).
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(self.poll_parts(cx).map_err(io::Error::from))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if matches!(self.stage, Stage::Committed) {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_finish(cx).map_ok(|_| ()).map_err(io::Error::from)
+    }
+}
+
+/// An item is held until there is room for all of it; `poll_ready` waits for that.
+impl Sink<Bytes> for Writer {
+    type Error = Error;
+
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_item(cx)
+    }
+
+    fn start_send(mut self: Pin<&mut Self>, item: Bytes) -> Result<()> {
+        self.item = item;
+        Ok(())
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_item(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if matches!(self.stage, Stage::Committed) {
+            return Poll::Ready(Ok(()));
+        }
+        self.poll_finish(cx).map_ok(|_| ())
+    }
+}

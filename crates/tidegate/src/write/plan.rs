@@ -1,0 +1,217 @@
+//! The plan of one upload: a state machine without I/O.
+//!
+//! Bytes and results go in, [`Action`]s come out. The plan owns the numbering and sizes of parts, when
+//! the session is opened, and whether the set of parts is whole.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+use crate::backend::{Capabilities, Receipt};
+use crate::checksum::{Algorithm, Checksum};
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use schedule::{Schedule, ScheduleError};
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Write the whole object, of this many bytes, in one request.
+    Put { size: u64 },
+    /// Open a session.
+    Open,
+    /// Store a part in it.
+    Part { number: u32, range: Range<u64> },
+    /// Publish the object.
+    Complete { size: u64 },
+}
+
+/// Why bytes can't be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PlanError {
+    /// Past what the store, or memory, allows.
+    #[error("the object grows past {reach} bytes, the most that {parts} parts of this size schedule hold")]
+    PastReach { reach: u64, parts: u32 },
+    #[error("the object grows past {limit} bytes, the most that {by}")]
+    TooLarge { limit: u64, by: &'static str },
+}
+
+/// How the bytes are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// One request, whatever the size up to this many bytes.
+    Whole { limit: u64 },
+    /// One request where the object never fills a part, parts where it does.
+    Parts(Schedule),
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    cut: Cut,
+    max_object: u64,
+    max_parts: u32,
+    checksum: Algorithm,
+    actions: VecDeque<Action>,
+    /// Bytes taken in.
+    size: u64,
+    /// The part that is being filled: its number, where it begins, how large it becomes.
+    number: u32,
+    start: u64,
+    part: u64,
+    stage: Stage,
+    /// Parts asked for and not yet acknowledged.
+    outstanding: BTreeSet<u32>,
+    receipts: BTreeMap<u32, Receipt>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// No session yet.
+    Lazy,
+    /// A session is open, or is being opened.
+    Open,
+    /// All bytes are in; parts may be outstanding.
+    Finishing,
+    /// The last action was given.
+    Ended,
+}
+
+impl Plan {
+    pub(crate) fn new(capabilities: &Capabilities, cut: Cut) -> Self {
+        let part = match cut {
+            Cut::Whole { limit } => limit,
+            Cut::Parts(schedule) => schedule.part_at(0),
+        };
+        Self {
+            cut,
+            max_object: capabilities.max_object,
+            max_parts: capabilities.max_parts,
+            checksum: capabilities.checksum,
+            actions: VecDeque::new(),
+            size: 0,
+            number: 1,
+            start: 0,
+            part,
+            stage: Stage::Lazy,
+            outstanding: BTreeSet::new(),
+            receipts: BTreeMap::new(),
+        }
+    }
+
+    /// Size of the part that is being filled, in bytes.
+    pub(crate) fn part(&self) -> u64 {
+        self.part
+    }
+
+    /// How many bytes the current part takes yet; 0 where it is full and [`more`](Self::more) is to be
+    /// called before the next byte.
+    pub(crate) fn room(&self) -> u64 {
+        self.start + self.part - self.size
+    }
+
+    /// Bytes taken in.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// At least one more byte is coming: a first part that is full becomes a part, for now the object
+    /// is known to be larger than that.
+    pub(crate) fn more(&mut self) -> Result<(), PlanError> {
+        debug_assert!(matches!(self.stage, Stage::Lazy | Stage::Open));
+        if self.size >= self.max_object {
+            return Err(PlanError::TooLarge { limit: self.max_object, by: "this store takes" });
+        }
+        if self.room() > 0 {
+            return Ok(());
+        }
+        if let Cut::Whole { limit } = self.cut {
+            return Err(PlanError::TooLarge { limit, by: "one request takes here" });
+        }
+        if self.number >= self.max_parts {
+            return Err(PlanError::PastReach { reach: self.size, parts: self.max_parts });
+        }
+        self.cut_part();
+        Ok(())
+    }
+
+    /// `bytes` more were taken in; at most [`room`](Self::room).
+    pub(crate) fn push(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.room());
+        self.size += bytes;
+        // A full first part waits for `more`: the object may end here, and then it is one PUT.
+        if self.stage == Stage::Open && self.room() == 0 && self.number < self.max_parts {
+            self.cut_part();
+        }
+    }
+
+    /// No more bytes come.
+    pub(crate) fn finish(&mut self) {
+        match self.stage {
+            Stage::Lazy => {
+                self.actions.push_back(Action::Put { size: self.size });
+                self.stage = Stage::Ended;
+            }
+            Stage::Open => {
+                if self.size > self.start {
+                    self.ask_for_part();
+                }
+                self.stage = Stage::Finishing;
+                self.complete_when_whole();
+            }
+            Stage::Finishing | Stage::Ended => {}
+        }
+    }
+
+    /// A part was stored.
+    pub(crate) fn stored(&mut self, receipt: Receipt) {
+        if self.outstanding.remove(&receipt.number) {
+            self.receipts.insert(receipt.number, receipt);
+            self.complete_when_whole();
+        }
+    }
+
+    /// How many parts are asked for and not yet acknowledged.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// What is to be done next, in order.
+    pub(crate) fn next(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The receipts of all parts in ascending order, and the checksum of the whole.
+    pub(crate) fn parts(&self) -> (Vec<Receipt>, Checksum) {
+        let sums = self.receipts.values().map(|receipt| receipt.checksum);
+        let whole = sums.reduce(|sum, next| sum.then(&next)).unwrap_or_else(|| self.checksum.empty());
+        (self.receipts.values().cloned().collect(), whole)
+    }
+
+    fn cut_part(&mut self) {
+        self.ask_for_part();
+        self.number += 1;
+        self.start = self.size;
+        if let Cut::Parts(schedule) = self.cut {
+            self.part = schedule.part_at(self.start);
+        }
+    }
+
+    fn ask_for_part(&mut self) {
+        if self.stage == Stage::Lazy {
+            self.stage = Stage::Open;
+            self.actions.push_back(Action::Open);
+        }
+        self.outstanding.insert(self.number);
+        self.actions.push_back(Action::Part { number: self.number, range: self.start..self.size });
+    }
+
+    fn complete_when_whole(&mut self) {
+        let covered: u64 = self.receipts.values().map(|receipt| receipt.size).sum();
+        if self.stage == Stage::Finishing && self.outstanding.is_empty() && covered == self.size {
+            self.actions.push_back(Action::Complete { size: self.size });
+            self.stage = Stage::Ended;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How large each part becomes.
+
+use crate::backend::Capabilities;
+
+const MIB: u64 = 1 << 20;
+
+/// Part sizes over an object's length.
+///
+/// Parts are of the base size until an eighth of the parts is used, and from there on an eighth of
+/// the parts' worth of what went before: with S3's 10,000 parts each is at least 1/1250 of the bytes
+/// before it. That reaches 20 TiB from 16 MiB and 6.5 TiB from 5 MiB, past the 5 TiB of the largest
+/// object, while a part is never more than a thousandth of what has been sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Schedule {
+    base: u64,
+    /// Largest part: of the store, or what memory holds.
+    most: u64,
+    /// Bytes before a part over this are its size; 0 where all parts are equal.
+    growth: u64,
+    max_parts: u32,
+}
+
+/// Why there is no schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ScheduleError {
+    #[error("a part size of {asked} bytes is outside of what this store takes, {least} to {most} bytes")]
+    PartSize { asked: u64, least: u64, most: u64 },
+    #[error(
+        "parts of {part} bytes do not fit in a memory budget of {memory} bytes (raise the memory, or lower the part size)"
+    )]
+    Memory { part: u64, memory: u64 },
+    #[error("{size} bytes are more than the {limit} bytes that this store takes in one object")]
+    TooLarge { size: u64, limit: u64 },
+    #[error(
+        "{size} bytes need parts of {part} bytes, more than the {most} bytes that one part can have here (raise the memory, or send a file)"
+    )]
+    Reach { size: u64, part: u64, most: u64 },
+}
+
+impl Schedule {
+    /// The default part size, where the store and the memory allow it.
+    pub(crate) const DEFAULT_PART: u64 = 16 * MIB;
+
+    /// A schedule of parts for a store.
+    ///
+    /// `asked` is the caller's part size, `hint` the object's size where it is known, `memory` what can
+    /// be held of a part (`None` where parts are streamed from a file).
+    pub(crate) fn new(
+        capabilities: &Capabilities,
+        asked: Option<u64>,
+        hint: Option<u64>,
+        memory: Option<u64>,
+    ) -> Result<Self, ScheduleError> {
+        let (least, most) = (capabilities.min_part, capabilities.max_part);
+        if let Some(asked) = asked.filter(|asked| !(least..=most).contains(asked)) {
+            return Err(ScheduleError::PartSize { asked, least, most });
+        }
+        if let Some(size) = hint.filter(|size| *size > capabilities.max_object) {
+            return Err(ScheduleError::TooLarge { size, limit: capabilities.max_object });
+        }
+        let memory = memory.unwrap_or(u64::MAX);
+        let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 4).clamp(least, most));
+        if wanted > memory {
+            return Err(ScheduleError::Memory { part: wanted, memory });
+        }
+        // A known size is cut evenly, into no more parts than there may be.
+        let needed = hint.unwrap_or(0).div_ceil(u64::from(capabilities.max_parts.max(1)));
+        let step = wanted.min(MIB);
+        let base = if needed > wanted { needed.next_multiple_of(step) } else { wanted };
+        let most = most.min(memory);
+        if let Some(size) = hint
+            && base > most
+        {
+            return Err(ScheduleError::Reach { size, part: base, most });
+        }
+        let growth = if capabilities.equal_parts { 0 } else { u64::from(capabilities.max_parts / 8).max(1) };
+        Ok(Self { base, most, growth, max_parts: capabilities.max_parts })
+    }
+
+    /// Size of the part that begins after `start` bytes.
+    pub(crate) fn part_at(&self, start: u64) -> u64 {
+        match self.growth {
+            0 => self.base,
+            growth => {
+                let grown = start.div_ceil(growth);
+                if grown <= self.base { self.base } else { grown.next_multiple_of(self.base.min(MIB)).min(self.most) }
+            }
+        }
+    }
+
+    /// Most bytes that this schedule takes, whatever the store's largest object.
+    pub(crate) fn reach(&self) -> u64 {
+        (0..self.max_parts).fold(0u64, |start, _| start.saturating_add(self.part_at(start)))
+    }
+}

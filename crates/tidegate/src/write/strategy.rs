@@ -1,0 +1,88 @@
+//! Strategies: how the bytes of one object travel.
+
+use super::plan::{Cut, Schedule, ScheduleError};
+use crate::backend::Capabilities;
+
+mod auto;
+mod chunked;
+mod parallel;
+mod put;
+
+/// How the bytes of one object travel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Strategy {
+    /// Picks from what is known: size, store, memory.
+    #[default]
+    Auto,
+    /// All bytes in one request; memory: the object's size, unless it comes from a file.
+    Put,
+    /// One part at a time, each acknowledged before the next is taken; memory: one part.
+    Chunked,
+    /// Parts in flight together while the producer goes on; memory: the parts in flight.
+    Parallel,
+}
+
+impl Strategy {
+    /// The name as users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Put => "put",
+            Self::Chunked => "chunked",
+            Self::Parallel => "parallel",
+        }
+    }
+}
+
+impl std::str::FromStr for Strategy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        [Self::Auto, Self::Put, Self::Chunked, Self::Parallel]
+            .into_iter()
+            .find(|strategy| strategy.name() == name)
+            .ok_or_else(|| format!("unknown strategy `{name}`: use auto, put, chunked or parallel"))
+    }
+}
+
+/// What a strategy decides from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target<'a> {
+    pub(crate) capabilities: &'a Capabilities,
+    /// The caller's part size.
+    pub(crate) part_size: Option<u64>,
+    /// The object's size, where it is known.
+    pub(crate) size_hint: Option<u64>,
+    /// What memory can hold of one part; `None` where the bytes are streamed from a file.
+    pub(crate) memory: Option<u64>,
+    /// Most parts in flight for one writer.
+    pub(crate) concurrency: usize,
+}
+
+/// What a strategy decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    /// The strategy that it came to.
+    pub(crate) strategy: Strategy,
+    pub(crate) cut: Cut,
+    /// With this many parts in flight, no more bytes are taken.
+    pub(crate) in_flight: usize,
+}
+
+impl Strategy {
+    pub(crate) fn policy(self, target: &Target<'_>) -> Result<Policy, ScheduleError> {
+        match self {
+            Self::Auto => auto::policy(target),
+            Self::Put => put::policy(target),
+            Self::Chunked => chunked::policy(target),
+            Self::Parallel => parallel::policy(target),
+        }
+    }
+}
+
+impl Target<'_> {
+    fn schedule(&self) -> Result<Schedule, ScheduleError> {
+        Schedule::new(self.capabilities, self.part_size, self.size_hint, self.memory)
+    }
+}

@@ -1,0 +1,13 @@
+//! `Put`: all bytes in one request.
+
+use super::{Cut, Policy, ScheduleError, Strategy, Target};
+
+pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
+    let most = target.capabilities.max_put.min(target.memory.unwrap_or(u64::MAX));
+    if let Some(size) = target.size_hint.filter(|size| *size > most) {
+        return Err(ScheduleError::TooLarge { size, limit: most });
+    }
+    // A known size holds no more of the budget than it needs.
+    let limit = target.size_hint.map_or(most, |size| size.max(1));
+    Ok(Policy { strategy: Strategy::Put, cut: Cut::Whole { limit }, in_flight: 1 })
+}

@@ -1,0 +1,244 @@
+//! What the strategies share: the session, the requests of one upload, and its commit.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::Permit;
+use crate::object::Object;
+use crate::payload::Payload;
+use crate::request::{Failure, Requests};
+
+type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
+
+/// One upload, shared by its writer and the tasks of its parts.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) key: String,
+    pub(crate) options: WriteOptions,
+    pub(crate) requests: Requests,
+    pub(crate) runtime: Handle,
+    /// Aborts that go on after their writer is gone.
+    pub(crate) aborts: TaskTracker,
+    /// The session, once it was asked for.
+    pub(crate) opening: Mutex<Option<Opening>>,
+}
+
+impl Upload {
+    /// Asks for the session. It is not cancelled with the writer: one that was opened must be known
+    /// to be aborted.
+    pub(crate) fn open(self: &Arc<Self>) {
+        let upload = self.clone();
+        let open = self.runtime.spawn(async move {
+            let options = &upload.options;
+            upload.requests.send(Operation::Open, 0, None, || upload.backend.open(&upload.key, options)).await
+        });
+        let object = self.requests.object.clone();
+        let opening = async move {
+            match open.await {
+                Ok(Ok(session)) => Ok(session),
+                Ok(Err(failure)) => Err(Arc::new(failure.into_error(Operation::Open, &object))),
+                Err(ended) => {
+                    let message = "the runtime was shut down while the session was opened";
+                    Err(Arc::new(Error::new(ErrorKind::Closed, Operation::Open, object, message).with_source(ended)))
+                }
+            }
+        };
+        *self.lock() = Some(opening.boxed().shared());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn session(&self) -> Result<Session> {
+        let opening = self.lock().clone();
+        match opening {
+            Some(opening) => opening.await.map_err(|error| error.again()),
+            None => Err(self.error(ErrorKind::Closed, Operation::Open, "no session was asked for")),
+        }
+    }
+
+    /// Stores one part, as often as it takes.
+    pub(crate) async fn part(&self, number: u32, range: Range<u64>, payload: Payload, permit: Option<Permit>) -> Result<Receipt> {
+        let session = self.session().await?;
+        let receipt = self
+            .requests
+            .send(Operation::Part, payload.len(), permit, || {
+                self.backend.part(&session, number, range.start, payload.clone())
+            })
+            .await
+            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
+        self.requests.progress.acknowledged(payload.len());
+        self.requests.progress.part_stored();
+        Ok(receipt)
+    }
+
+    /// Writes the whole object in one request.
+    pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
+        let mut options = self.options.clone();
+        if !options.create_only {
+            options.token = None; // the same bytes may be put again; there is nothing to settle
+        }
+        let sent = self
+            .requests
+            .send(Operation::Put, payload.len(), None, || self.backend.put(&self.key, payload.clone(), &options))
+            .await;
+        let object = match sent {
+            Ok(object) => object,
+            // Our own first attempt may be the object that is in the way of the second.
+            Err(failure) if failure.in_doubt && failure.fault.kind == FaultKind::Exists => {
+                self.settle(failure, Operation::Put, payload.len(), payload.checksum()).await?
+            }
+            Err(failure) => return Err(self.failed(failure, Operation::Put)),
+        };
+        self.requests.progress.acknowledged(payload.len());
+        self.verify(object, payload.len(), payload.checksum(), Operation::Put)
+    }
+
+    /// Publishes the object from its parts.
+    pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
+        let session = self.session().await?;
+        let sent = self
+            .requests
+            .send(Operation::Complete, 0, None, || {
+                self.backend.complete(&session, &parts, &checksum, &self.options)
+            })
+            .await;
+        let size = checksum.covers();
+        let object = match sent {
+            Ok(object) => object,
+            Err(failure) if failure.in_doubt => self.settle(failure, Operation::Complete, size, Some(checksum)).await?,
+            Err(failure) => return Err(self.failed(failure, Operation::Complete)),
+        };
+        self.verify(object, size, Some(checksum), Operation::Complete)
+    }
+
+    /// Asks the store whether the object that is there is ours.
+    async fn settle(
+        &self,
+        failure: Failure,
+        operation: Operation,
+        size: u64,
+        checksum: Option<Checksum>,
+    ) -> Result<Object> {
+        debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
+        if let Some(object) = self.ours(size, checksum).await? {
+            return Ok(object);
+        }
+        if operation != Operation::Complete {
+            return Err(self.failed(failure, operation));
+        }
+        // Not there yet: a request that is still on its way could publish it. Once the session is
+        // aborted it can't.
+        match self.abort_session().await {
+            Ok(true) => Err(self.failed(failure, operation)),
+            Ok(false) => match self.ours(size, checksum).await? {
+                Some(object) => Ok(object),
+                None => Err(self.error(
+                    ErrorKind::Uncertain,
+                    operation,
+                    "the session has ended, and the object that is there now is not this one",
+                )),
+            },
+            Err(error) => {
+                let message = "the session could neither be completed nor aborted";
+                Err(self.error(ErrorKind::Uncertain, operation, message).with_source(error))
+            }
+        }
+    }
+
+    /// The object that the store has, where this writer wrote it.
+    async fn ours(&self, size: u64, checksum: Option<Checksum>) -> Result<Option<Object>> {
+        let head = self.requests.send(Operation::Head, 0, None, || self.backend.head(&self.key)).await;
+        let object = match head {
+            Ok(object) => object,
+            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(None),
+            Err(failure) => {
+                let message = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
+                return Err(self.error(ErrorKind::Uncertain, Operation::Complete, message));
+            }
+        };
+        let same_token = object.token.is_some() && object.token == self.options.token;
+        let same_bytes = object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
+        Ok((same_token && same_bytes).then_some(object))
+    }
+
+    fn verify(&self, object: Object, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<Object> {
+        if object.size != size {
+            let message = format!("the store has {} bytes where {size} were sent", object.size);
+            return Err(self.error(ErrorKind::Integrity, operation, message));
+        }
+        if let Some(checksum) = checksum
+            && object.matches(&checksum) == Some(false)
+        {
+            let message = format!("the store's checksum is not {checksum}, that of the bytes that were sent");
+            return Err(self.error(ErrorKind::Integrity, operation, message));
+        }
+        Ok(object)
+    }
+
+    /// Ends the session, if one was asked for: `true` where it was there, `false` where it was gone.
+    pub(crate) async fn abort_session(&self) -> Result<bool> {
+        if self.lock().is_none() {
+            return Ok(true);
+        }
+        // What could not be opened need not be aborted.
+        let Ok(session) = self.session().await else { return Ok(true) };
+        let sent = self.requests.send(Operation::Abort, 0, None, || self.backend.abort(&session)).await;
+        match sent {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.fault.kind == FaultKind::NoSession => Ok(false),
+            Err(failure) => Err(self.failed(failure, Operation::Abort)),
+        }
+    }
+
+    /// Cancels the parts in flight, then ends the session. It goes on where its writer can't wait.
+    pub(crate) fn abort(
+        self: &Arc<Self>,
+        parts: JoinSet<Result<Receipt>>,
+    ) -> impl Future<Output = Result<()>> + use<> {
+        let upload = self.clone();
+        let task = async move {
+            stop(parts).await;
+            let aborted = upload.abort_session().await;
+            if let Err(error) = &aborted {
+                warn!(%error, "the session could not be aborted; a sweep will find it");
+            }
+            aborted.map(|_| ())
+        };
+        let task = self.lock().is_some().then(|| self.aborts.spawn_on(task, &self.runtime));
+        let upload = self.clone();
+        async move {
+            let Some(task) = task else { return Ok(()) };
+            task.await.unwrap_or_else(|ended| {
+                let message = "the runtime was shut down before the session was aborted";
+                Err(upload.error(ErrorKind::Closed, Operation::Abort, message).with_source(ended))
+            })
+        }
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Error {
+        Error::new(kind, operation, self.requests.object.clone(), message)
+    }
+
+    fn failed(&self, failure: Failure, operation: Operation) -> Error {
+        failure.into_error(operation, &self.requests.object)
+    }
+}
+
+/// Cancels the requests of parts and waits until they are gone, so that none arrives after an abort.
+async fn stop(mut parts: JoinSet<Result<Receipt>>) {
+    parts.abort_all();
+    while parts.join_next().await.is_some() {}
+}
