@@ -83,6 +83,7 @@ impl Limiter {
     }
 
     /// How many may fly now.
+    #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit
     }

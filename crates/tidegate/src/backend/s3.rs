@@ -13,8 +13,7 @@ use futures::stream::{self, BoxStream};
 use http::{HeaderMap, Method, header};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session,
-    WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -30,6 +29,8 @@ mod list;
 mod request;
 mod settings;
 mod sign;
+#[cfg(test)]
+mod tests;
 mod tls;
 mod unanswered;
 mod xml;
@@ -78,18 +79,12 @@ impl S3 {
         Ok(Self {
             location: format!("s3://{bucket}").into(),
             capabilities: Arc::new(capabilities),
-            bucket: Bucket {
-                shared,
-                address: Arc::new(address),
-            },
+            bucket: Bucket { shared, address: Arc::new(address) },
         })
     }
 
     fn request(&self, method: Method, key: &str, query: &[(&str, &str)]) -> Result<Request, Fault> {
-        Ok(Request::new(
-            method,
-            self.bucket.address.object(key, query)?,
-        ))
+        Ok(Request::new(method, self.bucket.address.object(key, query)?))
     }
 
     /// The request that begins an object.
@@ -120,12 +115,7 @@ impl Backend for S3 {
         &self.capabilities
     }
 
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options)?;
         if options.create_only {
             set(&mut request.headers, "if-none-match", Some("*"))?;
@@ -148,17 +138,10 @@ impl Backend for S3 {
             Algorithm::Crc32c => "CRC32C",
         };
         set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
-        set(
-            &mut request.headers,
-            "x-amz-checksum-type",
-            Some("FULL_OBJECT"),
-        )?;
+        set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
         let (_, body) = self.bucket.shared.ask(request).await?;
         let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
-        Ok(Session {
-            key: key.to_owned(),
-            id: result.upload_id,
-        })
+        Ok(Session { key: key.to_owned(), id: result.upload_id })
     }
 
     async fn part(
@@ -169,28 +152,15 @@ impl Backend for S3 {
         payload: Payload,
     ) -> Result<Receipt, Fault> {
         let number_text = number.to_string();
-        let query = [
-            ("partNumber", number_text.as_str()),
-            ("uploadId", session.id.as_str()),
-        ];
+        let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
         let request = self.request(Method::PUT, &session.key, &query)?;
         let size = payload.len();
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
         let etag = headers
             .get(header::ETAG)
             .and_then(|etag| etag.to_str().ok())
-            .ok_or_else(|| {
-                Fault::new(
-                    FaultKind::Transient,
-                    "the store's answer to a part has no ETag",
-                )
-            })?;
-        Ok(Receipt {
-            number,
-            size,
-            etag: etag.to_owned(),
-            checksum,
-        })
+            .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
+        Ok(Receipt { number, size, etag: etag.to_owned(), checksum })
     }
 
     async fn complete(
@@ -202,17 +172,9 @@ impl Backend for S3 {
     ) -> Result<Object, Fault> {
         let mut request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
         let headers = &mut request.headers;
-        set(
-            headers,
-            checksum_header(checksum.algorithm()),
-            Some(checksum.base64()),
-        )?;
+        set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
         set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-        set(
-            headers,
-            "x-amz-mp-object-size",
-            Some(checksum.covers().to_string()),
-        )?;
+        set(headers, "x-amz-mp-object-size", Some(checksum.covers().to_string()))?;
         set(headers, "content-type", Some("application/xml"))?;
         if options.create_only {
             set(headers, "if-none-match", Some("*"))?;
@@ -222,12 +184,7 @@ impl Backend for S3 {
         // The status was sent before the store knew how it would end; the body tells.
         if xml::root(&body).as_deref() != Some("CompleteMultipartUploadResult") {
             let status = http::StatusCode::OK;
-            return Err(fault::refusal(
-                status,
-                &headers,
-                &body,
-                &self.bucket.shared.region,
-            ));
+            return Err(fault::refusal(status, &headers, &body, &self.bucket.shared.region));
         }
         let result: xml::CompleteMultipartUploadResult = xml::read(&body)?;
         let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
@@ -267,33 +224,18 @@ impl Backend for S3 {
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
-            return Ok(Body {
-                object: self.head(key).await?,
-                range,
-                stream: stream::empty().boxed(),
-            });
+            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
         }
         let mut request = self.request(Method::GET, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         if let Some(Range { start, end }) = range {
-            set(
-                &mut request.headers,
-                "range",
-                Some(format!("bytes={start}-{}", end - 1)),
-            )?;
+            set(&mut request.headers, "range", Some(format!("bytes={start}-{}", end - 1)))?;
         }
         let response = self.bucket.shared.send(request).await?;
         let (range, size) = extent(&response)?;
-        let object = Object {
-            size,
-            ..attributes::from_headers(key, response.headers())
-        };
+        let object = Object { size, ..attributes::from_headers(key, response.headers()) };
         let left = range.end - range.start;
-        Ok(Body {
-            object,
-            range,
-            stream: bytes(response, left),
-        })
+        Ok(Body { object, range, stream: bytes(response, left) })
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
@@ -312,9 +254,7 @@ impl Backend for S3 {
 /// The list of parts that a completion names.
 fn completion(parts: &[Receipt]) -> Result<String, Fault> {
     let parts = parts.iter().map(|receipt| {
-        let sum = |algorithm| {
-            (receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
-        };
+        let sum = |algorithm| (receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64());
         xml::Part {
             crc64nvme: sum(Algorithm::Crc64Nvme),
             crc32c: sum(Algorithm::Crc32c),
@@ -322,34 +262,23 @@ fn completion(parts: &[Receipt]) -> Result<String, Fault> {
             part_number: receipt.number,
         }
     });
-    let complete = xml::CompleteMultipartUpload {
-        xmlns: NAMESPACE,
-        parts: parts.collect(),
-    };
+    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts: parts.collect() };
     quick_xml::se::to_string(&complete).map_err(|error| {
-        Fault::new(
-            FaultKind::Invalid,
-            "the list of parts cannot be written as XML",
-        )
-        .with_source(error)
+        Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
     })
 }
 
 /// Which bytes an answer carries, and of how many: from `Content-Range`, or all of `Content-Length`.
 fn extent(response: &reqwest::Response) -> Result<(Range<u64>, u64), Fault> {
     let text = |headers: &HeaderMap, name| {
-        headers
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .map(str::to_owned)
+        headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
     };
     let headers = response.headers();
     let extent = if response.status() == http::StatusCode::PARTIAL_CONTENT {
         text(headers, header::CONTENT_RANGE).and_then(|range| {
             let (range, size) = range.strip_prefix("bytes ")?.split_once('/')?;
             let (first, last) = range.split_once('-')?;
-            let range: Range<u64> =
-                first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
+            let range: Range<u64> = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
             Some((range, size.parse().ok()?))
                 .filter(|(range, size)| range.start <= range.end && range.end <= *size)
         })
@@ -357,19 +286,11 @@ fn extent(response: &reqwest::Response) -> Result<(Range<u64>, u64), Fault> {
         let size = text(headers, header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
         size.map(|size| (0..size, size))
     };
-    extent.ok_or_else(|| {
-        Fault::new(
-            FaultKind::Unsupported,
-            "the store does not say how long the object is",
-        )
-    })
+    extent.ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))
 }
 
 /// The `left` bytes of an answer; fewer or more are a fault.
-fn bytes(
-    response: reqwest::Response,
-    left: u64,
-) -> BoxStream<'static, Result<bytes::Bytes, Fault>> {
+fn bytes(response: reqwest::Response, left: u64) -> BoxStream<'static, Result<bytes::Bytes, Fault>> {
     let odd = |message| Fault::new(FaultKind::Transient, message);
     stream::try_unfold((response, left), move |(mut response, left)| async move {
         let piece = response.chunk().await.map_err(unanswered::fault)?;

@@ -58,14 +58,6 @@ impl Slab {
         self.filled = 0;
     }
 
-    /// Copies in as much of `bytes` as fits; says how much.
-    pub(crate) fn fill(&mut self, bytes: &[u8]) -> usize {
-        let taken = bytes.len().min(self.room());
-        self.buffer[self.filled..self.filled + taken].copy_from_slice(&bytes[..taken]);
-        self.filled += taken;
-        taken
-    }
-
     /// Shares what is filled.
     pub(crate) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)

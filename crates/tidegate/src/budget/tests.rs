@@ -1,0 +1,137 @@
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::sleep;
+
+use super::*;
+
+fn now<F: Future>(future: F) -> Option<F::Output> {
+    future.now_or_never()
+}
+
+#[test]
+fn memory_that_is_given_back_serves_the_next_in_line() {
+    let budget = Budget::new(100, 10);
+    let first = now(budget.lease(60)).unwrap();
+    let mut large = Box::pin(budget.lease(50));
+    assert!(now(large.as_mut()).is_none());
+    let mut small = Box::pin(budget.lease(10));
+    assert!(now(small.as_mut()).is_none(), "first come, first served: the small one does not pass");
+    drop(first);
+    assert!(now(large.as_mut()).is_some());
+    assert!(now(small).is_some());
+}
+
+#[test]
+fn a_wait_that_is_dropped_leaves_the_line() {
+    let budget = Budget::new(100, 10);
+    let all = now(budget.lease(100)).unwrap();
+    let mut first = Box::pin(budget.lease(80));
+    let mut second = Box::pin(budget.lease(30));
+    assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
+    drop(all);
+    drop(first); // granted, never taken
+    assert!(now(second).is_some());
+    assert_eq!(budget.usage().held, 0);
+    assert_eq!(budget.usage().peak, 100);
+}
+
+#[test]
+fn half_filled_parts_leave_room_for_the_largest_to_fill() {
+    let budget = Budget::new(100, 10);
+    let [a, b, c] = [40, 40, 40].map(|part| budget.account(part));
+    let _a = now(a.grow(30)).unwrap();
+    let _b = now(b.grow(30)).unwrap();
+    let _c = now(c.grow(30)).unwrap();
+    assert_eq!(budget.usage().half_filled, 90);
+    // 90 held, 30 the largest: 60 + 40 <= 100. One byte more for anyone but the largest breaks it,
+    // and the largest itself is whoever grows first.
+    let _first = now(a.grow(10)).expect("one of the largest can always fill its part");
+    let mut stuck = Box::pin(b.grow(10));
+    assert!(now(stuck.as_mut()).is_none());
+    a.dispatched();
+    drop((_a, _first)); // the request has ended
+    assert!(now(stuck).is_some());
+}
+
+#[test]
+fn a_request_passes_a_writer_that_must_wait_for_another_writer() {
+    let budget = Budget::new(100, 10);
+    let [a, b] = [80, 80].map(|part| budget.account(part));
+    let _a = now(a.grow(20)).unwrap();
+    let _b = now(b.grow(20)).unwrap();
+    let mut stuck = Box::pin(b.grow(5));
+    let _more = now(a.grow(20)).unwrap();
+    assert!(now(stuck.as_mut()).is_none());
+    assert!(now(budget.lease(40)).is_some(), "a file's request needs no other writer");
+    drop(stuck);
+}
+
+#[test]
+fn many_idle_writers_cost_what_they_hold() {
+    let budget = Budget::new(64 << 20, 256 << 10);
+    let accounts: Vec<_> = (0..1000).map(|_| budget.account(16 << 20)).collect();
+    let held: Vec<_> = accounts.iter().map(|account| now(account.grow(4 << 10)).unwrap()).collect();
+    assert_eq!(budget.usage().held, 1000 * (4 << 10));
+    drop(held);
+}
+
+#[test]
+fn slabs_are_used_again_and_stay_within_the_budget() {
+    let budget = Budget::new(100, 10);
+    let mut slab = Slab::new(now(budget.lease(10)).unwrap());
+    slab.spare().copy_from_slice(b"0123456789");
+    slab.advance(10);
+    let bytes = slab.freeze();
+    let at = bytes.as_ptr();
+    let share = bytes.slice(2..5);
+    drop(bytes);
+    assert_eq!(budget.usage().held, 10, "a share holds the slab");
+    drop(share);
+    assert_eq!(budget.usage().held, 0);
+    let slab = Slab::new(now(budget.lease(10)).unwrap());
+    assert_eq!(slab.filled().as_ptr(), at, "the same buffer again");
+}
+
+/// Writers with parts of their own sizes, pausing at random, always come to an end: nobody waits for
+/// memory that only another waiting writer could bring back.
+#[tokio::test(start_paused = true)]
+async fn writers_that_keep_writing_never_block_each_other() {
+    for seed in 0..50 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let budget = Budget::new(1000, 10);
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..random.u64(2..200) {
+            let (budget, mut random) = (budget.clone(), random.fork());
+            tasks.spawn(async move {
+                let mut part = random.u64(10..=400);
+                let account = budget.account(part);
+                for _ in 0..random.u64(1..5) {
+                    let mut held = Vec::new();
+                    let mut filled = 0;
+                    while filled < part {
+                        let piece = random.u64(1..=50).min(part - filled);
+                        held.push(account.grow(piece).await);
+                        filled += piece;
+                        sleep(Duration::from_millis(random.u64(0..100))).await;
+                    }
+                    account.dispatched();
+                    let time = Duration::from_millis(random.u64(0..500));
+                    tokio::spawn(async move {
+                        sleep(time).await;
+                        drop(held);
+                    });
+                    part = random.u64(10..=400);
+                    account.set_part(part);
+                }
+            });
+        }
+        let all = async { while tasks.join_next().await.is_some() {} };
+        let ended = tokio::time::timeout(Duration::from_secs(24 * 3600), all).await;
+        assert!(ended.is_ok(), "seed {seed}: {:?}", budget.usage());
+        sleep(Duration::from_secs(1)).await;
+        let usage = budget.usage();
+        assert_eq!((usage.held, usage.half_filled, usage.waiting), (0, 0, 0), "seed {seed}");
+        assert!(usage.peak <= 1000);
+    }
+}

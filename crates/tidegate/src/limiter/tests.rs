@@ -1,0 +1,89 @@
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::time::sleep;
+
+use super::*;
+
+#[test]
+fn a_fixed_limit_is_held_and_turns_go_round() {
+    let limiter = Limiter::new(Concurrency::Fixed(1));
+    let (many, one) = (limiter.flow(), limiter.flow());
+    let first = many.permit().now_or_never().unwrap();
+    let mut queued: Vec<_> = (0..3).map(|_| Box::pin(many.permit())).collect();
+    for turn in &mut queued {
+        assert!(turn.as_mut().now_or_never().is_none());
+    }
+    let mut other = Box::pin(one.permit());
+    assert!(other.as_mut().now_or_never().is_none());
+    drop(first);
+    let second = queued[0].as_mut().now_or_never().expect("the oldest of the first flow");
+    drop(second);
+    assert!(queued[1].as_mut().now_or_never().is_none());
+    assert!(other.now_or_never().is_some(), "the other flow comes before the first one's second");
+}
+
+#[test]
+fn a_turn_that_is_dropped_is_passed_on() {
+    let limiter = Limiter::new(Concurrency::Fixed(1));
+    let flow = limiter.flow();
+    let held = flow.permit().now_or_never().unwrap();
+    let mut granted = Box::pin(flow.permit());
+    let mut next = Box::pin(flow.permit());
+    assert!(granted.as_mut().now_or_never().is_none() && next.as_mut().now_or_never().is_none());
+    drop(held);
+    drop(granted);
+    assert!(next.now_or_never().is_some());
+}
+
+/// Requests against a store with this much capacity, for this long; the limit that was found.
+async fn settle(limiter: &Limiter, streams: f64, each: Duration, time: Duration) -> usize {
+    let flow = limiter.flow();
+    let until = Instant::now() + time;
+    let mut tasks = tokio::task::JoinSet::new();
+    let busy = Arc::new(Mutex::new(0.0f64));
+    for _ in 0..600 {
+        let (flow, busy) = (flow.clone(), busy.clone());
+        tasks.spawn(async move {
+            while Instant::now() < until {
+                let permit = flow.permit().await;
+                *busy.lock().unwrap() += 1.0;
+                // Past its capacity, the store shares it out.
+                let share = (*busy.lock().unwrap() / streams).max(1.0);
+                sleep(each.mul_f64(share)).await;
+                *busy.lock().unwrap() -= 1.0;
+                permit.end(Outcome::Moved(16 << 20));
+            }
+        });
+    }
+    while tasks.join_next().await.is_some() {}
+    limiter.limit()
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_grows_while_throughput_grows_and_no_further() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    let limit = settle(&limiter, 100.0, Duration::from_millis(400), Duration::from_secs(60)).await;
+    assert!((80..260).contains(&limit), "{limit} for 100 streams");
+
+    let limiter = Limiter::new(Concurrency::Auto);
+    let limit = settle(&limiter, 4.0, Duration::from_millis(40), Duration::from_secs(60)).await;
+    assert!(limit <= Climb::FIRST * 2, "{limit} for 4 streams");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_steps_back_once_for_requests_that_flew_together() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    let flow = limiter.flow();
+    let permits: Vec<_> = (0..Climb::FIRST).map(|_| flow.permit().now_or_never().unwrap()).collect();
+    for permit in permits {
+        permit.end(Outcome::Overload);
+    }
+    assert_eq!(limiter.limit(), Climb::FIRST * 2 / 3);
+    sleep(Duration::from_secs(2)).await;
+    for _ in 0..20 {
+        flow.permit().await.end(Outcome::Overload);
+        sleep(Duration::from_secs(2)).await;
+    }
+    assert_eq!(limiter.limit(), 1, "it never reaches zero");
+}

@@ -49,6 +49,11 @@ impl SourceFile {
         self.state.size
     }
 
+    /// The file itself, at its start.
+    pub(crate) fn into_file(self) -> File {
+        self.file
+    }
+
     /// Fails where the file is not what it was when it was opened. One system call, no wait for a
     /// local disk: the file is open.
     pub(crate) fn check_unchanged(&self) -> io::Result<()> {

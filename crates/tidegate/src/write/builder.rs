@@ -139,8 +139,15 @@ impl WriterBuilder {
     pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
         let budget = self.store.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
+        if file.size() == 0 {
+            // Files that the system makes up as they are read (/proc) have no size and have bytes.
+            let mut source = tokio::fs::File::from_std(file.into_file());
+            let mut writer = self.start().await?;
+            writer.read_from(&mut source).await?;
+            return writer.finish().await;
+        }
         let policy = self.policy(Some(file.size()), None)?;
-        file::send(file, Arc::new(self.into_upload()), policy, budget).await
+        file::send(Arc::new(file), Arc::new(self.into_upload()), policy, budget).await
     }
 
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {

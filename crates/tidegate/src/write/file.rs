@@ -20,13 +20,13 @@ use crate::progress::Waiting;
 const RING: u64 = 2;
 
 /// Opens the file at `path`, to be sent as `object`.
-pub(super) async fn open(path: &Path, object: &str) -> Result<Arc<SourceFile>> {
+pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
     let opened = tokio::task::spawn_blocking({
         let path = path.to_owned();
         move || SourceFile::open(&path)
     });
     let opened = opened.await.unwrap_or_else(|ended| Err(io::Error::other(ended)));
-    opened.map(Arc::new).map_err(|error| {
+    opened.map_err(|error| {
         let message = format!("can't read {}: {error}", path.display());
         Error::new(ErrorKind::Source, Operation::Write, object, message).with_source(error)
     })

@@ -1,0 +1,254 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{SinkExt, StreamExt};
+use tokio::io::AsyncWriteExt;
+
+use crate::backend::Capabilities;
+use crate::backend::memory::Memory;
+use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
+
+const KIB: u64 = 1 << 10;
+const PART: u64 = 16 * KIB;
+
+fn engine() -> Tidegate {
+    Tidegate::builder().memory(128 * KIB).slab(4096).part_size(PART).seed(1).build().unwrap()
+}
+
+fn store(tide: &Tidegate) -> Store {
+    let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+    tide.store(Arc::new(Memory::new("test").with_capabilities(capabilities)))
+}
+
+fn data(size: u64) -> Bytes {
+    (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+async fn stored(store: &Store, key: &str) -> Bytes {
+    let mut reader = store.reader(key).start().await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(piece) = reader.next().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    bytes.into()
+}
+
+/// Nothing visible, no session, no memory held.
+async fn assert_nothing(tide: &Tidegate, store: &Store) {
+    tide.settled().await;
+    assert_eq!(store.list("", true).count().await, 0);
+    assert_eq!(store.sessions("").count().await, 0);
+    assert_eq!(tide.usage().held, 0);
+}
+
+#[tokio::test]
+async fn every_size_and_way_of_writing_gives_the_same_object() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    for strategy in [Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel] {
+        for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 5 * PART + 17] {
+            for piece in [1, 1000, 70 * KIB, 1 << 20] {
+                let bytes = data(size);
+                let builder = store.writer("k").strategy(strategy);
+                let progress = builder.progress();
+                let mut writer = builder.start().await?;
+                for start in (0..size).step_by(piece as usize) {
+                    writer.write(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
+                }
+                assert_eq!(writer.position(), size);
+                let object = writer.finish().await?;
+                assert_eq!(object.size, size);
+                assert_eq!(stored(&store, "k").await, bytes, "{strategy:?} {size} {piece}");
+                let parts = size.div_ceil(PART);
+                let whole = strategy == Strategy::Put || size <= PART;
+                let figures = progress.snapshot();
+                assert_eq!(figures.requests, if whole { 1 } else { parts + 2 }, "{strategy:?} {size} {piece}");
+                assert_eq!((figures.accepted, figures.acknowledged, figures.in_flight), (size, size, 0));
+                assert_eq!(tide.usage().held, 0);
+            }
+        }
+    }
+    assert!(tide.usage().peak <= 128 * KIB);
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_an_async_write_a_sink_and_reads_from_a_source() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let bytes = data(3 * PART + 5);
+
+    let mut writer = store.writer("write").start().await?;
+    writer.write_all(&bytes).await.unwrap();
+    AsyncWriteExt::flush(&mut writer).await.unwrap();
+    writer.shutdown().await.unwrap();
+    writer.shutdown().await.unwrap(); // once more changes nothing
+    assert_eq!(stored(&store, "write").await, bytes);
+
+    let mut writer = store.writer("sink").start().await?;
+    for piece in bytes.chunks(10_000) {
+        writer.send(Bytes::copy_from_slice(piece)).await?;
+    }
+    SinkExt::close(&mut writer).await?;
+    assert_eq!(stored(&store, "sink").await, bytes);
+
+    for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART] {
+        let builder = store.writer("source");
+        let progress = builder.progress();
+        let mut writer = builder.start().await?;
+        let bytes = bytes.slice(..size as usize);
+        assert_eq!(writer.read_from(&mut &bytes[..]).await?, size);
+        writer.finish().await?;
+        assert_eq!(stored(&store, "source").await, bytes);
+        let requests = if size <= PART { 1 } else { 2 + size.div_ceil(PART) };
+        assert_eq!(progress.snapshot().requests, requests, "{size} bytes from a source");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn dropped_aborted_and_failed_writers_leave_nothing() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    for parts in [0, 1, 4] {
+        let mut writer = store.writer("dropped").start().await?;
+        writer.write(data(parts * PART + 100)).await?;
+        drop(writer);
+        assert_nothing(&tide, &store).await;
+
+        let mut writer = store.writer("aborted").start().await?;
+        writer.write(data(parts * PART + 100)).await?;
+        writer.abort().await?;
+        assert_nothing(&tide, &store).await;
+
+        let mut writer = store.writer("failed").start().await?;
+        writer.write(data(parts * PART + 100)).await?;
+        let broken = std::io::Error::other("the disk is gone");
+        let mut source = tokio_test_source(broken);
+        let error = writer.read_from(&mut source).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source);
+        assert!(error.to_string().contains("the disk is gone"), "{error}");
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "a failed writer does not publish");
+        assert_nothing(&tide, &store).await;
+    }
+    Ok(())
+}
+
+/// A source that fails at once.
+fn tokio_test_source(error: std::io::Error) -> impl tokio::io::AsyncRead + Unpin {
+    struct Broken(Option<std::io::Error>);
+    impl tokio::io::AsyncRead for Broken {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            std::task::Poll::Ready(Err(self.0.take().unwrap()))
+        }
+    }
+    Broken(Some(error))
+}
+
+#[tokio::test]
+async fn create_only_leaves_what_is_there() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    for size in [10, 3 * PART] {
+        let key = format!("k{size}");
+        let mut writer = store.writer(&key).create_only().start().await?;
+        writer.write(data(size)).await?;
+        writer.finish().await?;
+        let mut writer = store.writer(&key).create_only().start().await?;
+        writer.write(data(size + 1)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        tide.settled().await;
+        assert_eq!(stored(&store, &key).await, data(size));
+        assert_eq!(store.sessions("").count().await, 0);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn sizes_that_do_not_fit_are_refused_in_one_sentence() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let refused = store.writer("k").part_size(256 * KIB).start().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(refused.to_string().starts_with("memory://test/k: write failed: parts of 262144 bytes"), "{refused}");
+
+    let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100).start().await?;
+    let error = writer.write(data(101)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    drop(writer);
+    assert_nothing(&tide, &store).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_is_streamed_and_a_file_that_changes_is_not_published() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("source");
+    for size in [0, 1, 4096, 4097, PART, PART + 1, 5 * PART + 17] {
+        std::fs::write(&path, data(size)).unwrap();
+        let builder = store.writer("k");
+        let progress = builder.progress();
+        let object = builder.upload(&path).await?;
+        assert_eq!(object.size, size);
+        assert_eq!(stored(&store, "k").await, data(size));
+        let requests = if size <= PART { 1 } else { 2 + size.div_ceil(PART) };
+        assert_eq!(progress.snapshot().requests, requests, "a file of {size} bytes");
+    }
+    store.delete("k").await?;
+    for missing in [folder.path().to_owned(), folder.path().join("nowhere")] {
+        let error = store.upload(&missing, "k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source);
+        assert!(error.to_string().contains(missing.to_str().unwrap()), "{error}");
+    }
+    assert_nothing(&tide, &store).await;
+    assert!(tide.usage().peak <= 128 * KIB);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_says_it_is_empty_is_read_all_the_same() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    // Files of /proc have no size and have bytes.
+    let object = store.upload("/proc/self/limits", "limits").await?;
+    assert!(object.size > 100);
+    assert!(stored(&store, "limits").await.starts_with(b"Limit"));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hundred_writers_share_a_budget_of_eight_parts() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..100u64 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            let bytes = data(number * 997);
+            let mut writer = store.writer(format!("k{number}")).start().await?;
+            for piece in bytes.chunks(1 + number as usize * 7) {
+                writer.write_all(piece).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(number % 5)).await;
+            }
+            writer.finish().await
+        });
+    }
+    while let Some(joined) = tasks.join_next().await {
+        joined.unwrap()?;
+    }
+    for number in 0..100 {
+        assert_eq!(stored(&store, &format!("k{number}")).await, data(number * 997));
+    }
+    assert!(tide.usage().peak <= 128 * KIB, "{:?}", tide.usage());
+    assert_eq!(tide.usage().held, 0);
+    Ok(())
+}

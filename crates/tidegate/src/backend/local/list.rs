@@ -24,6 +24,7 @@ pub(super) enum Want {
     Sessions,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly all are entries, and none lives long")]
 pub(super) enum Found {
     Entry(Entry),
     Session(OpenSession),
@@ -104,6 +105,15 @@ impl Walk {
             }));
             return;
         }
+        // What lies above counts for circles.
+        let mut above = vec![self.root.clone()];
+        above.extend(below.match_indices('/').map(|(slash, _)| self.root.join(&below[..slash])));
+        above.pop();
+        for path in above {
+            let Ok(metadata) = fs::metadata(&path) else { return };
+            let id = (metadata.dev(), metadata.ino());
+            self.levels.push(Level { path, below: String::new(), names: Vec::new().into_iter(), id });
+        }
         self.enter(self.root.join(&below), below);
     }
 
@@ -131,8 +141,10 @@ impl Walk {
             let mut name = match entry.file_name().into_string() {
                 Ok(name) => name,
                 Err(name) => {
-                    let file = path.join(name);
-                    self.faults.push(invalid(format!("{} is no key: its name is not UTF-8", file.display())));
+                    if self.want != Want::Sessions && self.leads_to_prefix(below, &name.to_string_lossy()) {
+                        let file = path.join(name);
+                        self.faults.push(invalid(format!("{} is no key: its name is not UTF-8", file.display())));
+                    }
                     continue;
                 }
             };

@@ -43,9 +43,7 @@ impl Parents {
     pub(super) fn settle(&self, directory: &Path) {
         let mut made = self.made();
         for ancestor in directory.ancestors() {
-            if !made.remove(ancestor) {
-                break;
-            }
+            made.remove(ancestor);
         }
     }
 
@@ -53,10 +51,12 @@ impl Parents {
     pub(super) fn remove_empty(&self, directory: &Path) {
         let mut made = self.made();
         for ancestor in directory.ancestors() {
-            if !made.contains(ancestor) || fs::remove_dir(ancestor).is_err() {
-                break;
+            if made.contains(ancestor) {
+                if fs::remove_dir(ancestor).is_err() {
+                    break; // not empty: whoever is in there goes on
+                }
+                made.remove(ancestor);
             }
-            made.remove(ancestor);
         }
     }
 }

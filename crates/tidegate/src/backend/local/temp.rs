@@ -27,7 +27,7 @@ pub(super) fn is_temp(name: &str) -> bool {
 /// The session that the file `name` in the directory `below` (a key up to its last slash) belongs to.
 /// Where the file's name had no room for the key's last name, its own stands for it.
 pub(super) fn session(below: &str, name: &str) -> Option<Session> {
-    let id = name.strip_prefix(BEGIN)?.strip_suffix(END)?;
+    let id = name.strip_prefix(BEGIN)?.strip_suffix(END).filter(|id| !id.is_empty())?;
     let last = id.get(TOKEN..).and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
     Some(Session { key: format!("{below}{last}"), id: id.to_owned() })
 }
@@ -169,7 +169,10 @@ pub(super) fn publish(
     })?;
     parents.settle(directory);
     let published = parents::sync(directory).and_then(|()| file.metadata());
-    let metadata = published.map_err(|error| fault(error, directory))?;
+    let metadata = published.map_err(|error| {
+        let message = format!("the object has its name, but {} could not be forced to disk: {error}", directory.display());
+        Fault::new(FaultKind::Transient, message).with_source(error)
+    })?;
     Ok(target::describe(target.key(), &metadata))
 }
 
@@ -199,9 +202,14 @@ fn rename_no_replace(_: &Path, _: &Path) -> io::Result<()> {
     Err(rustix::io::Errno::NOSYS.into())
 }
 
-fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(super) fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
-        Ok(()) => fs::remove_file(from),
+        Ok(()) => {
+            if let Err(error) = fs::remove_file(from) {
+                tracing::warn!(file = %from.display(), %error, "an object's second name could not be removed");
+            }
+            Ok(())
+        }
         // What file systems without hard links say.
         Err(error) if cannot(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
             Err(io::Error::new(io::ErrorKind::Unsupported, error))

@@ -7,11 +7,7 @@ use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
 
 /// What a signature leaves as it is in a query (RFC 3986, unreserved).
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// What it leaves as it is in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
@@ -23,20 +19,13 @@ pub(super) struct Address {
 }
 
 impl Address {
-    pub(super) fn new(
-        endpoint: &Endpoint,
-        bucket: &str,
-        addressing: Addressing,
-    ) -> Result<Self, Fault> {
+    pub(super) fn new(endpoint: &Endpoint, bucket: &str, addressing: Addressing) -> Result<Self, Fault> {
         let named = !bucket.is_empty()
-            && bucket
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
+            && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
             && !matches!(bucket, "." | "..");
         if !named {
-            let message = format!(
-                "`{bucket}` is not a bucket's name: letters, digits, `-`, `.` and `_` make one"
-            );
+            let message =
+                format!("`{bucket}` is not a bucket's name: letters, digits, `-`, `.` and `_` make one");
             return Err(Fault::new(FaultKind::Invalid, message));
         }
         let in_host = match addressing {
@@ -45,10 +34,7 @@ impl Address {
             Addressing::Auto => endpoint.is_aws && !(bucket.contains('.') && endpoint.is_https()),
         };
         let base = if in_host {
-            let (scheme, rest) = endpoint
-                .url
-                .split_once("://")
-                .unwrap_or(("https", &endpoint.url));
+            let (scheme, rest) = endpoint.url.split_once("://").unwrap_or(("https", &endpoint.url));
             format!("{scheme}://{bucket}.{rest}")
         } else {
             format!("{}/{bucket}", endpoint.url)
@@ -84,8 +70,7 @@ fn check(key: &str) -> Result<(), Fault> {
     } else if key.len() > 1024 {
         format!("the key has {} bytes, S3 takes 1024 at most", key.len())
     } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
-        "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key"
-            .to_owned()
+        "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key".to_owned()
     } else {
         return Ok(());
     };
@@ -145,36 +130,20 @@ impl Endpoint {
         }
         let host = parsed.host_str().unwrap_or_default().to_owned();
         let is_aws = host.ends_with(".amazonaws.com") || host.ends_with(".amazonaws.com.cn");
-        Ok(Self {
-            url: parsed.as_str().trim_end_matches('/').to_owned(),
-            host,
-            is_aws,
-        })
+        Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), host, is_aws })
     }
 
     /// AWS's own address in a region.
     pub(super) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
-        if region.is_empty()
-            || !region
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-')
-        {
+        if region.is_empty() || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             let message = format!("`{region}` is not a region's name, as `eu-central-1` is");
             return Err(Fault::new(FaultKind::Invalid, message));
         }
         let service = if fips { "s3-fips" } else { "s3" };
         let dual_stack = if dual_stack { ".dualstack" } else { "" };
-        let domain = if region.starts_with("cn-") {
-            "amazonaws.com.cn"
-        } else {
-            "amazonaws.com"
-        };
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
         let host = format!("{service}{dual_stack}.{region}.{domain}");
-        Ok(Self {
-            url: format!("https://{host}"),
-            host,
-            is_aws: true,
-        })
+        Ok(Self { url: format!("https://{host}"), host, is_aws: true })
     }
 
     /// Scheme, host and port.
@@ -197,10 +166,7 @@ mod tests {
 
     fn object(endpoint: &str, bucket: &str, addressing: Addressing, key: &str) -> String {
         let endpoint = Endpoint::custom(endpoint).unwrap();
-        Address::new(&endpoint, bucket, addressing)
-            .unwrap()
-            .object(key, &[])
-            .unwrap()
+        Address::new(&endpoint, bucket, addressing).unwrap().object(key, &[]).unwrap()
     }
 
     #[test]
@@ -211,10 +177,7 @@ mod tests {
             ("sp ace+plus%25", "sp%20ace%2Bplus%2525"),
             ("naïve/日本", "na%C3%AFve/%E6%97%A5%E6%9C%AC"),
             ("q?x=1&y#z", "q%3Fx%3D1%26y%23z"),
-            (
-                "-._~!$'()*,:;@[]\\",
-                "-._~%21%24%27%28%29%2A%2C%3A%3B%40%5B%5D%5C",
-            ),
+            ("-._~!$'()*,:;@[]\\", "-._~%21%24%27%28%29%2A%2C%3A%3B%40%5B%5D%5C"),
             ("...", "..."),
             ("a/.hidden/..b", "a/.hidden/..b"),
         ] {
@@ -230,11 +193,7 @@ mod tests {
         let address = Address::new(&endpoint, "b", Addressing::Auto).unwrap();
         let long = "k".repeat(1025);
         for key in ["", ".", "..", "a/../b", "./a", "a/.", long.as_str()] {
-            assert_eq!(
-                address.object(key, &[]).unwrap_err().kind,
-                FaultKind::Invalid,
-                "{key}"
-            );
+            assert_eq!(address.object(key, &[]).unwrap_err().kind, FaultKind::Invalid, "{key}");
         }
     }
 
@@ -242,14 +201,8 @@ mod tests {
     fn the_bucket_goes_where_the_style_says() {
         let url = |endpoint, bucket, addressing| object(endpoint, bucket, addressing, "k");
         assert_eq!(url("http://h:1/", "b", Addressing::Auto), "http://h:1/b/k");
-        assert_eq!(
-            url("http://h:1/base/", "b", Addressing::Auto),
-            "http://h:1/base/b/k"
-        );
-        assert_eq!(
-            url("http://h:1", "b", Addressing::VirtualHost),
-            "http://b.h:1/k"
-        );
+        assert_eq!(url("http://h:1/base/", "b", Addressing::Auto), "http://h:1/base/b/k");
+        assert_eq!(url("http://h:1", "b", Addressing::VirtualHost), "http://b.h:1/k");
         assert_eq!(url("https://h:443", "b", Addressing::Path), "https://h/b/k");
         let aws = Endpoint::aws("eu-north-1", false, false).unwrap();
         let url = |bucket| {
@@ -257,43 +210,21 @@ mod tests {
                 .unwrap()
                 .bucket(&[("uploads", ""), ("prefix", "a b/")])
         };
-        assert_eq!(
-            url("b"),
-            "https://b.s3.eu-north-1.amazonaws.com/?uploads&prefix=a%20b%2F"
-        );
-        assert_eq!(
-            url("b.c"),
-            "https://s3.eu-north-1.amazonaws.com/b.c/?uploads&prefix=a%20b%2F"
-        );
+        assert_eq!(url("b"), "https://b.s3.eu-north-1.amazonaws.com/?uploads&prefix=a%20b%2F");
+        assert_eq!(url("b.c"), "https://s3.eu-north-1.amazonaws.com/b.c/?uploads&prefix=a%20b%2F");
         let china = Endpoint::aws("cn-north-1", true, true).unwrap();
-        assert_eq!(
-            china.url(),
-            "https://s3-fips.dualstack.cn-north-1.amazonaws.com.cn"
-        );
+        assert_eq!(china.url(), "https://s3-fips.dualstack.cn-north-1.amazonaws.com.cn");
     }
 
     #[test]
     fn wrong_addresses_are_refused() {
-        for url in [
-            "h:9000",
-            "localhost",
-            "ftp://h",
-            "http://u:p@h",
-            "http://h/?x=1",
-            "",
-        ] {
-            assert_eq!(
-                Endpoint::custom(url).unwrap_err().kind,
-                FaultKind::Invalid,
-                "{url}"
-            );
+        for url in ["h:9000", "localhost", "ftp://h", "http://u:p@h", "http://h/?x=1", ""] {
+            assert_eq!(Endpoint::custom(url).unwrap_err().kind, FaultKind::Invalid, "{url}");
         }
         let endpoint = Endpoint::custom("http://h").unwrap();
         for bucket in ["", "a/b", "a b", "..", "ü"] {
             assert_eq!(
-                Address::new(&endpoint, bucket, Addressing::Auto)
-                    .unwrap_err()
-                    .kind,
+                Address::new(&endpoint, bucket, Addressing::Auto).unwrap_err().kind,
                 FaultKind::Invalid,
                 "{bucket}"
             );

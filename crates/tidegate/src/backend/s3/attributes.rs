@@ -29,43 +29,22 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     set(&mut headers, "content-type", content_type.as_ref())?;
     set(&mut headers, "cache-control", cache_control.as_ref())?;
     set(&mut headers, "content-encoding", content_encoding.as_ref())?;
-    set(
-        &mut headers,
-        "content-disposition",
-        content_disposition.as_ref(),
-    )?;
+    set(&mut headers, "content-disposition", content_disposition.as_ref())?;
     set(&mut headers, "x-amz-storage-class", storage_class.as_ref())?;
-    set(
-        &mut headers,
-        "x-amz-tagging",
-        (!tags.is_empty()).then(|| form(tags)),
-    )?;
+    set(&mut headers, "x-amz-tagging", (!tags.is_empty()).then(|| form(tags)))?;
     match encryption {
         None => {}
-        Some(Encryption::Managed) => {
-            set(&mut headers, "x-amz-server-side-encryption", Some("AES256"))?
-        }
+        Some(Encryption::Managed) => set(&mut headers, "x-amz-server-side-encryption", Some("AES256"))?,
         Some(Encryption::Kms { key_id }) => {
-            set(
-                &mut headers,
-                "x-amz-server-side-encryption",
-                Some("aws:kms"),
-            )?;
-            set(
-                &mut headers,
-                "x-amz-server-side-encryption-aws-kms-key-id",
-                key_id.as_ref(),
-            )?;
+            set(&mut headers, "x-amz-server-side-encryption", Some("aws:kms"))?;
+            set(&mut headers, "x-amz-server-side-encryption-aws-kms-key-id", key_id.as_ref())?;
         }
     }
     let token = options.token.as_deref().map(|token| (TOKEN, token));
-    let metadata = metadata
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let metadata = metadata.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     for (name, value) in metadata.chain(token) {
         let name = HeaderName::try_from(format!("{META}{name}")).map_err(|error| {
-            let message =
-                format!("`{name}` cannot be the name of metadata: letters, digits and `-` can");
+            let message = format!("`{name}` cannot be the name of metadata: letters, digits and `-` can");
             Fault::new(FaultKind::Invalid, message).with_source(error)
         })?;
         headers.insert(name, text(value)?);
@@ -83,27 +62,22 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         .iter()
         .filter_map(|(name, value)| {
             let name = name.as_str().strip_prefix(META)?;
-            Some((
-                name.to_owned(),
-                String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            ))
+            Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         })
         .collect();
     let token = metadata.remove(TOKEN);
     let encryption = match read("x-amz-server-side-encryption").as_deref() {
         Some("AES256") => Some(Encryption::Managed),
-        Some(kms) if kms.starts_with("aws:kms") => Some(Encryption::Kms {
-            key_id: read("x-amz-server-side-encryption-aws-kms-key-id"),
-        }),
+        Some(kms) if kms.starts_with("aws:kms") => {
+            Some(Encryption::Kms { key_id: read("x-amz-server-side-encryption-aws-kms-key-id") })
+        }
         _ => None,
     };
     // A checksum of parts (`…-N`) is not one of the bytes.
     let whole = |name| read(name).filter(|value| !value.contains('-'));
     Object {
         key: key.to_owned(),
-        size: read(header::CONTENT_LENGTH.as_str())
-            .and_then(|size| size.parse().ok())
-            .unwrap_or(0),
+        size: read(header::CONTENT_LENGTH.as_str()).and_then(|size| size.parse().ok()).unwrap_or(0),
         etag: read("etag"),
         version: read("x-amz-version-id").filter(|version| version != "null"),
         modified: read("last-modified").and_then(|date| httpdate::parse_http_date(&date).ok()),
@@ -113,8 +87,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         attributes: Attributes {
             content_type: read("content-type"),
             cache_control: read("cache-control"),
-            content_encoding: read("content-encoding")
-                .and_then(|encoding| stored_encoding(&encoding)),
+            content_encoding: read("content-encoding").and_then(|encoding| stored_encoding(&encoding)),
             content_disposition: read("content-disposition"),
             metadata,
             tags: BTreeMap::new(),
@@ -140,18 +113,13 @@ mod tests {
 
     #[test]
     fn what_goes_out_comes_back() {
-        let mut options = WriteOptions {
-            token: Some("t-1".into()),
-            ..WriteOptions::default()
-        };
+        let mut options = WriteOptions { token: Some("t-1".into()), ..WriteOptions::default() };
         options.attributes = Attributes {
             content_type: Some("text/plain".into()),
             content_encoding: Some("gzip".into()),
             metadata: [("owner".to_owned(), "a b".to_owned())].into(),
             tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
-            encryption: Some(Encryption::Kms {
-                key_id: Some("key".into()),
-            }),
+            encryption: Some(Encryption::Kms { key_id: Some("key".into()) }),
             ..Attributes::default()
         };
         let mut headers = to_headers(&options).unwrap();
@@ -160,17 +128,11 @@ mod tests {
         headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
         headers.insert("content-length", "12".parse().unwrap());
         headers.insert("x-amz-checksum-crc32c", "AAAAAA==-3".parse().unwrap());
-        headers.insert(
-            "last-modified",
-            "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap(),
-        );
+        headers.insert("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap());
         let object = from_headers("k", &headers);
         options.attributes.tags.clear();
         assert_eq!(object.attributes, options.attributes);
-        assert_eq!(
-            (object.size, object.token.as_deref(), object.crc32c),
-            (12, Some("t-1"), None)
-        );
+        assert_eq!((object.size, object.token.as_deref(), object.crc32c), (12, Some("t-1"), None));
         assert!(object.modified.is_some());
     }
 

@@ -70,30 +70,14 @@ impl Outgoing {
     pub(super) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
         let width = payload.algorithm().empty().base64().len() as u64;
         let left = framed_len(payload.len(), trailer.len() as u64 + width);
-        let framing = Framing {
-            trailer,
-            unframed: payload.len(),
-            wanted: 0,
-            begun: false,
-            ended: false,
-        };
+        let framing = Framing { trailer, unframed: payload.len(), wanted: 0, begun: false, ended: false };
         Self::new(payload, left, Some(framing))
     }
 
     fn new(payload: Payload, left: u64, framing: Option<Framing>) -> (Self, Failure) {
         let failure = Failure::default();
         let stream = payload.stream();
-        (
-            Self {
-                payload,
-                stream,
-                failure: failure.clone(),
-                left,
-                piece: Bytes::new(),
-                framing,
-            },
-            failure,
-        )
+        (Self { payload, stream, failure: failure.clone(), left, piece: Bytes::new(), framing }, failure)
     }
 
     /// Its length on the wire.
@@ -119,10 +103,7 @@ impl Outgoing {
                 None => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
             }
         }
-        let taken = self
-            .piece
-            .len()
-            .min(usize::try_from(wanted).unwrap_or(usize::MAX));
+        let taken = self.piece.len().min(usize::try_from(wanted).unwrap_or(usize::MAX));
         if let Some(framing) = &mut self.framing {
             framing.wanted -= taken as u64;
         }
@@ -165,10 +146,7 @@ impl http_body::Body for Outgoing {
     type Data = Bytes;
     type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         match ready!(this.poll_bytes(cx)) {
             Some(Ok(bytes)) => {
@@ -209,8 +187,7 @@ mod tests {
     async fn wire(mut body: Outgoing) -> io::Result<Vec<u8>> {
         let mut all = Vec::new();
         let expected = body.len();
-        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
-        {
+        while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
             all.extend_from_slice(&frame?.into_data().unwrap());
             assert_eq!(body.size_hint().exact(), Some(expected - all.len() as u64));
         }
@@ -219,18 +196,18 @@ mod tests {
         Ok(all)
     }
 
-    async fn from_file(data: &[u8], len: u64, slab: usize) -> Payload {
+    async fn from_file(data: &[u8], len: u64, slab: usize) -> (Payload, impl Drop) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(data).unwrap();
-        let file = Arc::new(SourceFile::open(file.path()).unwrap());
+        let source = Arc::new(SourceFile::open(file.path()).unwrap());
         let budget = Budget::new(1 << 20, slab);
         let slabs = vec![Slab::new(budget.lease(slab as u64).await)];
-        Payload::from_file(file, 0, len, Ring::new(slabs), Algorithm::Crc64Nvme)
+        (Payload::from_file(source, 0, len, Ring::new(slabs), Algorithm::Crc64Nvme), file.into_temp_path())
     }
 
     #[tokio::test]
     async fn chunks_and_trailer_are_framed_exactly() {
-        let payload = from_file(b"hello world", 11, 4).await;
+        let (payload, _file) = from_file(b"hello world", 11, 4).await;
         let (body, failure) = Outgoing::with_trailer(payload.clone(), NAME);
         let sum = Checksum::of(Algorithm::Crc64Nvme, b"hello world").base64();
         let expected = format!("b\r\nhello world\r\n0\r\n{NAME}:{sum}\r\n\r\n");
@@ -252,8 +229,7 @@ mod tests {
             let mut back = Vec::new();
             loop {
                 let end = wire.windows(2).position(|pair| pair == b"\r\n").unwrap();
-                let size =
-                    usize::from_str_radix(std::str::from_utf8(&wire[..end]).unwrap(), 16).unwrap();
+                let size = usize::from_str_radix(std::str::from_utf8(&wire[..end]).unwrap(), 16).unwrap();
                 wire = &wire[end + 2..];
                 if size == 0 {
                     break;
@@ -269,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_source_that_fails_leaves_its_error_with_the_sender() {
-        let payload = from_file(b"short", 11, 4).await;
+        let (payload, _file) = from_file(b"short", 11, 4).await;
         let (body, failure) = Outgoing::with_trailer(payload, NAME);
         wire(body).await.unwrap_err();
         assert!(failure.take().unwrap().to_string().contains("truncated"));

@@ -46,11 +46,7 @@ impl S3Client {
     pub async fn connect(settings: &S3Settings) -> Result<Self, Fault> {
         let region = region(settings).await;
         let found = Found::load(settings, region.clone()).await;
-        let endpoint = match (
-            &settings.endpoint_url,
-            found.of("AWS_ENDPOINT_URL", "endpoint_url"),
-            &region,
-        ) {
+        let endpoint = match (&settings.endpoint_url, found.of("AWS_ENDPOINT_URL", "endpoint_url"), &region) {
             (Some(url), ..) => Endpoint::custom(url)?,
             (None, Some(url), _) => Endpoint::custom(&url)?,
             (None, None, Some(region)) => {
@@ -71,16 +67,8 @@ impl S3Client {
         };
         let http = http(settings, &endpoint, bundle.as_deref())?;
         let keyring = keyring(settings, &region, bundle.as_deref()).await?;
-        let shared = Shared {
-            http,
-            keyring,
-            endpoint,
-            region,
-            settings: settings.clone(),
-        };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        let shared = Shared { http, keyring, endpoint, region, settings: settings.clone() };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// One of its buckets.
@@ -119,9 +107,7 @@ struct Found(SdkConfig);
 impl Found {
     async fn load(settings: &S3Settings, region: Option<String>) -> Self {
         let region = Region::new(region.map_or(Cow::Borrowed("us-east-1"), Cow::Owned));
-        let mut loader = aws_config::defaults(BehaviorVersion::latest())
-            .no_credentials()
-            .region(region);
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).no_credentials().region(region);
         if let Some(profile) = &settings.profile {
             loader = loader.profile_name(profile);
         }
@@ -130,24 +116,14 @@ impl Found {
 
     /// A variable for S3 alone, the variable, the profile's property for S3 alone, the property.
     fn of(&self, variable: &str, property: &str) -> Option<String> {
-        let key = ServiceConfigKey::builder()
-            .service_id("s3")
-            .env(variable)
-            .profile(property);
+        let key = ServiceConfigKey::builder().service_id("s3").env(variable).profile(property);
         let value = self.0.service_config()?.load_config(key.build().ok()?)?;
         Some(value).filter(|value| !value.is_empty())
     }
 }
 
-fn http(
-    settings: &S3Settings,
-    endpoint: &Endpoint,
-    bundle: Option<&Path>,
-) -> Result<reqwest::Client, Fault> {
-    let bundle = bundle
-        .map(tls::read_bundle)
-        .transpose()?
-        .unwrap_or_default();
+fn http(settings: &S3Settings, endpoint: &Endpoint, bundle: Option<&Path>) -> Result<reqwest::Client, Fault> {
+    let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
     // Reading the system's certificates takes longer than a small transfer: only where they are used.
     let roots = if endpoint.url().starts_with("https:") || proxy_speaks_tls() {
         tls::roots(&bundle)
@@ -165,9 +141,7 @@ fn http(
         .pool_idle_timeout(Duration::from_secs(15))
         .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
         .build()
-        .map_err(|error| {
-            Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error)
-        })
+        .map_err(|error| Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error))
 }
 
 fn proxy_speaks_tls() -> bool {
@@ -176,23 +150,11 @@ fn proxy_speaks_tls() -> bool {
         .any(|name| std::env::var(name).is_ok_and(|proxy| proxy.starts_with("https:")))
 }
 
-async fn keyring(
-    settings: &S3Settings,
-    region: &str,
-    bundle: Option<&Path>,
-) -> Result<Keyring, Fault> {
+async fn keyring(settings: &S3Settings, region: &str, bundle: Option<&Path>) -> Result<Keyring, Fault> {
     match &settings.credentials.0 {
         Origin::Anonymous => return Ok(Keyring::Anonymous),
-        Origin::Fixed {
-            access_key,
-            secret_key,
-            session_token,
-        } => {
-            return Ok(Keyring::fixed(
-                access_key,
-                secret_key,
-                session_token.as_deref(),
-            ));
+        Origin::Fixed { access_key, secret_key, session_token } => {
+            return Ok(Keyring::fixed(access_key, secret_key, session_token.as_deref()));
         }
         Origin::Chain => {}
     }
@@ -202,9 +164,7 @@ async fn keyring(
         .with_http_client(chain_client(bundle)?);
     // A profile that was asked for by name goes before keys in the environment, as in AWS's own tools.
     let provider = if let Some(profile) = &settings.profile {
-        let provider = ProfileFileCredentialsProvider::builder()
-            .configure(&config)
-            .profile_name(profile);
+        let provider = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile);
         SharedCredentialsProvider::new(provider.build())
     } else {
         // Off AWS nobody answers at the instance's address: do not wait long for that.
@@ -238,20 +198,11 @@ fn chain_client(
     let context = TlsContext::builder()
         .with_trust_store(store)
         .build()
-        .map_err(|error| {
-            Fault::new(FaultKind::Invalid, "TLS cannot be set up").with_source(error)
-        })?;
-    Ok(
-        aws_smithy_http_client::Builder::new().build_with_connector_fn(
-            move |settings, components| {
-                let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
-                connector.set_connector_settings(settings.cloned());
-                connector.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
-                connector
-                    .tls_provider(Provider::rustls(CryptoMode::Ring))
-                    .tls_context(context.clone())
-                    .build()
-            },
-        ),
-    )
+        .map_err(|error| Fault::new(FaultKind::Invalid, "TLS cannot be set up").with_source(error))?;
+    Ok(aws_smithy_http_client::Builder::new().build_with_connector_fn(move |settings, components| {
+        let mut connector = Connector::builder().proxy_config(ProxyConfig::from_env());
+        connector.set_connector_settings(settings.cloned());
+        connector.set_sleep_impl(components.and_then(|components| components.sleep_impl()));
+        connector.tls_provider(Provider::rustls(CryptoMode::Ring)).tls_context(context.clone()).build()
+    }))
 }

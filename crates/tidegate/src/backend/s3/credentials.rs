@@ -30,9 +30,7 @@ pub(super) enum Keyring {
 impl Keyring {
     pub(super) fn fixed(access_key: &str, secret_key: &str, session_token: Option<&str>) -> Self {
         let token = session_token.map(str::to_owned);
-        Self::Fixed(Arc::new(
-            Keys::new(access_key, secret_key, token, None, "settings").into(),
-        ))
+        Self::Fixed(Arc::new(Keys::new(access_key, secret_key, token, None, "settings").into()))
     }
 
     pub(super) fn provided(provider: SharedCredentialsProvider, profile: Option<String>) -> Self {
@@ -66,9 +64,7 @@ pub(super) struct Provided {
 
 impl fmt::Debug for Provided {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Provided")
-            .field("profile", &self.profile)
-            .finish_non_exhaustive()
+        f.debug_struct("Provided").field("profile", &self.profile).finish_non_exhaustive()
     }
 }
 
@@ -97,18 +93,11 @@ impl Provided {
     }
 
     fn current(&self) -> Option<Arc<Identity>> {
-        self.current
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     async fn fetch(&self) -> Result<Arc<Identity>, Fault> {
-        let keys = self
-            .provider
-            .provide_credentials()
-            .await
-            .map_err(|error| self.fault(error))?;
+        let keys = self.provider.provide_credentials().await.map_err(|error| self.fault(error))?;
         let identity = Arc::new(Identity::from(keys));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
         Ok(identity)
@@ -125,9 +114,7 @@ impl Provided {
                 )
             }
             (CredentialsError::CredentialsNotLoaded(_), Some(profile)) => {
-                format!(
-                    "no credentials found in profile `{profile}` of ~/.aws/config and ~/.aws/credentials"
-                )
+                format!("no credentials found in profile `{profile}` of ~/.aws/config and ~/.aws/credentials")
             }
             (CredentialsError::ProviderTimedOut(_), _) => "no credentials came in time".to_owned(),
             _ => {
@@ -165,13 +152,7 @@ mod tests {
             future::ProvideCredentials::ready(if count > 2 {
                 Err(CredentialsError::provider_error("the token server is down"))
             } else {
-                Ok(Keys::new(
-                    format!("key-{count}"),
-                    "secret",
-                    None,
-                    Some(expires),
-                    "test",
-                ))
+                Ok(Keys::new(format!("key-{count}"), "secret", None, Some(expires), "test"))
             })
         }
     }
@@ -185,22 +166,12 @@ mod tests {
     async fn they_are_kept_while_good_and_fetched_before_they_expire() {
         let long = Counting(Arc::default(), Duration::from_secs(3600));
         let keyring = Keyring::provided(SharedCredentialsProvider::new(long), None);
-        assert_eq!(
-            (key(&keyring).await, key(&keyring).await),
-            ("key-1".into(), "key-1".into())
-        );
+        assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-1".into()));
 
         let short = Counting(Arc::default(), Duration::from_secs(60));
         let keyring = Keyring::provided(SharedCredentialsProvider::new(short), None);
-        assert_eq!(
-            (key(&keyring).await, key(&keyring).await),
-            ("key-1".into(), "key-2".into())
-        );
-        assert_eq!(
-            key(&keyring).await,
-            "key-2",
-            "still good although the third fetch failed"
-        );
+        assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-2".into()));
+        assert_eq!(key(&keyring).await, "key-2", "still good although the third fetch failed");
     }
 
     #[tokio::test]
@@ -209,9 +180,6 @@ mod tests {
         let keyring = Keyring::provided(SharedCredentialsProvider::new(failing), None);
         let fault = keyring.identity().await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Credentials);
-        assert_eq!(
-            fault.message,
-            "credentials could not be loaded: the token server is down"
-        );
+        assert_eq!(fault.message, "credentials could not be loaded: the token server is down");
     }
 }

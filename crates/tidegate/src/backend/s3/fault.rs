@@ -26,23 +26,12 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
     } else {
         (
             kind,
-            clause(&said).unwrap_or_else(|| {
-                status
-                    .canonical_reason()
-                    .unwrap_or("the store refused")
-                    .to_owned()
-            }),
+            clause(&said)
+                .unwrap_or_else(|| status.canonical_reason().unwrap_or("the store refused").to_owned()),
         )
     };
-    let code = if said.code.is_empty() {
-        String::new()
-    } else {
-        format!("{}, ", said.code)
-    };
-    if let Some(id) = headers
-        .get("x-amz-request-id")
-        .and_then(|id| id.to_str().ok())
-    {
+    let code = if said.code.is_empty() { String::new() } else { format!("{}, ", said.code) };
+    if let Some(id) = headers.get("x-amz-request-id").and_then(|id| id.to_str().ok()) {
         tracing::debug!(request_id = id, %status, code = said.code, "refused");
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
@@ -52,7 +41,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
 fn clause(said: &xml::Error) -> Option<String> {
     let ours = match said.code.as_str() {
         "ExpiredToken" | "TokenRefreshRequired" => "the credentials have expired: sign in again",
-        "InvalidAccessKeyId" => "the store does not know the access key",
+        "InvalidAccessKeyId" | "NotSignedUp" => "the store does not know the access key",
         "SignatureDoesNotMatch" => {
             "the signature is refused: the secret key is wrong, or something on the way changes requests"
         }
@@ -63,12 +52,7 @@ fn clause(said: &xml::Error) -> Option<String> {
 }
 
 /// Where the store says that the bucket is in another region, or at another address.
-fn elsewhere(
-    status: StatusCode,
-    headers: &HeaderMap,
-    said: &xml::Error,
-    region: &str,
-) -> Option<String> {
+fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region: &str) -> Option<String> {
     let asked = status.is_redirection()
         || matches!(
             said.code.as_str(),
@@ -78,34 +62,17 @@ fn elsewhere(
     if !asked {
         return None;
     }
-    let named = headers
-        .get("x-amz-bucket-region")
-        .and_then(|region| region.to_str().ok());
-    if let Some(named) = named
-        .or(said.region.as_deref())
-        .filter(|named| *named != region)
-    {
-        return Some(format!(
-            "the bucket is in region `{named}`, not in `{region}`: set AWS_REGION={named}"
-        ));
+    let named = headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+    if let Some(named) = named.or(said.region.as_deref()).filter(|named| *named != region) {
+        return Some(format!("the bucket is in region `{named}`, not in `{region}`: set AWS_REGION={named}"));
     }
-    let location = headers
-        .get(header::LOCATION)
-        .and_then(|location| location.to_str().ok());
-    let location = said
-        .endpoint
-        .as_deref()
-        .or(location)
-        .filter(|_| status.is_redirection())?;
-    Some(format!(
-        "the store sends requests on to {location}: set that as the endpoint"
-    ))
+    let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+    let location = said.endpoint.as_deref().or(location).filter(|_| status.is_redirection())?;
+    Some(format!("the store sends requests on to {location}: set that as the endpoint"))
 }
 
 fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<String> {
-    let date = headers
-        .get(header::DATE)
-        .and_then(|date| date.to_str().ok());
+    let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
     let theirs = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let ours = SystemTime::now();
     // A HEAD's answer has no code; its date tells.
@@ -122,9 +89,7 @@ fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<
     }
     let theirs = said.server_time.as_deref().or(date).unwrap_or("unknown");
     let ours = httpdate::fmt_http_date(ours);
-    Some(format!(
-        "this machine's clock says {ours}, the store's {theirs}: set the clock"
-    ))
+    Some(format!("this machine's clock says {ours}, the store's {theirs}: set the clock"))
 }
 
 fn kind_of_code(code: &str) -> Option<FaultKind> {
@@ -135,6 +100,7 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "PreconditionFailed" => FaultKind::Exists,
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
         "InvalidAccessKeyId"
+        | "NotSignedUp"
         | "SignatureDoesNotMatch"
         | "ExpiredToken"
         | "InvalidToken"
@@ -151,13 +117,9 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         | "IncompleteBody"
         | "ConditionalRequestConflict"
         | "OperationAborted" => FaultKind::Transient,
-        "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch" => {
-            FaultKind::Integrity
-        }
+        "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch" => FaultKind::Integrity,
         "EntityTooLarge" => FaultKind::TooLarge,
-        "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded" => {
-            FaultKind::NoSpace
-        }
+        "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded" => FaultKind::NoSpace,
         "NotImplemented" => FaultKind::Unsupported,
         _ if code.starts_with("Throttling") => FaultKind::Throttled,
         "EntityTooSmall" | "KeyTooLongError" | "MethodNotAllowed" => FaultKind::Invalid,
@@ -207,29 +169,16 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
-            .collect()
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
     }
 
     fn said(status: u16, code: &str, message: &str) -> Fault {
         let body = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        refusal(
-            StatusCode::from_u16(status).unwrap(),
-            &HeaderMap::new(),
-            body.as_bytes(),
-            "us-east-1",
-        )
+        refusal(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes(), "us-east-1")
     }
 
     fn bare(status: u16, pairs: &[(&'static str, &str)]) -> Fault {
-        refusal(
-            StatusCode::from_u16(status).unwrap(),
-            &headers(pairs),
-            b"",
-            "us-east-1",
-        )
+        refusal(StatusCode::from_u16(status).unwrap(), &headers(pairs), b"", "us-east-1")
     }
 
     #[test]
@@ -278,41 +227,21 @@ mod tests {
         );
         let old = bare(403, &[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
         assert_eq!(old.kind, FaultKind::Credentials);
-        assert!(
-            old.message
-                .contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"),
-            "{}",
-            old.message
-        );
+        assert!(old.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", old.message);
     }
 
     #[test]
     fn the_region_is_read_from_the_body_too() {
         let body = b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>m</Message><Region>eu-west-1</Region></Error>";
-        let fault = refusal(
-            StatusCode::BAD_REQUEST,
-            &HeaderMap::new(),
-            body,
-            "us-east-1",
-        );
-        assert!(
-            fault.message.contains("set AWS_REGION=eu-west-1"),
-            "{}",
-            fault.message
-        );
+        let fault = refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), body, "us-east-1");
+        assert!(fault.message.contains("set AWS_REGION=eu-west-1"), "{}", fault.message);
     }
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(
-            bare(503, &[("retry-after", "7")]).retry_after,
-            Some(Duration::from_secs(7))
-        );
+        assert_eq!(bare(503, &[("retry-after", "7")]).retry_after, Some(Duration::from_secs(7)));
         let past = bare(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-        assert_eq!(
-            (past.kind, past.retry_after),
-            (FaultKind::Throttled, Some(Duration::ZERO))
-        );
+        assert_eq!((past.kind, past.retry_after), (FaultKind::Throttled, Some(Duration::ZERO)));
         assert_eq!(bare(503, &[]).retry_after, None);
     }
 }

@@ -30,11 +30,7 @@ pub(super) fn objects(
     paged(None, move |token: Option<String>| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
-            let mut query = vec![
-                ("list-type", "2"),
-                ("encoding-type", "url"),
-                ("prefix", prefix.as_str()),
-            ];
+            let mut query = vec![("list-type", "2"), ("encoding-type", "url"), ("prefix", prefix.as_str())];
             if !recursive {
                 query.push(("delimiter", "/"));
             }
@@ -60,10 +56,7 @@ fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
     let encoding = result.encoding_type.as_deref();
     let mut entries = Vec::with_capacity(result.contents.len() + result.common_prefixes.len());
     for contents in result.contents {
-        let mut object = Object {
-            key: xml::key(&contents.key, encoding)?,
-            ..Object::default()
-        };
+        let mut object = Object { key: xml::key(&contents.key, encoding)?, ..Object::default() };
         object.size = contents.size;
         object.etag = contents.etag;
         object.modified = contents.last_modified.as_deref().and_then(time);
@@ -80,70 +73,43 @@ fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
 }
 
 /// Unfinished uploads below `prefix`.
-pub(super) fn sessions(
-    bucket: Bucket,
-    prefix: &str,
-) -> BoxStream<'static, Result<OpenSession, Fault>> {
+pub(super) fn sessions(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
     let prefix = prefix.to_owned();
-    paged(
-        (String::new(), String::new()),
-        move |(key, id): (String, String)| {
-            let (bucket, prefix) = (bucket.clone(), prefix.clone());
-            async move {
-                let mut query = vec![
-                    ("encoding-type", "url"),
-                    ("prefix", prefix.as_str()),
-                    ("uploads", ""),
-                ];
-                if !key.is_empty() {
-                    query.extend([
-                        ("key-marker", key.as_str()),
-                        ("upload-id-marker", id.as_str()),
-                    ]);
-                }
-                query.sort_unstable();
-                let request = Request::new(Method::GET, bucket.address.bucket(&query));
-                let (_, body) = bucket.shared.ask(request).await?;
-                let result: ListMultipartUploadsResult = xml::read(&body)?;
-                let encoding = result.encoding_type.as_deref();
-                let next = if result.is_truncated {
-                    let next_key = result
-                        .next_key_marker
-                        .as_deref()
-                        .map(|key| xml::key(key, encoding))
-                        .transpose()?;
-                    let next = (
-                        next_key.unwrap_or_default(),
-                        result.next_upload_id_marker.unwrap_or_default(),
-                    );
-                    if next.0.is_empty() || next == (key, id) {
-                        return Err(stuck());
-                    }
-                    Page::At(next)
-                } else {
-                    Page::End
-                };
-                let mut sessions = VecDeque::with_capacity(result.uploads.len());
-                for upload in result.uploads {
-                    let session = Session {
-                        key: xml::key(&upload.key, encoding)?,
-                        id: upload.upload_id,
-                    };
-                    sessions.push_back(OpenSession {
-                        session,
-                        started: upload.initiated.as_deref().and_then(time),
-                    });
-                }
-                Ok((sessions, next))
+    paged((String::new(), String::new()), move |(key, id): (String, String)| {
+        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        async move {
+            let mut query = vec![("encoding-type", "url"), ("prefix", prefix.as_str()), ("uploads", "")];
+            if !key.is_empty() {
+                query.extend([("key-marker", key.as_str()), ("upload-id-marker", id.as_str())]);
             }
-        },
-    )
+            query.sort_unstable();
+            let request = Request::new(Method::GET, bucket.address.bucket(&query));
+            let (_, body) = bucket.shared.ask(request).await?;
+            let result: ListMultipartUploadsResult = xml::read(&body)?;
+            let encoding = result.encoding_type.as_deref();
+            let next = if result.is_truncated {
+                let next_key =
+                    result.next_key_marker.as_deref().map(|key| xml::key(key, encoding)).transpose()?;
+                let next = (next_key.unwrap_or_default(), result.next_upload_id_marker.unwrap_or_default());
+                if next.0.is_empty() || next == (key, id) {
+                    return Err(stuck());
+                }
+                Page::At(next)
+            } else {
+                Page::End
+            };
+            let mut sessions = VecDeque::with_capacity(result.uploads.len());
+            for upload in result.uploads {
+                let session = Session { key: xml::key(&upload.key, encoding)?, id: upload.upload_id };
+                sessions
+                    .push_back(OpenSession { session, started: upload.initiated.as_deref().and_then(time) });
+            }
+            Ok((sessions, next))
+        }
+    })
 }
 
-fn paged<Marker, Item, Fetch, Answer>(
-    first: Marker,
-    fetch: Fetch,
-) -> BoxStream<'static, Result<Item, Fault>>
+fn paged<Marker, Item, Fetch, Answer>(first: Marker, fetch: Fetch) -> BoxStream<'static, Result<Item, Fault>>
 where
     Marker: Send + 'static,
     Item: Send + 'static,
@@ -155,26 +121,17 @@ where
             return Ok(None);
         };
         let (items, next) = fetch(marker).await?;
-        Ok(Some((
-            stream::iter(items.into_iter().map(Ok)),
-            (next, fetch),
-        )))
+        Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, fetch))))
     });
     pages.try_flatten().boxed()
 }
 
 fn stuck() -> Fault {
-    Fault::new(
-        FaultKind::Unsupported,
-        "the store says that the listing goes on, and not where",
-    )
+    Fault::new(FaultKind::Unsupported, "the store says that the listing goes on, and not where")
 }
 
 fn time(text: &str) -> Option<SystemTime> {
-    aws_smithy_types::DateTime::from_str(text, Format::DateTime)
-        .ok()?
-        .try_into()
-        .ok()
+    aws_smithy_types::DateTime::from_str(text, Format::DateTime).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

@@ -37,12 +37,7 @@ pub(super) enum Content {
 
 impl Request {
     pub(super) fn new(method: Method, url: String) -> Self {
-        Self {
-            method,
-            url,
-            headers: HeaderMap::new(),
-            content: Content::Nothing,
-        }
+        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing }
     }
 
     pub(super) fn with(mut self, content: Content) -> Self {
@@ -61,43 +56,19 @@ struct Prepared {
 impl Shared {
     /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
     pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
-        let Request {
-            method,
-            url,
-            mut headers,
-            content,
-        } = request;
-        let Prepared {
-            body,
-            signed,
-            failure,
-        } = self.prepare(content, &mut headers).await?;
+        let Request { method, url, mut headers, content } = request;
+        let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         if let Some(identity) = self.keyring.identity().await? {
-            sign(
-                &method,
-                &url,
-                &mut headers,
-                &signed,
-                &identity,
-                &self.region,
-            )?;
+            sign(&method, &url, &mut headers, &signed, &identity, &self.region)?;
         } else if signed == Signed::UnsignedTrailer {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
         }
-        let sent = self
-            .http
-            .request(method, url)
-            .headers(headers)
-            .body(body)
-            .send()
-            .await;
+        let sent = self.http.request(method, url).headers(headers).body(body).send().await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
-                return Err(failure
-                    .take()
-                    .map_or_else(|| unanswered::fault(error), source_fault));
+                return Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault));
             }
         };
         if response.status().is_success() {
@@ -122,18 +93,11 @@ impl Shared {
         request: Request,
         payload: Payload,
     ) -> Result<(HeaderMap, Checksum), Fault> {
-        let (headers, _) = self
-            .ask(request.with(Content::Payload(payload.clone())))
-            .await?;
-        let checksum = known(&payload).ok_or_else(|| {
-            Fault::new(
-                FaultKind::Transient,
-                "the store answered before it had all bytes",
-            )
-        })?;
-        let answered = headers
-            .get(checksum_header(checksum.algorithm()))
-            .and_then(|value| value.to_str().ok());
+        let (headers, _) = self.ask(request.with(Content::Payload(payload.clone()))).await?;
+        let checksum = known(&payload)
+            .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
+        let answered =
+            headers.get(checksum_header(checksum.algorithm())).and_then(|value| value.to_str().ok());
         check(&checksum, answered)?;
         Ok((headers, checksum))
     }
@@ -148,21 +112,13 @@ impl Shared {
             Content::Text(text) => {
                 headers.insert(header::CONTENT_LENGTH, text.len().into());
                 let signed = Signed::Text(text.clone());
-                Ok(Prepared {
-                    body: text.into(),
-                    signed,
-                    failure: Failure::default(),
-                })
+                Ok(Prepared { body: text.into(), signed, failure: Failure::default() })
             }
             Content::Payload(payload) => self.prepare_payload(payload, headers).await,
         }
     }
 
-    async fn prepare_payload(
-        &self,
-        payload: Payload,
-        headers: &mut HeaderMap,
-    ) -> Result<Prepared, Fault> {
+    async fn prepare_payload(&self, payload: Payload, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
         let settings = &self.settings;
         let name = checksum_header(payload.algorithm());
         let sha256 = settings.payload_sha256;
@@ -174,16 +130,9 @@ impl Shared {
         let (body, signed, failure) = if let Some(checksum) = known(&payload) {
             headers.insert(name, text(checksum.base64())?);
             let (body, failure) = Outgoing::plain(payload);
-            (
-                body,
-                digest.map_or(Signed::Unsigned, Signed::Sha256),
-                failure,
-            )
+            (body, digest.map_or(Signed::Unsigned, Signed::Sha256), failure)
         } else {
-            let encoding = match headers
-                .get(header::CONTENT_ENCODING)
-                .map(HeaderValue::to_str)
-            {
+            let encoding = match headers.get(header::CONTENT_ENCODING).map(HeaderValue::to_str) {
                 Some(Ok(given)) => text(format!("{given},aws-chunked"))?,
                 _ => HeaderValue::from_static("aws-chunked"),
             };
@@ -194,11 +143,7 @@ impl Shared {
             (body, Signed::UnsignedTrailer, failure)
         };
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        Ok(Prepared {
-            body: reqwest::Body::wrap(body),
-            signed,
-            failure,
-        })
+        Ok(Prepared { body: reqwest::Body::wrap(body), signed, failure })
     }
 }
 
@@ -212,20 +157,12 @@ async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, F
             digest.update(&piece);
         }
     }
-    Ok(digest.map(|digest| {
-        digest
-            .finalize()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }))
+    Ok(digest.map(|digest| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 /// A payload's checksum where it is known; that of no bytes always is.
 fn known(payload: &Payload) -> Option<Checksum> {
-    payload
-        .checksum()
-        .or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
+    payload.checksum().or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
 }
 
 fn source_fault(error: std::io::Error) -> Fault {
@@ -238,10 +175,7 @@ pub(super) fn check(ours: &Checksum, theirs: Option<&str>) -> Result<(), Fault> 
     match theirs {
         Some(theirs) if !theirs.contains('-') && !ours.agrees_with(theirs) => {
             let name = ours.algorithm().name();
-            let message = format!(
-                "the store's {name} of the bytes is {theirs}, ours is {}",
-                ours.base64()
-            );
+            let message = format!("the store's {name} of the bytes is {theirs}, ours is {}", ours.base64());
             Err(Fault::new(FaultKind::Integrity, message))
         }
         _ => Ok(()),
@@ -259,14 +193,9 @@ pub(super) fn checksum_header(algorithm: Algorithm) -> &'static str {
 /// A header's value, where HTTP can carry the text.
 pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
     let value = value.as_ref();
-    let carried = HeaderValue::from_str(value)
-        .ok()
-        .filter(|_| value.is_ascii());
+    let carried = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
     carried.ok_or_else(|| {
-        let message = format!(
-            "`{}` has characters that no HTTP header can carry",
-            value.escape_debug()
-        );
+        let message = format!("`{}` has characters that no HTTP header can carry", value.escape_debug());
         Fault::new(FaultKind::Invalid, message)
     })
 }
@@ -287,10 +216,7 @@ async fn read(mut response: reqwest::Response, most: usize) -> Result<Bytes, Fau
     let mut all = BytesMut::new();
     while let Some(piece) = response.chunk().await.map_err(unanswered::fault)? {
         if all.len() + piece.len() > most {
-            return Err(Fault::new(
-                FaultKind::Unsupported,
-                "the store's answer is too long",
-            ));
+            return Err(Fault::new(FaultKind::Unsupported, "the store's answer is too long"));
         }
         all.extend_from_slice(&piece);
     }

@@ -169,11 +169,7 @@ impl Credentials {
         secret_key: impl Into<String>,
         session_token: Option<String>,
     ) -> Self {
-        Self(Origin::Fixed {
-            access_key: access_key.into(),
-            secret_key: secret_key.into(),
-            session_token,
-        })
+        Self(Origin::Fixed { access_key: access_key.into(), secret_key: secret_key.into(), session_token })
     }
 }
 

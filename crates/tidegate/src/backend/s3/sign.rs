@@ -62,11 +62,8 @@ pub(super) fn sign(
         .build()
         .map_err(cannot_sign)?
         .into();
-    let named = headers
-        .iter()
-        .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let request =
-        SignableRequest::new(method.as_str(), url, named, body.signable()).map_err(cannot_sign)?;
+    let named = headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let request = SignableRequest::new(method.as_str(), url, named, body.signable()).map_err(cannot_sign)?;
     let (added, _) = sigv4(request, &params).map_err(cannot_sign)?.into_parts();
     let (added, _) = added.into_parts();
     for header in added {

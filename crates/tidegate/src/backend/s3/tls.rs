@@ -35,12 +35,7 @@ pub(super) fn roots(bundle: &[CertificateDer<'static>]) -> RootCertStore {
 
 /// The certificates of a PEM file.
 pub(super) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let wrong = |why: String| {
-        Fault::new(
-            FaultKind::Invalid,
-            format!("CA bundle {} {why}", path.display()),
-        )
-    };
+    let wrong = |why: String| Fault::new(FaultKind::Invalid, format!("CA bundle {} {why}", path.display()));
     let pem = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()

@@ -8,10 +8,7 @@ use crate::backend::{Fault, FaultKind};
 
 /// The fault of a request that got no answer, or not all of it.
 pub(super) fn fault(error: reqwest::Error) -> Fault {
-    let at = error
-        .url()
-        .map(authority)
-        .unwrap_or_else(|| "the store".to_owned());
+    let at = error.url().map(authority).unwrap_or_else(|| "the store".to_owned());
     let mut kind = FaultKind::Transient;
     let message = if let Some(tls) = find::<rustls::Error>(&error) {
         match tls {
@@ -65,10 +62,7 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
         if let Some(error) = error.downcast_ref::<T>() {
             found = Some(error);
         }
-        next = match error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-        {
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner as &(dyn Error + 'static)),
             None => error.source(),
         };

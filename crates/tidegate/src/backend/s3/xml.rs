@@ -9,12 +9,7 @@ use crate::backend::{Fault, FaultKind};
 /// Reads a document whose root may have any name. White space that a server sends ahead of it, to keep
 /// the connection open, is no part of it.
 pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
-    let odd = || {
-        Fault::new(
-            FaultKind::Transient,
-            "the store's answer cannot be read as XML",
-        )
-    };
+    let odd = || Fault::new(FaultKind::Transient, "the store's answer cannot be read as XML");
     let text = std::str::from_utf8(body).map_err(|error| odd().with_source(error))?;
     quick_xml::de::from_str(text.trim_ascii_start()).map_err(|error| odd().with_source(error))
 }
@@ -135,11 +130,7 @@ pub(super) fn key(text: &str, encoding: Option<&str>) -> Result<String, Fault> {
     }
     let spaced = text.replace('+', " ");
     let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|error| {
-        Fault::new(
-            FaultKind::Unsupported,
-            "the bucket has a key that is not UTF-8",
-        )
-        .with_source(error)
+        Fault::new(FaultKind::Unsupported, "the bucket has a key that is not UTF-8").with_source(error)
     })?;
     Ok(decoded.into_owned())
 }
@@ -165,10 +156,7 @@ mod tests {
         assert_eq!(list.next_continuation_token.as_deref(), Some("t"));
         assert_eq!(list.contents.len(), 2);
         assert_eq!(list.contents[0].etag.as_deref(), Some("\"0f\""));
-        assert_eq!(
-            key(&list.contents[0].key, list.encoding_type.as_deref()).unwrap(),
-            "a+b c"
-        );
+        assert_eq!(key(&list.contents[0].key, list.encoding_type.as_deref()).unwrap(), "a+b c");
         assert_eq!(list.common_prefixes[0].prefix, "x/");
     }
 
@@ -178,10 +166,7 @@ mod tests {
         assert_eq!(root(error).as_deref(), Some("Error"));
         assert_eq!(read::<Error>(error).unwrap().code, "InternalError");
         let result = b"\n\n <CompleteMultipartUploadResult><Location>l</Location><ETag>\"e-2\"</ETag><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ChecksumType>FULL_OBJECT</ChecksumType></CompleteMultipartUploadResult>";
-        assert_eq!(
-            root(result).as_deref(),
-            Some("CompleteMultipartUploadResult")
-        );
+        assert_eq!(root(result).as_deref(), Some("CompleteMultipartUploadResult"));
         let result: CompleteMultipartUploadResult = read(result).unwrap();
         assert_eq!(result.etag.as_deref(), Some("\"e-2\""));
         assert_eq!(root(b"  "), None);
@@ -195,10 +180,7 @@ mod tests {
             etag: format!("\"{part_number}\""),
             part_number,
         };
-        let complete = CompleteMultipartUpload {
-            xmlns: "ns",
-            parts: vec![part(1), part(2)],
-        };
+        let complete = CompleteMultipartUpload { xmlns: "ns", parts: vec![part(1), part(2)] };
         assert_eq!(
             quick_xml::se::to_string(&complete).unwrap(),
             "<CompleteMultipartUpload xmlns=\"ns\">\

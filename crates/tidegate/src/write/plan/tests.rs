@@ -1,0 +1,185 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+fn small_store() -> Capabilities {
+    Capabilities {
+        min_part: 4,
+        max_part: 4096,
+        max_parts: 16,
+        max_object: 1 << 20,
+        max_put: 4096,
+        ..Capabilities::default()
+    }
+}
+
+fn receipt(number: u32, range: &Range<u64>) -> Receipt {
+    let bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
+    let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
+    Receipt { number, size: range.end - range.start, etag: format!("e{number}"), checksum }
+}
+
+/// Takes in `size` bytes in pieces of at most `piece`, as a writer does; what comes out, in order.
+fn run(mut plan: Plan, size: u64, piece: u64) -> Result<Vec<Action>, PlanError> {
+    let mut actions = Vec::new();
+    while plan.size() < size {
+        plan.more()?;
+        plan.push(piece.min(size - plan.size()).min(plan.room()));
+    }
+    plan.finish();
+    while let Some(action) = plan.next() {
+        if let Action::Part { number, range } = &action {
+            plan.stored(receipt(*number, range));
+        }
+        actions.push(action);
+    }
+    Ok(actions)
+}
+
+fn parts(actions: &[Action]) -> Vec<Range<u64>> {
+    let ranges = actions.iter().filter_map(|action| match action {
+        Action::Part { range, .. } => Some(range.clone()),
+        _ => None,
+    });
+    ranges.collect()
+}
+
+proptest! {
+    #[test]
+    fn every_object_is_whole_and_within_the_stores_rules(
+        size in 0u64..40_000,
+        piece in 1u64..9000,
+        part in 4u64..=4096,
+        equal in any::<bool>(),
+        hinted in any::<bool>(),
+    ) {
+        let store = Capabilities { equal_parts: equal, ..small_store() };
+        let hint = hinted.then_some(size);
+        let Ok(schedule) = Schedule::new(&store, Some(part), hint, None) else {
+            prop_assert!(hinted, "only a size that is known beforehand is refused beforehand");
+            return Ok(());
+        };
+        let first = schedule.part_at(0);
+        match run(Plan::new(&store, Cut::Parts(schedule)), size, piece) {
+            Err(_) => {
+                prop_assert!(size > schedule.reach(), "refused {size} of {}", schedule.reach());
+                prop_assert!(!hinted);
+            }
+            Ok(actions) if size <= first => prop_assert_eq!(actions, vec![Action::Put { size }]),
+            Ok(actions) => {
+                let parts = parts(&actions);
+                prop_assert_eq!(actions.len(), parts.len() + 2);
+                prop_assert_eq!(&actions[0], &Action::Open);
+                prop_assert_eq!(actions.last().unwrap(), &Action::Complete { size });
+                prop_assert!(parts.len() <= 16);
+                let mut end = 0;
+                for (index, part) in parts.iter().enumerate() {
+                    prop_assert_eq!(part.start, end);
+                    end = part.end;
+                    let length = part.end - part.start;
+                    let last = index + 1 == parts.len();
+                    prop_assert!(length <= store.max_part && (last || length >= store.min_part));
+                    prop_assert!(!equal || last || length == first);
+                }
+                prop_assert_eq!(end, size);
+            }
+        }
+    }
+
+    #[test]
+    fn completes_only_when_whole_and_in_order(order in Just((1u32..=8).collect::<Vec<_>>()).prop_shuffle()) {
+        let schedule = Schedule::new(&small_store(), Some(4), None, None).unwrap();
+        let mut plan = Plan::new(&small_store(), Cut::Parts(schedule));
+        while plan.outstanding() < 7 {
+            plan.more().unwrap();
+            plan.push(1);
+        }
+        plan.finish();
+        let mut ranges = BTreeMap::new();
+        while let Some(action) = plan.next() {
+            if let Action::Part { number, range } = action {
+                ranges.insert(number, range);
+            }
+        }
+        let order: Vec<_> = order.into_iter().filter(|number| ranges.contains_key(number)).collect();
+        for (index, number) in order.iter().enumerate() {
+            prop_assert_eq!(plan.next(), None, "complete before part {} of {}", index, order.len());
+            plan.stored(receipt(*number, &ranges[number]));
+            plan.stored(receipt(*number, &ranges[number])); // an answer that comes twice counts once
+        }
+        let size = plan.size();
+        prop_assert_eq!(plan.next(), Some(Action::Complete { size }));
+        let (receipts, whole) = plan.parts();
+        prop_assert!(receipts.is_sorted_by_key(|receipt| receipt.number));
+        prop_assert_eq!(whole, Checksum::of(Algorithm::Crc64Nvme, &vec![0; size as usize]));
+    }
+}
+
+#[test]
+fn an_object_that_never_exceeds_a_part_is_one_request() {
+    let store = Capabilities::default();
+    for (size, requests) in [(0, 1), (1, 1), (16 * MIB - 1, 1), (16 * MIB, 1), (16 * MIB + 1, 4), (32 * MIB, 4)] {
+        let schedule = Schedule::new(&store, None, None, Some(256 * MIB)).unwrap();
+        let actions = run(Plan::new(&store, Cut::Parts(schedule)), size, 64 * KIB).unwrap();
+        assert_eq!(actions.len(), requests, "{size} bytes");
+    }
+}
+
+#[test]
+fn parts_of_unknown_streams_grow_to_the_largest_object() {
+    let store = Capabilities::default();
+    for part in [5 * MIB, 16 * MIB, 64 * MIB] {
+        let schedule = Schedule::new(&store, Some(part), None, None).unwrap();
+        assert!(schedule.reach() >= store.max_object, "{part}: {}", schedule.reach());
+        assert_eq!(schedule.part_at(part * 1249), part, "the first parts keep the size that was asked for");
+    }
+}
+
+#[test]
+fn memory_bounds_the_reach_and_a_part_bounds_memory() {
+    let store = Capabilities::default();
+    let schedule = Schedule::new(&store, None, None, Some(64 * MIB)).unwrap();
+    assert_eq!(schedule.part_at(0), 16 * MIB);
+    assert_eq!(schedule.part_at(1 << 40), 64 * MIB);
+    assert!((400 << 30..600 << 30).contains(&schedule.reach()), "{}", schedule.reach());
+    assert_eq!(Schedule::new(&store, None, None, Some(40 * MIB)).unwrap().part_at(0), 10 * MIB);
+    let refused = Schedule::new(&store, Some(16 * MIB), None, Some(8 * MIB));
+    assert_eq!(refused, Err(ScheduleError::Memory { part: 16 * MIB, memory: 8 * MIB }));
+    let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB));
+    assert!(matches!(refused, Err(ScheduleError::Reach { .. })), "{refused:?}");
+}
+
+#[test]
+fn part_sizes_that_the_store_refuses_are_refused_first() {
+    let store = Capabilities::default();
+    for asked in [0, 5 * MIB - 1, (5 << 30) + 1] {
+        let refused = Schedule::new(&store, Some(asked), None, None);
+        assert_eq!(refused, Err(ScheduleError::PartSize { asked, least: 5 * MIB, most: 5 << 30 }));
+    }
+    let refused = Schedule::new(&store, None, Some((5 << 40) + 1), None);
+    assert!(matches!(refused, Err(ScheduleError::TooLarge { .. })), "{refused:?}");
+}
+
+#[test]
+fn a_known_size_fits_in_the_parts_that_there_may_be() {
+    let store = Capabilities { equal_parts: true, ..Capabilities::default() };
+    let size = 1 << 40;
+    let schedule = Schedule::new(&store, None, Some(size), None).unwrap();
+    assert!(schedule.reach() >= size);
+    assert_eq!(schedule.part_at(0), schedule.part_at(size - 1));
+}
+
+#[test]
+fn a_stream_past_the_reach_is_refused_before_its_byte_is_taken() {
+    let store = Capabilities { equal_parts: true, ..small_store() };
+    let schedule = Schedule::new(&store, Some(4), None, None).unwrap();
+    assert_eq!(schedule.reach(), 64);
+    let refused = run(Plan::new(&store, Cut::Parts(schedule)), 65, 3);
+    assert_eq!(refused, Err(PlanError::PastReach { reach: 64, parts: 16 }));
+    assert!(run(Plan::new(&store, Cut::Parts(schedule)), 64, 3).is_ok());
+    let refused = run(Plan::new(&store, Cut::Whole { limit: 10 }), 11, 3);
+    assert_eq!(refused, Err(PlanError::TooLarge { limit: 10, by: "one request takes here" }));
+}

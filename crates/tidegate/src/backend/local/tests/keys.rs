@@ -1,0 +1,119 @@
+//! Which keys are refused, and what is said where the tree is in the way.
+
+use super::*;
+
+#[tokio::test]
+async fn keys_that_are_no_paths_below_are_refused() {
+    let disk = disk();
+    let cases = [
+        ("", "it is empty"),
+        ("/etc/x", "it is absolute"),
+        ("../x", "it holds `.` or `..`"),
+        ("a/../x", "it holds `.` or `..`"),
+        ("a/./x", "it holds `.` or `..`"),
+        ("a//x", "it holds two slashes in a row"),
+        ("a/", "it ends with a slash, and so names a directory"),
+        ("a\0x", "it holds a NUL"),
+    ];
+    for (key, reason) in cases {
+        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        assert_eq!(fault.kind, FaultKind::Invalid);
+        assert_eq!(fault.message, format!("no file below a directory has such a key: {reason}"));
+        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.delete(key).await), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.open(key, &options()).await), FaultKind::Invalid);
+    }
+    for key in [".tidegate-x.part", "a/.tidegate-0123456789abcdef-k.part"] {
+        assert_eq!(kind(disk.store.put(key, payload(b""), &options()).await), FaultKind::Invalid);
+    }
+    disk.store.put("..a/b..", payload(b""), &options()).await.expect("dots within a name");
+    let long = "n".repeat(256);
+    let fault = disk.store.put(&long, payload(b""), &options()).await.expect_err("a fault");
+    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "the name is too long, or not one that files have"));
+    disk.store.put(&long[1..], payload(b"x"), &create_only()).await.expect("the longest name");
+    assert_eq!(disk.everything().len(), 3);
+}
+
+#[tokio::test]
+async fn a_directory_is_no_object() {
+    let disk = disk();
+    disk.file("a/b/k", b"");
+    for options in [options(), create_only()] {
+        let fault = disk.store.put("a/b", payload(b""), &options).await.expect_err("a fault");
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is a directory"));
+        assert_eq!(kind(disk.store.open("a/b", &options).await), FaultKind::Invalid);
+    }
+    assert_eq!(kind(disk.store.head("a/b").await), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.get("a/b", None).await.map(|_| ())), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.delete("a/b").await), FaultKind::Invalid);
+    assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
+}
+
+#[tokio::test]
+async fn a_file_is_no_directory() {
+    let disk = disk();
+    disk.file("f", b"");
+    for key in ["f/k", "f/a/k"] {
+        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        let way = disk.root().join("f");
+        assert_eq!(fault.kind, FaultKind::Invalid);
+        assert_eq!(fault.message, format!("a file is in the way of a directory: {}", way.display()));
+        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
+    }
+    assert_eq!(disk.everything(), ["f"]);
+}
+
+#[tokio::test]
+async fn what_is_no_regular_file_is_neither_read_nor_replaced() {
+    let disk = disk();
+    symlink("/dev", disk.directory.path().join("root")).expect("a link");
+    for key in ["null", "zero"] {
+        let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
+        assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is not a regular file"));
+        assert_eq!(kind(disk.store.get(key, None).await.map(|_| ())), FaultKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_may_not_be_written_is_denied() {
+    let disk = disk();
+    disk.file("d/k", b"");
+    let directory = disk.root().join("d");
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o500)).expect("permissions");
+    if fs::write(directory.join("probe"), b"").is_ok() {
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let fault = disk.store.put("d/x", payload(b""), &options()).await.expect_err("a fault");
+    assert_eq!(fault.kind, FaultKind::Denied);
+    assert_eq!(fault.message, format!("permission denied in {}", directory.display()));
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).expect("permissions");
+}
+
+#[test]
+fn errors_of_the_system_are_told_apart() {
+    let directory = Path::new("/tmp");
+    let of = |errno: rustix::io::Errno| fault(errno.into(), directory);
+    use rustix::io::Errno;
+    let kinds = [
+        (Errno::NOENT, FaultKind::NotFound),
+        (Errno::ACCESS, FaultKind::Denied),
+        (Errno::PERM, FaultKind::Denied),
+        (Errno::ROFS, FaultKind::Denied),
+        (Errno::NOSPC, FaultKind::NoSpace),
+        (Errno::DQUOT, FaultKind::NoSpace),
+        (Errno::FBIG, FaultKind::NoSpace),
+        (Errno::ISDIR, FaultKind::Invalid),
+        (Errno::NOTDIR, FaultKind::Invalid),
+        (Errno::NAMETOOLONG, FaultKind::Invalid),
+        (Errno::LOOP, FaultKind::Invalid),
+        (Errno::EXIST, FaultKind::Exists),
+        (Errno::IO, FaultKind::Transient),
+        (Errno::MFILE, FaultKind::Transient),
+    ];
+    for (errno, kind) in kinds {
+        let fault = of(errno);
+        assert_eq!(fault.kind, kind, "{errno:?}");
+        assert!(fault.source.is_some());
+    }
+}

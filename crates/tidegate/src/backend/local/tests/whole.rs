@@ -1,0 +1,199 @@
+//! Objects of one request, and reading.
+
+use super::*;
+use crate::budget::{Budget, Slab};
+use crate::payload::{Ring, SourceFile};
+
+#[tokio::test]
+async fn an_object_comes_back_as_it_was_put() {
+    let disk = disk();
+    assert_eq!(disk.store.location(), disk.root().to_str().expect("UTF-8"));
+    assert_eq!(disk.store.endpoint(), "file://");
+    let object = disk.store.put("a/b/k", payload(b"some bytes"), &options()).await.expect("put");
+    assert_eq!((object.key.as_str(), object.size), ("a/b/k", 10));
+    assert_eq!(disk.store.head("a/b/k").await.expect("head"), object);
+    assert!(object.etag.is_some() && object.modified.is_some());
+    assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
+
+    assert_eq!(read(&disk.store, "a/b/k", None).await.expect("get"), b"some bytes");
+    assert_eq!(read(&disk.store, "a/b/k", Some(5..7)).await.expect("get"), b"by");
+    assert_eq!(read(&disk.store, "a/b/k", Some(5..700)).await.expect("get"), b"bytes");
+    assert_eq!(read(&disk.store, "a/b/k", Some(10..10)).await.expect("get"), b"");
+    assert_eq!(kind(read(&disk.store, "a/b/k", Some(10..11)).await), FaultKind::Invalid);
+
+    let other = disk.store.put("a/b/k", payload(b""), &options()).await.expect("put again");
+    assert_ne!(other.etag, object.etag);
+    assert_eq!(read(&disk.store, "a/b/k", None).await.expect("get"), b"");
+
+    disk.store.delete("a/b/k").await.expect("delete");
+    disk.store.delete("a/b/k").await.expect("delete again");
+    disk.store.delete("a/b/k/under").await.expect("delete what can't be");
+    assert_eq!(disk.everything(), ["a/", "a/b/"]);
+    assert_eq!(kind(disk.store.head("a/b/k").await), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.get("a/b/k", None).await.map(|_| ())), FaultKind::NotFound);
+}
+
+#[test]
+fn a_root_is_named_as_it_was_given() {
+    assert_eq!(Local::new("out/").location(), "out");
+    assert_eq!(Local::new("/").location(), ""); // and a slash and a key behind it
+    assert_eq!(Local::new("").location(), ".");
+    assert!(Local::new("out").root.is_absolute());
+}
+
+#[tokio::test]
+async fn a_root_that_is_not_there_is_no_bucket() {
+    let disk = disk();
+    assert_eq!(kind(disk.store.head("k").await), FaultKind::NoBucket);
+    assert_eq!(kind(disk.store.get("k", None).await.map(|_| ())), FaultKind::NoBucket);
+    let listed: Result<Vec<Entry>, Fault> = disk.store.list("", true).try_collect().await;
+    assert_eq!(kind(listed), FaultKind::NoBucket);
+}
+
+#[tokio::test]
+async fn large_objects_go_in_groups_and_come_back_in_pieces() {
+    let disk = disk();
+    let bytes: Vec<u8> = (0..5_000_000_u32).map(|i| (i ^ (i >> 8)) as u8).collect();
+    let checksum = Checksum::of(ALGORITHM, &bytes);
+    let one = Payload::from_memory(vec![Bytes::from(bytes.clone())], checksum);
+    disk.store.put("one", one, &options()).await.expect("put");
+    let tiny = Payload::from_memory(bytes.chunks(100).map(Bytes::copy_from_slice).collect(), checksum);
+    disk.store.put("tiny", tiny, &options()).await.expect("put");
+    for key in ["one", "tiny"] {
+        let body = disk.store.get(key, Some(1..4_999_999)).await.expect("get");
+        assert_eq!((body.object.size, body.range.clone()), (5_000_000, 1..4_999_999));
+        let pieces: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
+        assert!(pieces.iter().all(|piece| piece.len() <= 256 << 10));
+        assert!(pieces.concat() == bytes[1..4_999_999]);
+    }
+}
+
+#[tokio::test]
+async fn a_file_goes_through_fewer_buffers_than_a_group() {
+    let disk = disk();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| (i >> 3) as u8).collect();
+    let source = disk.directory.path().join("source");
+    fs::write(&source, &bytes).expect("a file");
+    let budget = Budget::new(1 << 20, 64 << 10);
+    let mut slabs = Vec::new();
+    for _ in 0..2 {
+        slabs.push(Slab::new(budget.lease(64 << 10).await));
+    }
+    let file = Arc::new(SourceFile::open(&source).expect("a file"));
+    let sent = Payload::from_file(file, 0, 3_000_000, Ring::new(slabs), ALGORITHM);
+    let object = disk.store.put("k", sent.clone(), &options()).await.expect("put");
+    assert_eq!(object.size, 3_000_000);
+    assert_eq!(sent.checksum(), Some(Checksum::of(ALGORITHM, &bytes)));
+    assert!(read(&disk.store, "k", None).await.expect("get") == bytes);
+
+    // The source's own failure is told as such, and leaves nothing.
+    fs::OpenOptions::new().write(true).open(&source).expect("a file").set_len(2_500_000).expect("cut");
+    let cut = disk.store.put("cut", sent, &options()).await.expect_err("a fault");
+    assert_eq!(cut.kind, FaultKind::Source);
+    assert!(cut.message.contains("truncated"), "{cut}");
+    assert_eq!(disk.everything(), ["k"]);
+}
+
+#[tokio::test]
+async fn bytes_that_are_not_those_of_the_checksum_are_refused() {
+    let disk = disk();
+    let bent = Payload::from_memory(vec![Bytes::from_static(b"abd")], Checksum::of(ALGORITHM, b"abc"));
+    assert_eq!(kind(disk.store.put("a/k", bent, &options()).await), FaultKind::Integrity);
+    let short = Payload::from_memory(vec![Bytes::from_static(b"ab")], Checksum::of(ALGORITHM, b"abc"));
+    assert_eq!(kind(disk.store.put("a/k", short, &options()).await), FaultKind::Source);
+    assert_eq!(disk.everything(), [""; 0]);
+    assert!(!disk.root().exists(), "the root was made for an object that never came");
+}
+
+#[tokio::test]
+async fn create_only_never_replaces() {
+    let disk = disk();
+    disk.store.put("k", payload(b"first"), &create_only()).await.expect("put");
+    assert_eq!(kind(disk.store.put("k", payload(b"second"), &create_only()).await), FaultKind::Exists);
+    assert_eq!(read(&disk.store, "k", None).await.expect("get"), b"first");
+    assert_eq!(disk.everything(), ["k"]);
+
+    let racers = (0..16_u8).map(|racer| {
+        let store = disk.store.clone();
+        async move { store.put("raced", payload(&[racer; 100]), &create_only()).await }
+    });
+    let results = futures::future::join_all(racers).await;
+    assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+    assert!(results.into_iter().filter_map(Result::err).all(|fault| fault.kind == FaultKind::Exists));
+    assert_eq!(disk.everything(), ["k", "raced"]);
+}
+
+#[test]
+fn a_link_stands_in_for_a_rename_that_does_not_replace() {
+    let disk = disk();
+    disk.file("from", b"new");
+    disk.file("taken", b"old");
+    let (from, to) = (disk.root().join("from"), disk.root().join("to"));
+    let taken = temp::link_new(&from, &disk.root().join("taken")).expect_err("an error");
+    assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    temp::link_new(&from, &to).expect("a link");
+    assert_eq!(disk.everything(), ["taken", "to"]);
+}
+
+#[tokio::test]
+async fn a_dropped_put_leaves_nothing() {
+    let disk = disk();
+    let bytes = vec![7_u8; 64 << 20];
+    let large = Payload::from_memory(vec![Bytes::from(bytes.clone())], Checksum::of(ALGORITHM, &bytes));
+    let options = create_only();
+    for polls in 1..20 {
+        let mut put = disk.store.put("a/b/k", large.clone(), &options);
+        for _ in 0..polls {
+            if futures::poll!(&mut put).is_ready() {
+                panic!("too fast to be dropped");
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        drop(put);
+    }
+    // What was handed off when the future was dropped ends by itself, and does not publish.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while disk.root().exists() && std::time::Instant::now() < deadline {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    assert_eq!(disk.everything(), [""; 0]);
+    assert!(!disk.root().exists());
+}
+
+#[test]
+fn nothing_gets_its_name_once_nobody_waits() {
+    let disk = disk();
+    let target = Target::to_write(&disk.root(), "k").expect("a key");
+    let temp = Temp::create(&Arc::default(), target, false).expect("a file");
+    assert_eq!(disk.everything().len(), 1);
+    let given_up = temp.publish(false, &AtomicBool::new(true));
+    assert_eq!(kind(given_up), FaultKind::Transient);
+    assert_eq!(disk.everything(), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
+    let disk = disk();
+    disk.file("k", &vec![1; 600 << 10]);
+    let mut body = disk.store.get("k", None).await.expect("get");
+    assert_eq!(body.stream.next().await.expect("a piece").expect("bytes").len(), 256 << 10);
+    let file = fs::OpenOptions::new().write(true).open(disk.root().join("k")).expect("the file");
+    file.set_len(300 << 10).expect("cut");
+    let fault = body.stream.next().await.expect("an end that is none").expect_err("a fault");
+    assert_eq!(fault.kind, FaultKind::Source);
+    let source = fault.source.as_ref().and_then(|source| source.downcast_ref::<io::Error>());
+    let changed = source.and_then(io::Error::get_ref).and_then(|inner| inner.downcast_ref());
+    assert!(matches!(changed, Some(SourceChanged::Truncated { offset }) if *offset == 300 << 10));
+    assert!(body.stream.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_file_replaced_while_it_is_read_is_read_to_its_end() {
+    let disk = disk();
+    disk.store.put("k", payload(&[1; 600 << 10]), &options()).await.expect("put");
+    let mut body = disk.store.get("k", None).await.expect("get");
+    body.stream.next().await.expect("a piece").expect("bytes");
+    disk.store.put("k", payload(b"short"), &options()).await.expect("put");
+    let rest: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
+    assert!(rest.concat() == vec![1; 344 << 10]);
+}
