@@ -119,7 +119,10 @@ impl Provided {
             (CredentialsError::ProviderTimedOut(_), _) => "no credentials came in time".to_owned(),
             _ => {
                 let why = error.source().map_or_else(|| error.to_string(), innermost);
-                format!("credentials could not be loaded: {why}")
+                // What a process wrote may be of many lines.
+                let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
+                let hint = if why.contains("SSO") { ": sign in with `aws sso login`" } else { "" };
+                format!("credentials could not be loaded: {why}{hint}")
             }
         };
         Fault::new(FaultKind::Credentials, message).with_source(error)

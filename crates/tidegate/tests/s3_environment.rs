@@ -1,0 +1,186 @@
+//! Credentials and settings as an S3 user has them already: from the environment and from profiles.
+//!
+//! Each case is this very program once more, in an environment of its own.
+
+use std::path::Path;
+use std::process::Command;
+
+use bytes::Bytes;
+use tidegate::backend::s3::{S3, S3Settings};
+use tidegate::backend::{Backend, Fault, WriteOptions};
+use tidegate::checksum::{Algorithm, Checksum};
+use tidegate::payload::Payload;
+use tidegate_dev::Server;
+
+/// What the other program says in its last line.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    Stored { region: String },
+    Fault { kind: String, message: String },
+}
+
+#[test]
+#[ignore = "run by the others, in an environment of its own"]
+fn child() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer: Result<String, Fault> = runtime.block_on(async {
+        let mut settings = S3Settings::default();
+        if let Ok(profile) = std::env::var("CASE_PROFILE") {
+            settings = settings.with_profile(profile);
+        }
+        let client = tidegate::backend::s3::S3Client::connect(&settings).await?;
+        let store: S3 = client.bucket("bucket")?;
+        let checksum = Checksum::of(Algorithm::Crc64Nvme, b"bytes");
+        let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], checksum);
+        store.put("key", payload, &WriteOptions::default()).await?;
+        Ok(client.region().to_owned())
+    });
+    match answer {
+        Ok(region) => println!("\nSTORED\t{region}"),
+        Err(fault) => println!("\nFAULT\t{:?}\t{}", fault.kind, fault.message),
+    }
+}
+
+fn run(home: &Path, env: &[(&str, &str)]) -> Said {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env_clear()
+        .env("HOME", home)
+        .env("PATH", "/usr/bin:/bin")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .envs(env.iter().copied())
+        .output()
+        .unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let line = out.lines().find(|line| line.starts_with("STORED") || line.starts_with("FAULT"));
+    let fields: Vec<_> = line.unwrap_or_else(|| panic!("{out}")).split('\t').collect();
+    match fields[..] {
+        [_, region] => Said::Stored { region: region.into() },
+        [_, kind, message] => Said::Fault { kind: kind.into(), message: message.into() },
+        _ => panic!("{out}"),
+    }
+}
+
+fn stored(region: &str) -> Said {
+    Said::Stored { region: region.into() }
+}
+
+fn fault(kind: &str, message: &str) -> Said {
+    Said::Fault { kind: kind.into(), message: message.into() }
+}
+
+async fn server() -> (Server, String, tempfile::TempDir) {
+    let server = Server::builder().credentials("AKIDTEST", "secret/+1").start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let endpoint = server.endpoint();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join(".aws")).unwrap();
+    (server, endpoint, home)
+}
+
+fn write(home: &Path, name: &str, text: &str) {
+    std::fs::write(home.join(".aws").join(name), text).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn from_the_environment() {
+    let (_server, endpoint, home) = server().await;
+    let keys = [("AWS_ACCESS_KEY_ID", "AKIDTEST"), ("AWS_SECRET_ACCESS_KEY", "secret/+1")];
+    let with = |more: &[(&'static str, &str)]| run(home.path(), &[&keys, more].concat());
+    assert_eq!(with(&[("AWS_ENDPOINT_URL", &endpoint)]), stored("us-east-1"));
+    // The variable for S3 alone goes first.
+    let other = "http://127.0.0.1:1";
+    let both = [
+        ("AWS_ENDPOINT_URL_S3", endpoint.as_str()),
+        ("AWS_ENDPOINT_URL", other),
+        ("AWS_REGION", "us-east-1"),
+    ];
+    assert_eq!(with(&both), stored("us-east-1"));
+    assert_eq!(
+        with(&[]),
+        fault(
+            "Invalid",
+            "no region is set: set AWS_REGION, or `region` in the profile, or the address of an \
+             S3-compatible store in AWS_ENDPOINT_URL"
+        )
+    );
+    assert_eq!(
+        with(&[("AWS_ENDPOINT_URL", "127.0.0.1:9000")]),
+        fault(
+            "Invalid",
+            "endpoint `127.0.0.1:9000` is not a URL (relative URL without a base): write http://host:port or \
+             https://host"
+        )
+    );
+    let bundle = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_CA_BUNDLE", "/none.pem")];
+    assert_eq!(
+        with(&bundle),
+        fault("Invalid", "CA bundle /none.pem cannot be read: No such file or directory (os error 2)")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn from_profiles() {
+    let (_server, endpoint, home) = server().await;
+    let home = home.path();
+    let script = home.join("credentials.sh");
+    let given = r#"{"Version": 1, "AccessKeyId": "AKIDTEST", "SecretAccessKey": "secret/+1"}"#;
+    std::fs::write(&script, format!("echo '{given}'\n")).unwrap();
+    write(
+        home,
+        "config",
+        &format!(
+            "[default]\nendpoint_url = {endpoint}\nregion = us-east-1\n\
+             [profile process]\nendpoint_url = {endpoint}\ncredential_process = sh {script}\n\
+             [profile broken]\nendpoint_url = {endpoint}\ncredential_process = sh -c 'echo no luck >&2; exit 3'\n\
+             [profile services]\nservices = mine\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret/+1\n\
+             [profile empty]\nendpoint_url = {endpoint}\n\
+             [profile sso]\nendpoint_url = {endpoint}\nsso_session = corp\nsso_account_id = 123456789012\nsso_role_name = r\n\
+             [sso-session corp]\nsso_region = us-east-1\nsso_start_url = https://example.awsapps.com/start\n\
+             [services mine]\ns3 =\n  endpoint_url = {endpoint}\n",
+            script = script.display(),
+        ),
+    );
+    write(
+        home,
+        "credentials",
+        "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = secret/+1\n",
+    );
+    assert_eq!(run(home, &[]), stored("us-east-1"));
+    for profile in ["process", "services"] {
+        assert_eq!(run(home, &[("AWS_PROFILE", profile)]), stored("us-east-1"), "{profile}");
+    }
+    // A profile that the caller names goes before the environment's keys.
+    let wrong = [("AWS_ACCESS_KEY_ID", "wrong"), ("AWS_SECRET_ACCESS_KEY", "wrong")];
+    assert_eq!(run(home, &[&wrong[..], &[("CASE_PROFILE", "process")]].concat()), stored("us-east-1"));
+
+    let said = |profile| match run(home, &[("AWS_PROFILE", profile)]) {
+        Said::Fault { kind, message } if kind == "Credentials" => message,
+        other => panic!("{other:?}"),
+    };
+    for (profile, part) in [
+        ("empty", "no credentials found in the environment (AWS_ACCESS_KEY_ID), in profile `empty` of"),
+        ("broken", "no luck"),
+        ("sso", "credentials could not be loaded: "),
+    ] {
+        let message = said(profile);
+        println!("{profile}: {message}");
+        assert!(message.contains(part), "{message}");
+        assert!(!message.contains('\n') && !message.contains("Error {"), "{message}");
+    }
+    let named = run(home, &[("AWS_PROFILE", "typo"), ("AWS_ENDPOINT_URL", endpoint.as_str())]);
+    println!("{named:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn nothing_anywhere() {
+    let (_server, endpoint, home) = server().await;
+    assert_eq!(
+        run(home.path(), &[("AWS_ENDPOINT_URL", &endpoint)]),
+        fault(
+            "Credentials",
+            "no credentials found in the environment (AWS_ACCESS_KEY_ID), in profile `default` of \
+             ~/.aws/config and ~/.aws/credentials, from a web identity, a container role or an instance role"
+        )
+    );
+}
