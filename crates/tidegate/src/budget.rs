@@ -13,12 +13,16 @@
 //! sum of h  -  largest h  +  P  <=  total
 //! ```
 //!
-//! So once everything in flight has come back, the writer that holds most can always fill its part:
-//! nobody waits for memory that only a waiting writer could return. When it has, its part is in
-//! flight and the next largest takes its place. Waiting is first come, first served; only the writer
-//! that holds most may pass a waiter whom this rule stops, once for each of its parts, so nobody
-//! starves. What remains is a producer that never writes again: its bytes are not coming back, and a
-//! wait that only it can end is the caller's to see ([`Budget::usage`]).
+//! or if it goes to the writer that holds most already, which leaves the first two terms as they are
+//! (the rule can be broken for a while when a writer with larger parts is opened). So once everything
+//! in flight has come back, the writer that holds most can always fill its part: nobody waits for
+//! memory that only a waiting writer could return. When it has, its part is in flight and the next
+//! largest takes its place, with no less room.
+//!
+//! Waiting is first come, first served. Where the rule stops the writer at the head, only a writer
+//! that holds most and requests (which need nobody else) pass it: each writer at most once for each
+//! of its parts, so nobody starves. What remains is a producer that never writes again: its bytes are
+//! not coming back, and a wait that only it can end is the caller's to see ([`Budget::usage`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -319,14 +323,15 @@ impl State {
         self.half_filled = self.half_filled - before + bytes;
     }
 
-    /// Whether `account` may hold `bytes` more without breaking the rule of the module's head.
+    /// Whether `account` may hold `bytes` more by the rule of the module's head.
     fn is_safe(&self, account: u64, bytes: u64, total: u64) -> bool {
         let Some(holding) = self.accounts.get(&account) else { return true };
         let mine = holding.half_filled + bytes;
-        let largest_other =
-            self.by_holding.iter().rev().find(|(_, other)| *other != account).map_or(0, |(held, _)| *held);
+        let mut others = self.by_holding.iter().rev().filter(|(_, other)| *other != account);
+        let largest_other = others.next().map_or(0, |(held, _)| *held);
         let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
-        self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
+        holding.half_filled >= largest_other
+            || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
     }
 
     /// Grants what can be granted, first come first served.
@@ -359,12 +364,9 @@ impl State {
         if self.is_safe(account, waiter.bytes, total) {
             return Some(first);
         }
-        let holds_most = self.by_holding.last().and_then(|(_, account)| self.accounts.get(account)?.waiting);
-        let passes = holds_most.filter(|id| {
-            self.waiters
-                .get(id)
-                .is_some_and(|waiter| waiter.account.is_none_or(|account| self.is_safe(account, waiter.bytes, total)))
-        });
+        let most = self.by_holding.last().map_or(0, |(held, _)| *held);
+        let hold_most = self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
+        let passes = hold_most.filter_map(|holding| holding.waiting).next();
         [passes, self.requests.first().copied()].into_iter().flatten().min()
     }
 }
