@@ -135,9 +135,7 @@ impl Location {
     /// Whether it was written with a slash at its end, and so means a prefix or a directory.
     pub fn ends_with_slash(&self) -> bool {
         match self {
-            Self::S3 { key, .. } | Self::Memory { key, .. } | Self::Dev { key, .. } => {
-                key.ends_with('/')
-            }
+            Self::S3 { key, .. } | Self::Memory { key, .. } | Self::Dev { key, .. } => key.ends_with('/'),
             Self::Local { path } => path.as_os_str().as_bytes().ends_with(b"/"),
         }
     }
@@ -164,18 +162,12 @@ impl FromStr for Location {
                 if name.contains('\0') || key.contains('\0') {
                     return Err(invalid_key(text, NUL));
                 }
-                Ok(Self::Memory {
-                    name: name.to_owned(),
-                    key: key.to_owned(),
-                })
+                Ok(Self::Memory { name: name.to_owned(), key: key.to_owned() })
             }
             "file" => file_url(text, rest),
             "gs" | "gcs" => Err(not_yet(text, "Google Cloud Storage")),
             "az" | "azure" | "abfs" | "abfss" => Err(not_yet(text, "Azure Blob Storage")),
-            _ => Err(LocationError::UnknownScheme {
-                location: text.to_owned(),
-                scheme: scheme.to_owned(),
-            }),
+            _ => Err(LocationError::UnknownScheme { location: text.to_owned(), scheme: scheme.to_owned() }),
         }
     }
 }
@@ -204,22 +196,14 @@ impl fmt::Display for Location {
                 return match path.to_str() {
                     Some(text) if split_scheme(text).is_some() => write!(f, "./{text}"),
                     None if path.is_absolute() => {
-                        write!(
-                            f,
-                            "file://{}",
-                            percent_encode(path.as_os_str().as_bytes(), PATH)
-                        )
+                        write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), PATH))
                     }
                     _ => path.display().fmt(f),
                 };
             }
         };
         write!(f, "{scheme}://{name}")?;
-        if key.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "/{key}")
-        }
+        if key.is_empty() { Ok(()) } else { write!(f, "/{key}") }
     }
 }
 
@@ -229,9 +213,7 @@ const NUL: &str = "it holds a NUL";
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = text.split_once("://")?;
     let mut letters = scheme.bytes();
-    let scheme_like = letters
-        .next()
-        .is_some_and(|first| first.is_ascii_alphabetic())
+    let scheme_like = letters.next().is_some_and(|first| first.is_ascii_alphabetic())
         && letters.all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter));
     scheme_like.then_some((scheme, rest))
 }
@@ -244,28 +226,16 @@ fn split_name<'a>(
 ) -> Result<(&'a str, &'a str), LocationError> {
     let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
     if name.is_empty() {
-        return Err(LocationError::NoBucket {
-            location: text.to_owned(),
-            scheme,
-            what,
-        });
+        return Err(LocationError::NoBucket { location: text.to_owned(), scheme, what });
     }
     Ok((name, key))
 }
 
-fn bucket_and_key(
-    text: &str,
-    scheme: &'static str,
-    rest: &str,
-) -> Result<(String, String), LocationError> {
+fn bucket_and_key(text: &str, scheme: &'static str, rest: &str) -> Result<(String, String), LocationError> {
     let (bucket, key) = split_name(text, scheme, "bucket", rest)?;
     if let Some(reason) = bucket_fault(bucket) {
         let (location, bucket) = (text.to_owned(), bucket.to_owned());
-        return Err(LocationError::InvalidBucket {
-            location,
-            bucket,
-            reason,
-        });
+        return Err(LocationError::InvalidBucket { location, bucket, reason });
     }
     if key.contains('\0') {
         return Err(invalid_key(text, NUL));
@@ -296,17 +266,11 @@ fn bucket_fault(bucket: &str) -> Option<&'static str> {
 
 fn file_url(text: &str, rest: &str) -> Result<Location, LocationError> {
     let Some(slash) = rest.find('/') else {
-        return Err(invalid_path(
-            text,
-            "a file URL needs an absolute path, as in file:///path",
-        ));
+        return Err(invalid_path(text, "a file URL needs an absolute path, as in file:///path"));
     };
     let (host, path) = rest.split_at(slash);
     if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
-        return Err(invalid_path(
-            text,
-            "a file URL names no host: write file:///path, with three slashes",
-        ));
+        return Err(invalid_path(text, "a file URL names no host: write file:///path, with three slashes"));
     }
     let bytes: Vec<u8> = percent_decode_str(path).collect();
     local(text, PathBuf::from(std::ffi::OsString::from_vec(bytes)))
@@ -323,22 +287,13 @@ fn local(text: &str, path: PathBuf) -> Result<Location, LocationError> {
 }
 
 fn not_yet(text: &str, store: &'static str) -> LocationError {
-    LocationError::NotYetSupported {
-        location: text.to_owned(),
-        store,
-    }
+    LocationError::NotYetSupported { location: text.to_owned(), store }
 }
 
 fn invalid_key(text: &str, reason: &'static str) -> LocationError {
-    LocationError::InvalidKey {
-        location: text.to_owned(),
-        reason,
-    }
+    LocationError::InvalidKey { location: text.to_owned(), reason }
 }
 
 fn invalid_path(text: &str, reason: &'static str) -> LocationError {
-    LocationError::InvalidPath {
-        location: text.to_owned(),
-        reason,
-    }
+    LocationError::InvalidPath { location: text.to_owned(), reason }
 }

@@ -31,7 +31,9 @@ use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
-use super::{Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use super::{
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 use crate::payload::Payload;
@@ -47,7 +49,7 @@ mod tests;
 mod write;
 
 use fault::{blocking, fault, invalid};
-use list::{Want, Walk};
+use list::{Walk, Want};
 use parents::Parents;
 use target::Target;
 use temp::Temp;
@@ -142,13 +144,20 @@ impl Backend for Local {
         Ok(temp.into_session())
     }
 
-    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
         let most = self.capabilities.max_parts;
         if !(1..=most).contains(&number) {
             return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
         }
         if offset.checked_add(payload.len()).is_none_or(|end| end > self.capabilities.max_object) {
-            let message = format!("part {number} would end past the {} bytes of a file", self.capabilities.max_object);
+            let message =
+                format!("part {number} would end past the {} bytes of a file", self.capabilities.max_object);
             return Err(Fault::new(FaultKind::TooLarge, message));
         }
         let target = Target::of(&self.root, &session.key)?;
@@ -233,7 +242,9 @@ impl Backend for Local {
         let target = Target::of(&self.root, key)?;
         blocking(move || match fs::remove_file(target.path()) {
             Ok(()) => Ok(()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                Ok(())
+            }
             Err(_) if target.path().is_dir() => Err(target::is_a_directory()),
             Err(error) => Err(fault(error, target.directory())),
         })
@@ -273,7 +284,9 @@ fn check_parts(parts: &[Receipt], checksum: &Checksum) -> Result<u64, Fault> {
         }
         if part.etag != part_etag(whole.covers(), &part.checksum) {
             let end = whole.covers();
-            return Err(invalid(format!("part {number} does not begin at byte {end}, where the one before it ends")));
+            return Err(invalid(format!(
+                "part {number} does not begin at byte {end}, where the one before it ends"
+            )));
         }
         whole = whole.then(&part.checksum);
     }

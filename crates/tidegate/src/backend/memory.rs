@@ -16,8 +16,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session,
-    WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::object::Object;
@@ -89,24 +88,15 @@ impl Memory {
         let Some(last) = parts.last() else {
             return Err(invalid("a session is completed with at least one part"));
         };
-        let size = parts
-            .iter()
-            .fold(0_u64, |sum, part| sum.saturating_add(part.size));
+        let size = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.size));
         if size > limits.max_object {
-            let message = format!(
-                "EntityTooLarge: {size} bytes, of at most {} in one object",
-                limits.max_object
-            );
+            let message =
+                format!("EntityTooLarge: {size} bytes, of at most {} in one object", limits.max_object);
             return Err(Fault::new(FaultKind::TooLarge, message));
         }
-        if let Some(pair) = parts
-            .windows(2)
-            .find(|pair| pair[0].number >= pair[1].number)
-        {
-            let message = format!(
-                "InvalidPartOrder: part {} comes after part {}",
-                pair[1].number, pair[0].number
-            );
+        if let Some(pair) = parts.windows(2).find(|pair| pair[0].number >= pair[1].number) {
+            let message =
+                format!("InvalidPartOrder: part {} comes after part {}", pair[1].number, pair[0].number);
             return Err(invalid(message));
         }
         for part in parts {
@@ -125,10 +115,8 @@ impl Memory {
             }
             if part.size < limits.min_part {
                 let least = limits.min_part;
-                let message = format!(
-                    "EntityTooSmall: part {number} has {} bytes, of at least {least}",
-                    part.size
-                );
+                let message =
+                    format!("EntityTooSmall: part {number} has {} bytes, of at least {least}", part.size);
                 return Err(invalid(message));
             }
             if limits.equal_parts && (part.size != parts[0].size || last.size > part.size) {
@@ -146,29 +134,20 @@ impl Memory {
         let object = stored.object.clone();
         let range = clamp(range, object.size)?;
         let blocks = cut(&stored.blocks, &range);
-        Ok(Body {
-            object,
-            range,
-            stream: stream::iter(blocks).map(Ok).boxed(),
-        })
+        Ok(Body { object, range, stream: stream::iter(blocks).map(Ok).boxed() })
     }
 }
 
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Memory")
-            .field("location", &self.location)
-            .finish_non_exhaustive()
+        f.debug_struct("Memory").field("location", &self.location).finish_non_exhaustive()
     }
 }
 
 impl State {
     /// The session, if there is one of this id for this key.
     fn upload(&mut self, session: &Session) -> Result<&mut Upload, Fault> {
-        self.sessions
-            .get_mut(&session.id)
-            .filter(|upload| upload.key == session.key)
-            .ok_or_else(no_session)
+        self.sessions.get_mut(&session.id).filter(|upload| upload.key == session.key).ok_or_else(no_session)
     }
 
     fn publish(
@@ -180,22 +159,13 @@ impl State {
         create_only: bool,
     ) -> Result<Object, Fault> {
         if create_only && self.objects.contains_key(key) {
-            return Err(Fault::new(
-                FaultKind::Exists,
-                "the key has an object already",
-            ));
+            return Err(Fault::new(FaultKind::Exists, "the key has an object already"));
         }
         object.key = key.to_owned();
         object.modified = Some(SystemTime::now());
         object.token = opened.token;
         object.attributes = opened.attributes;
-        self.objects.insert(
-            key.to_owned(),
-            Stored {
-                object: object.clone(),
-                blocks: blocks.into(),
-            },
-        );
+        self.objects.insert(key.to_owned(), Stored { object: object.clone(), blocks: blocks.into() });
         Ok(object)
     }
 }
@@ -214,21 +184,11 @@ impl Backend for Memory {
         &self.capabilities
     }
 
-    async fn put(
-        &self,
-        key: &str,
-        payload: Payload,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        fits(
-            payload.len(),
-            self.capabilities.max_put.min(self.capabilities.max_object),
-            "one request",
-        )?;
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        fits(payload.len(), self.capabilities.max_put.min(self.capabilities.max_object), "one request")?;
         let (blocks, checksum) = take_in(&payload).await?;
         let object = describe(&checksum, None);
-        self.state()
-            .publish(key, object, blocks, options.clone(), options.create_only)
+        self.state().publish(key, object, blocks, options.clone(), options.create_only)
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -242,10 +202,7 @@ impl Backend for Memory {
             parts: BTreeMap::new(),
         };
         state.sessions.insert(id.clone(), upload);
-        Ok(Session {
-            key: key.to_owned(),
-            id,
-        })
+        Ok(Session { key: key.to_owned(), id })
     }
 
     async fn part(
@@ -257,27 +214,14 @@ impl Backend for Memory {
     ) -> Result<Receipt, Fault> {
         let most = self.capabilities.max_parts;
         if !(1..=most).contains(&number) {
-            return Err(invalid(format!(
-                "part {number}: parts are numbered from 1 to {most}"
-            )));
+            return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
         }
         fits(payload.len(), self.capabilities.max_part, "one part")?;
         self.state().upload(session)?;
         let (blocks, checksum) = take_in(&payload).await?;
-        let receipt = Receipt {
-            number,
-            size: checksum.covers(),
-            etag: etag(&checksum, None),
-            checksum,
-        };
+        let receipt = Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum };
         // The session may have ended meanwhile.
-        self.state().upload(session)?.parts.insert(
-            number,
-            Part {
-                receipt: receipt.clone(),
-                blocks,
-            },
-        );
+        self.state().upload(session)?.parts.insert(number, Part { receipt: receipt.clone(), blocks });
         Ok(receipt)
     }
 
@@ -295,12 +239,8 @@ impl Backend for Memory {
             let message = "BadDigest: the checksum is not that of the parts together";
             return Err(Fault::new(FaultKind::Integrity, message));
         }
-        let blocks = parts
-            .iter()
-            .filter_map(|part| upload.parts.get(&part.number));
-        let blocks = blocks
-            .flat_map(|part| part.blocks.iter().cloned())
-            .collect();
+        let blocks = parts.iter().filter_map(|part| upload.parts.get(&part.number));
+        let blocks = blocks.flat_map(|part| part.blocks.iter().cloned()).collect();
         let opened = upload.options.clone();
         let object = describe(checksum, Some(parts.len()));
         let object = state.publish(&session.key, object, blocks, opened, options.create_only)?;
@@ -317,16 +257,10 @@ impl Backend for Memory {
 
     fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
         let state = self.state();
-        let below = state
-            .sessions
-            .iter()
-            .filter(|(_, upload)| upload.key.starts_with(prefix));
+        let below = state.sessions.iter().filter(|(_, upload)| upload.key.starts_with(prefix));
         let mut open: Vec<OpenSession> = below
             .map(|(id, upload)| OpenSession {
-                session: Session {
-                    key: upload.key.clone(),
-                    id: id.clone(),
-                },
+                session: Session { key: upload.key.clone(), id: id.clone() },
                 started: Some(upload.started),
             })
             .collect();
@@ -335,11 +269,7 @@ impl Backend for Memory {
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.state()
-            .objects
-            .get(key)
-            .map(|stored| stored.object.clone())
-            .ok_or_else(no_object)
+        self.state().objects.get(key).map(|stored| stored.object.clone()).ok_or_else(no_object)
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
@@ -377,8 +307,8 @@ async fn take_in(payload: &Payload) -> Result<(Vec<Bytes>, Checksum), Fault> {
     let mut block = BytesMut::new();
     let mut stream = payload.stream();
     while let Some(piece) = stream.next().await {
-        let piece = piece
-            .map_err(|error| Fault::new(FaultKind::Source, error.to_string()).with_source(error))?;
+        let piece =
+            piece.map_err(|error| Fault::new(FaultKind::Source, error.to_string()).with_source(error))?;
         hasher.update(&piece);
         block.extend_from_slice(&piece);
         if block.len() >= BLOCK {
@@ -389,10 +319,7 @@ async fn take_in(payload: &Payload) -> Result<(Vec<Bytes>, Checksum), Fault> {
         blocks.push(block.freeze());
     }
     let checksum = hasher.finish();
-    if payload
-        .checksum()
-        .is_some_and(|claimed| claimed != checksum)
-    {
+    if payload.checksum().is_some_and(|claimed| claimed != checksum) {
         return Err(Fault::new(
             FaultKind::Integrity,
             "BadDigest: the bytes are not those that the checksum is of",
@@ -402,11 +329,8 @@ async fn take_in(payload: &Payload) -> Result<(Vec<Bytes>, Checksum), Fault> {
 }
 
 fn describe(checksum: &Checksum, parts: Option<usize>) -> Object {
-    let mut object = Object {
-        size: checksum.covers(),
-        etag: Some(etag(checksum, parts)),
-        ..Object::default()
-    };
+    let mut object =
+        Object { size: checksum.covers(), etag: Some(etag(checksum, parts)), ..Object::default() };
     match checksum.algorithm() {
         Algorithm::Crc64Nvme => object.crc64nvme = Some(checksum.base64()),
         Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
@@ -417,11 +341,7 @@ fn describe(checksum: &Checksum, parts: Option<usize>) -> Object {
 /// A tag of the content, with its quotes; with the number of parts behind it, as S3 has it.
 fn etag(checksum: &Checksum, parts: Option<usize>) -> String {
     let parts = parts.map_or_else(String::new, |parts| format!("-{parts}"));
-    format!(
-        "\"{:016x}{:016x}{parts}\"",
-        checksum.value(),
-        checksum.covers()
-    )
+    format!("\"{:016x}{:016x}{parts}\"", checksum.value(), checksum.covers())
 }
 
 /// The checksum of all parts; `None` where one of them is of another algorithm.
@@ -437,16 +357,11 @@ fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
         return Ok(0..size);
     };
     if range.start > range.end {
-        return Err(invalid(format!(
-            "the range {}..{} ends before it begins",
-            range.start, range.end
-        )));
+        return Err(invalid(format!("the range {}..{} ends before it begins", range.start, range.end)));
     }
     if range.start > size || (range.start == size && !range.is_empty()) {
-        let message = format!(
-            "InvalidRange: the range begins at {}, and the object has {size} bytes",
-            range.start
-        );
+        let message =
+            format!("InvalidRange: the range begins at {}, and the object has {size} bytes", range.start);
         return Err(invalid(message));
     }
     Ok(range.start..range.end.min(size))
@@ -487,8 +402,5 @@ fn no_object() -> Fault {
 }
 
 fn no_session() -> Fault {
-    Fault::new(
-        FaultKind::NoSession,
-        "no such session: it was completed or aborted, or never was",
-    )
+    Fault::new(FaultKind::NoSession, "no such session: it was completed or aborted, or never was")
 }

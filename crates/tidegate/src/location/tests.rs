@@ -3,21 +3,15 @@ use proptest::prelude::*;
 use super::*;
 
 fn parse(text: &str) -> Location {
-    text.parse()
-        .unwrap_or_else(|error| panic!("{text:?}: {error}"))
+    text.parse().unwrap_or_else(|error| panic!("{text:?}: {error}"))
 }
 
 fn sentence(text: &str) -> String {
-    text.parse::<Location>()
-        .expect_err("no location")
-        .to_string()
+    text.parse::<Location>().expect_err("no location").to_string()
 }
 
 fn s3(bucket: &str, key: &str) -> Location {
-    Location::S3 {
-        bucket: bucket.into(),
-        key: key.into(),
-    }
+    Location::S3 { bucket: bucket.into(), key: key.into() }
 }
 
 fn path(path: &str) -> Location {
@@ -29,33 +23,18 @@ fn keys_are_taken_as_they_stand() {
     assert_eq!(parse("s3://bucket"), s3("bucket", ""));
     assert_eq!(parse("s3://bucket/"), s3("bucket", ""));
     assert_eq!(parse("S3://bucket/a/b"), s3("bucket", "a/b"));
-    assert_eq!(
-        parse("s3://bucket/a%20b?c#d//e/"),
-        s3("bucket", "a%20b?c#d//e/")
-    );
+    assert_eq!(parse("s3://bucket/a%20b?c#d//e/"), s3("bucket", "a%20b?c#d//e/"));
     assert_eq!(parse("s3://bucket//a"), s3("bucket", "/a"));
     assert_eq!(parse("s3://Old_Bucket.1/ü"), s3("Old_Bucket.1", "ü"));
-    assert_eq!(
-        parse("dev://demo/k"),
-        Location::Dev {
-            bucket: "demo".into(),
-            key: "k".into()
-        }
-    );
-    assert_eq!(
-        parse("memory://m/k/"),
-        Location::Memory {
-            name: "m".into(),
-            key: "k/".into()
-        }
-    );
+    assert_eq!(parse("dev://demo/k"), Location::Dev { bucket: "demo".into(), key: "k".into() });
+    assert_eq!(parse("memory://m/k/"), Location::Memory { name: "m".into(), key: "k/".into() });
 }
 
 #[test]
 fn what_has_no_scheme_is_a_path() {
     for text in [
-        "a", "/a/b", "./a", "../a/", "a:b", "a//b", "a b", "s3:/a", "./s3://a", "/x://y", "1s://x",
-        "ü://x", "-",
+        "a", "/a/b", "./a", "../a/", "a:b", "a//b", "a b", "s3:/a", "./s3://a", "/x://y", "1s://x", "ü://x",
+        "-",
     ] {
         assert_eq!(parse(text), path(text));
         assert_eq!(parse(text).to_string(), text);
@@ -68,9 +47,7 @@ fn file_urls_are_percent_decoded() {
     assert_eq!(parse("file://localhost/a"), path("/a"));
     assert_eq!(parse("FILE:///a?b#c"), path("/a?b#c"));
     assert_eq!(parse("file:///100%"), path("/100%"));
-    let Location::Local { path } = parse("file:///%ff") else {
-        panic!("not local")
-    };
+    let Location::Local { path } = parse("file:///%ff") else { panic!("not local") };
     assert_eq!(path.as_os_str().as_bytes(), b"/\xff");
     assert_eq!(Location::Local { path }.to_string(), "file:///%FF");
 }
@@ -78,27 +55,13 @@ fn file_urls_are_percent_decoded() {
 #[test]
 fn an_argument_that_is_not_utf_8_is_a_path() {
     let location = Location::try_from(OsStr::from_bytes(b"a\xff")).expect("a path");
-    assert_eq!(
-        location,
-        Location::Local {
-            path: OsStr::from_bytes(b"a\xff").into()
-        }
-    );
-    assert_eq!(
-        Location::try_from(OsStr::new("s3://bucket/k")),
-        Ok(s3("bucket", "k"))
-    );
+    assert_eq!(location, Location::Local { path: OsStr::from_bytes(b"a\xff").into() });
+    assert_eq!(Location::try_from(OsStr::new("s3://bucket/k")), Ok(s3("bucket", "k")));
 }
 
 #[test]
 fn a_trailing_slash_is_kept() {
-    for text in [
-        "s3://bucket/a/",
-        "memory://m/a/",
-        "dev://demo/a/",
-        "a/",
-        "/",
-    ] {
+    for text in ["s3://bucket/a/", "memory://m/a/", "dev://demo/a/", "a/", "/"] {
         assert!(parse(text).ends_with_slash(), "{text}");
         assert_eq!(parse(text).to_string(), text);
     }
@@ -110,67 +73,31 @@ fn a_trailing_slash_is_kept() {
 #[test]
 fn every_refusal_is_a_sentence() {
     let cases = [
-        (
-            "",
-            r#""": the location is empty: write s3://bucket/key or a path"#,
-        ),
+        ("", r#""": the location is empty: write s3://bucket/key or a path"#),
         (
             "ftp://host/x",
             r#""ftp://host/x": unknown scheme `ftp`: the known ones are s3://, dev://, memory:// and file://"#,
         ),
-        (
-            "gs://b/k",
-            r#""gs://b/k": not yet supported: Google Cloud Storage"#,
-        ),
-        (
-            "az://b/k",
-            r#""az://b/k": not yet supported: Azure Blob Storage"#,
-        ),
-        (
-            "s3://",
-            r#""s3://": no bucket after `s3://`: write s3://bucket/key"#,
-        ),
-        (
-            "s3:///key",
-            r#""s3:///key": no bucket after `s3://`: write s3://bucket/key"#,
-        ),
-        (
-            "dev:///key",
-            r#""dev:///key": no bucket after `dev://`: write dev://bucket/key"#,
-        ),
-        (
-            "memory:///key",
-            r#""memory:///key": no name after `memory://`: write memory://name/key"#,
-        ),
+        ("gs://b/k", r#""gs://b/k": not yet supported: Google Cloud Storage"#),
+        ("az://b/k", r#""az://b/k": not yet supported: Azure Blob Storage"#),
+        ("s3://", r#""s3://": no bucket after `s3://`: write s3://bucket/key"#),
+        ("s3:///key", r#""s3:///key": no bucket after `s3://`: write s3://bucket/key"#),
+        ("dev:///key", r#""dev:///key": no bucket after `dev://`: write dev://bucket/key"#),
+        ("memory:///key", r#""memory:///key": no name after `memory://`: write memory://name/key"#),
         (
             "s3://my bucket/k",
             r#""s3://my bucket/k": "my bucket" is no bucket name: it may hold letters, digits, dots, hyphens and underscores"#,
         ),
-        (
-            "s3://ab/k",
-            r#""s3://ab/k": "ab" is no bucket name: it must have 3 to 255 characters"#,
-        ),
+        ("s3://ab/k", r#""s3://ab/k": "ab" is no bucket name: it must have 3 to 255 characters"#),
         (
             "s3://-abc",
             r#""s3://-abc": "-abc" is no bucket name: it must begin and end with a letter or a digit"#,
         ),
-        (
-            "s3://a..b",
-            r#""s3://a..b": "a..b" is no bucket name: it may not hold two dots in a row"#,
-        ),
-        (
-            "s3://bucket/a\0",
-            r#""s3://bucket/a\0": no object has such a key: it holds a NUL"#,
-        ),
-        (
-            "memory://m/\0",
-            r#""memory://m/\0": no object has such a key: it holds a NUL"#,
-        ),
+        ("s3://a..b", r#""s3://a..b": "a..b" is no bucket name: it may not hold two dots in a row"#),
+        ("s3://bucket/a\0", r#""s3://bucket/a\0": no object has such a key: it holds a NUL"#),
+        ("memory://m/\0", r#""memory://m/\0": no object has such a key: it holds a NUL"#),
         ("a\0b", r#""a\0b": no file has such a path: it holds a NUL"#),
-        (
-            "file:///a%00",
-            r#""file:///a%00": no file has such a path: it holds a NUL"#,
-        ),
+        ("file:///a%00", r#""file:///a%00": no file has such a path: it holds a NUL"#),
         (
             "file://",
             r#""file://": no file has such a path: a file URL needs an absolute path, as in file:///path"#,
@@ -185,10 +112,7 @@ fn every_refusal_is_a_sentence() {
     }
     let long = format!("s3://bucket/{}", "k".repeat(1025));
     assert!(sentence(&long).ends_with("it is longer than 1024 bytes"));
-    assert_eq!(
-        parse(&long[..long.len() - 1]),
-        s3("bucket", &"k".repeat(1024))
-    );
+    assert_eq!(parse(&long[..long.len() - 1]), s3("bucket", &"k".repeat(1024)));
 }
 
 fn locations() -> impl Strategy<Value = Location> {
@@ -200,9 +124,7 @@ fn locations() -> impl Strategy<Value = Location> {
         ("[^\0/]{1,20}", key).prop_map(|(name, key)| Location::Memory { name, key }),
         prop::collection::vec(1u8.., 0..40).prop_map(|mut bytes| {
             bytes.insert(0, b'/');
-            Location::Local {
-                path: std::ffi::OsString::from_vec(bytes).into(),
-            }
+            Location::Local { path: std::ffi::OsString::from_vec(bytes).into() }
         }),
     ]
 }

@@ -13,7 +13,9 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => Err(Fault::new(FaultKind::Transient, "the runtime is shutting down").with_source(error)),
+            Err(error) => {
+                Err(Fault::new(FaultKind::Transient, "the runtime is shutting down").with_source(error))
+            }
         },
     }
 }
@@ -46,7 +48,9 @@ pub(super) fn fault(error: io::Error, directory: &Path) -> Fault {
             let parent = file_in_the_way(directory);
             (FaultKind::Invalid, format!("a file is in the way of a directory: {}", parent.display()))
         }
-        Kind::InvalidFilename => (FaultKind::Invalid, "the name is too long, or not one that files have".to_owned()),
+        Kind::InvalidFilename => {
+            (FaultKind::Invalid, "the name is too long, or not one that files have".to_owned())
+        }
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             (FaultKind::Invalid, "symbolic links go round in a circle".to_owned())
         }

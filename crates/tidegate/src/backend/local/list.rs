@@ -100,7 +100,9 @@ impl Walk {
                 io::ErrorKind::NotFound => {
                     Fault::new(FaultKind::NoBucket, format!("there is no directory {}", self.root.display()))
                 }
-                io::ErrorKind::NotADirectory => invalid(format!("{} is not a directory", self.root.display())),
+                io::ErrorKind::NotADirectory => {
+                    invalid(format!("{} is not a directory", self.root.display()))
+                }
                 _ => fault(error, &self.root),
             }));
             return;
@@ -143,7 +145,8 @@ impl Walk {
                 Err(name) => {
                     if self.want != Want::Sessions && self.leads_to_prefix(below, &name.to_string_lossy()) {
                         let file = path.join(name);
-                        self.faults.push(invalid(format!("{} is no key: its name is not UTF-8", file.display())));
+                        self.faults
+                            .push(invalid(format!("{} is no key: its name is not UTF-8", file.display())));
                     }
                     continue;
                 }
@@ -168,7 +171,8 @@ impl Walk {
     fn leads_to_prefix(&self, below: &str, name: &str) -> bool {
         let key = format!("{below}{name}");
         let file = !name.ends_with('/');
-        key.starts_with(&self.prefix) || if file { self.want == Want::Sessions } else { self.prefix.starts_with(&key) }
+        key.starts_with(&self.prefix)
+            || if file { self.want == Want::Sessions } else { self.prefix.starts_with(&key) }
     }
 
     fn look_at(&mut self, name: &str) -> Option<Result<Found, Fault>> {
@@ -191,7 +195,8 @@ impl Walk {
         if self.want != Want::Sessions {
             return Some(Ok(Found::Entry(Entry::Object(target::describe(&key, &metadata)))));
         }
-        let session = temp::session(&level.below, name).filter(|session| session.key.starts_with(&self.prefix))?;
+        let session =
+            temp::session(&level.below, name).filter(|session| session.key.starts_with(&self.prefix))?;
         let started = metadata.created().or_else(|_| metadata.modified()).ok();
         Some(Ok(Found::Session(OpenSession { session, started })))
     }

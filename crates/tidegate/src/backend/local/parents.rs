@@ -64,7 +64,9 @@ impl Parents {
 /// Forces a directory's entries to disk, where its file system knows how.
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
     match File::open(directory)?.sync_all() {
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
         result => result,
     }
 }

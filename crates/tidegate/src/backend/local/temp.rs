@@ -82,7 +82,11 @@ impl Temp {
         let (file, path, id) = create_file(parents, &target).map_err(|error| {
             parents.remove_empty(target.directory());
             // EEXIST here is a file where a directory is to be: no other file has a new token's name.
-            let error = if error.kind() == io::ErrorKind::AlreadyExists { io::ErrorKind::NotADirectory.into() } else { error };
+            let error = if error.kind() == io::ErrorKind::AlreadyExists {
+                io::ErrorKind::NotADirectory.into()
+            } else {
+                error
+            };
             fault(error, target.directory())
         })?;
         Ok(Self { file, path, id, target, parents: parents.clone(), kept: false })
@@ -156,13 +160,17 @@ pub(super) fn publish(
     let directory = target.directory();
     file.sync_all().map_err(|error| fault(error, directory))?;
     if dropped.load(Ordering::Acquire) {
-        return Err(Fault::new(FaultKind::Transient, "given up by the caller before the object was published"));
+        return Err(Fault::new(
+            FaultKind::Transient,
+            "given up by the caller before the object was published",
+        ));
     }
     let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
     renamed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if create_only => exists(),
         io::ErrorKind::Unsupported if create_only => {
-            let message = format!("the file system of {} can't create without replacing", directory.display());
+            let message =
+                format!("the file system of {} can't create without replacing", directory.display());
             Fault::new(FaultKind::Unsupported, message).with_source(error)
         }
         _ => no_session_or(error, directory),
@@ -170,7 +178,10 @@ pub(super) fn publish(
     parents.settle(directory);
     let published = parents::sync(directory).and_then(|()| file.metadata());
     let metadata = published.map_err(|error| {
-        let message = format!("the object has its name, but {} could not be forced to disk: {error}", directory.display());
+        let message = format!(
+            "the object has its name, but {} could not be forced to disk: {error}",
+            directory.display()
+        );
         Fault::new(FaultKind::Transient, message).with_source(error)
     })?;
     Ok(target::describe(target.key(), &metadata))

@@ -11,11 +11,7 @@ fn payload(bytes: &[u8]) -> Payload {
 }
 
 fn small_parts() -> Memory {
-    Memory::new("m").with_capabilities(Capabilities {
-        min_part: 4,
-        max_parts: 10,
-        ..Capabilities::default()
-    })
+    Memory::new("m").with_capabilities(Capabilities { min_part: 4, max_parts: 10, ..Capabilities::default() })
 }
 
 fn options() -> WriteOptions {
@@ -23,28 +19,18 @@ fn options() -> WriteOptions {
 }
 
 fn create_only() -> WriteOptions {
-    WriteOptions {
-        create_only: true,
-        ..WriteOptions::default()
-    }
+    WriteOptions { create_only: true, ..WriteOptions::default() }
 }
 
 async fn read(store: &Memory, key: &str, range: Option<Range<u64>>) -> Result<Vec<u8>, Fault> {
     let body = store.get(key, range).await?;
     let pieces: Vec<Bytes> = body.stream.try_collect().await?;
-    assert_eq!(
-        body.range.end - body.range.start,
-        pieces.iter().map(|piece| piece.len() as u64).sum::<u64>()
-    );
+    assert_eq!(body.range.end - body.range.start, pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
     Ok(pieces.concat())
 }
 
 async fn keys(store: &Memory, prefix: &str, recursive: bool) -> Vec<String> {
-    let entries: Vec<Entry> = store
-        .list(prefix, recursive)
-        .try_collect()
-        .await
-        .expect("a listing");
+    let entries: Vec<Entry> = store.list(prefix, recursive).try_collect().await.expect("a listing");
     let name = |entry| match entry {
         Entry::Object(object) => object.key,
         Entry::Prefix(prefix) => format!("{prefix}…"),
@@ -63,18 +49,9 @@ async fn an_object_comes_back_as_it_was_put() {
     let mut options = create_only();
     options.token = Some("t".into());
     options.attributes.content_type = Some("text/plain".into());
-    let object = store
-        .put("k", payload(b"some bytes"), &options)
-        .await
-        .expect("put");
-    assert_eq!(
-        (object.key.as_str(), object.size, object.version.clone()),
-        ("k", 10, None)
-    );
-    assert_eq!(
-        object.matches(&Checksum::of(ALGORITHM, b"some bytes")),
-        Some(true)
-    );
+    let object = store.put("k", payload(b"some bytes"), &options).await.expect("put");
+    assert_eq!((object.key.as_str(), object.size, object.version.clone()), ("k", 10, None));
+    assert_eq!(object.matches(&Checksum::of(ALGORITHM, b"some bytes")), Some(true));
     assert_eq!(object.token.as_deref(), Some("t"));
     assert_eq!(object.attributes, options.attributes);
 
@@ -82,18 +59,9 @@ async fn an_object_comes_back_as_it_was_put() {
     assert_eq!(clone.head("k").await.expect("head"), object);
     assert_eq!(read(&clone, "k", None).await.expect("get"), b"some bytes");
     assert_eq!(read(&clone, "k", Some(5..7)).await.expect("get"), b"by");
-    assert_eq!(
-        read(&clone, "k", Some(5..700)).await.expect("get"),
-        b"bytes"
-    );
-    assert_eq!(
-        kind(read(&clone, "k", Some(10..11)).await),
-        FaultKind::Invalid
-    );
-    assert_eq!(
-        kind(store.put("k", payload(b"other"), &options).await),
-        FaultKind::Exists
-    );
+    assert_eq!(read(&clone, "k", Some(5..700)).await.expect("get"), b"bytes");
+    assert_eq!(kind(read(&clone, "k", Some(10..11)).await), FaultKind::Invalid);
+    assert_eq!(kind(store.put("k", payload(b"other"), &options).await), FaultKind::Exists);
 
     store.delete("k").await.expect("delete");
     store.delete("k").await.expect("delete again");
@@ -104,14 +72,8 @@ async fn an_object_comes_back_as_it_was_put() {
 #[tokio::test]
 async fn bytes_that_are_not_those_of_the_checksum_are_refused() {
     let store = Memory::new("m");
-    let bent = Payload::from_memory(
-        vec![Bytes::from_static(b"abd")],
-        Checksum::of(ALGORITHM, b"abc"),
-    );
-    assert_eq!(
-        kind(store.put("k", bent, &options()).await),
-        FaultKind::Integrity
-    );
+    let bent = Payload::from_memory(vec![Bytes::from_static(b"abd")], Checksum::of(ALGORITHM, b"abc"));
+    assert_eq!(kind(store.put("k", bent, &options()).await), FaultKind::Integrity);
     assert_eq!(kind(store.head("k").await), FaultKind::NotFound);
 }
 
@@ -119,75 +81,36 @@ async fn bytes_that_are_not_those_of_the_checksum_are_refused() {
 async fn parts_come_in_any_order_and_the_last_upload_of_a_number_counts() {
     let store = small_parts();
     let session = store.open("k", &options()).await.expect("open");
-    let second = store
-        .part(&session, 2, 4, payload(b"B"))
-        .await
-        .expect("part");
-    let wrong = store
-        .part(&session, 1, 0, payload(b"wrong"))
-        .await
-        .expect("part");
-    let first = store
-        .part(&session, 1, 0, payload(b"AAAA"))
-        .await
-        .expect("part");
+    let second = store.part(&session, 2, 4, payload(b"B")).await.expect("part");
+    let wrong = store.part(&session, 1, 0, payload(b"wrong")).await.expect("part");
+    let first = store.part(&session, 1, 0, payload(b"AAAA")).await.expect("part");
     let whole = Checksum::of(ALGORITHM, b"AAAAB");
-    let complete =
-        async |parts: &[Receipt]| store.complete(&session, parts, &whole, &options()).await;
+    let complete = async |parts: &[Receipt]| store.complete(&session, parts, &whole, &options()).await;
 
     assert_eq!(kind(complete(&[]).await), FaultKind::Invalid);
-    assert_eq!(
-        kind(complete(&[wrong, second.clone()]).await),
-        FaultKind::Invalid
-    );
-    assert_eq!(
-        kind(complete(&[second.clone(), first.clone()]).await),
-        FaultKind::Invalid
-    );
-    assert_eq!(
-        kind(complete(std::slice::from_ref(&first)).await),
-        FaultKind::Integrity
-    );
+    assert_eq!(kind(complete(&[wrong, second.clone()]).await), FaultKind::Invalid);
+    assert_eq!(kind(complete(&[second.clone(), first.clone()]).await), FaultKind::Invalid);
+    assert_eq!(kind(complete(std::slice::from_ref(&first)).await), FaultKind::Integrity);
     assert_eq!(kind(store.head("k").await), FaultKind::NotFound);
-    let object = complete(&[first.clone(), second.clone()])
-        .await
-        .expect("complete");
+    let object = complete(&[first.clone(), second.clone()]).await.expect("complete");
     assert_eq!((object.size, object.matches(&whole)), (5, Some(true)));
     assert_eq!(read(&store, "k", Some(3..5)).await.expect("get"), b"AB");
 
     assert_eq!(kind(complete(&[first, second]).await), FaultKind::NoSession);
     assert_eq!(kind(store.abort(&session).await), FaultKind::NoSession);
-    assert_eq!(
-        kind(store.part(&session, 1, 0, payload(b"AAAA")).await),
-        FaultKind::NoSession
-    );
+    assert_eq!(kind(store.part(&session, 1, 0, payload(b"AAAA")).await), FaultKind::NoSession);
 }
 
 #[tokio::test]
 async fn limits_are_kept() {
     let store = small_parts();
     let session = store.open("k", &options()).await.expect("open");
-    assert_eq!(
-        kind(store.part(&session, 0, 0, payload(b"A")).await),
-        FaultKind::Invalid
-    );
-    assert_eq!(
-        kind(store.part(&session, 11, 0, payload(b"A")).await),
-        FaultKind::Invalid
-    );
-    let first = store
-        .part(&session, 1, 0, payload(b"AAA"))
-        .await
-        .expect("part");
-    let second = store
-        .part(&session, 2, 3, payload(b"B"))
-        .await
-        .expect("part");
+    assert_eq!(kind(store.part(&session, 0, 0, payload(b"A")).await), FaultKind::Invalid);
+    assert_eq!(kind(store.part(&session, 11, 0, payload(b"A")).await), FaultKind::Invalid);
+    let first = store.part(&session, 1, 0, payload(b"AAA")).await.expect("part");
+    let second = store.part(&session, 2, 3, payload(b"B")).await.expect("part");
     let whole = Checksum::of(ALGORITHM, b"AAAB");
-    let small = store
-        .complete(&session, &[first, second], &whole, &options())
-        .await
-        .expect_err("a fault");
+    let small = store.complete(&session, &[first, second], &whole, &options()).await.expect_err("a fault");
     assert_eq!(small.kind, FaultKind::Invalid);
     assert!(small.message.starts_with("EntityTooSmall"), "{small}");
 
@@ -198,30 +121,14 @@ async fn limits_are_kept() {
         equal_parts: true,
         ..Capabilities::default()
     });
-    assert_eq!(
-        kind(equal.put("k", payload(b"AAAA"), &options()).await),
-        FaultKind::TooLarge
-    );
+    assert_eq!(kind(equal.put("k", payload(b"AAAA"), &options()).await), FaultKind::TooLarge);
     let session = equal.open("k", &options()).await.expect("open");
-    assert_eq!(
-        kind(equal.part(&session, 1, 0, payload(b"AAAA")).await),
-        FaultKind::TooLarge
-    );
-    let first = equal
-        .part(&session, 1, 0, payload(b"AA"))
-        .await
-        .expect("part");
-    let second = equal
-        .part(&session, 2, 2, payload(b"BBB"))
-        .await
-        .expect("part");
+    assert_eq!(kind(equal.part(&session, 1, 0, payload(b"AAAA")).await), FaultKind::TooLarge);
+    let first = equal.part(&session, 1, 0, payload(b"AA")).await.expect("part");
+    let second = equal.part(&session, 2, 2, payload(b"BBB")).await.expect("part");
     let whole = Checksum::of(ALGORITHM, b"AABBB");
     assert_eq!(
-        kind(
-            equal
-                .complete(&session, &[first, second], &whole, &options())
-                .await
-        ),
+        kind(equal.complete(&session, &[first, second], &whole, &options()).await),
         FaultKind::Invalid
     );
 }
@@ -230,28 +137,12 @@ async fn limits_are_kept() {
 async fn create_only_is_decided_at_completion() {
     let store = small_parts();
     let session = store.open("k", &create_only()).await.expect("open");
-    let part = store
-        .part(&session, 1, 0, payload(b"A"))
-        .await
-        .expect("part");
-    store
-        .put("k", payload(b"first"), &create_only())
-        .await
-        .expect("put");
-    let complete = store
-        .complete(
-            &session,
-            &[part],
-            &Checksum::of(ALGORITHM, b"A"),
-            &create_only(),
-        )
-        .await;
+    let part = store.part(&session, 1, 0, payload(b"A")).await.expect("part");
+    store.put("k", payload(b"first"), &create_only()).await.expect("put");
+    let complete = store.complete(&session, &[part], &Checksum::of(ALGORITHM, b"A"), &create_only()).await;
     assert_eq!(kind(complete), FaultKind::Exists);
     assert_eq!(read(&store, "k", None).await.expect("get"), b"first");
-    store
-        .abort(&session)
-        .await
-        .expect("the session is still there");
+    store.abort(&session).await.expect("the session is still there");
 }
 
 #[tokio::test]
@@ -273,10 +164,7 @@ async fn listings_are_in_key_order_and_stop_at_a_slash() {
     for key in ["a/b", "a-b", "a", "a/c/d", "b"] {
         store.put(key, payload(b""), &options()).await.expect("put");
     }
-    assert_eq!(
-        keys(&store, "", true).await,
-        ["a", "a-b", "a/b", "a/c/d", "b"]
-    );
+    assert_eq!(keys(&store, "", true).await, ["a", "a-b", "a/b", "a/c/d", "b"]);
     assert_eq!(keys(&store, "", false).await, ["a", "a-b", "a/…", "b"]);
     assert_eq!(keys(&store, "a/", false).await, ["a/b", "a/c/…"]);
     assert_eq!(keys(&store, "a/c", false).await, ["a/c/…"]);

@@ -29,7 +29,10 @@ async fn keys_that_are_no_paths_below_are_refused() {
     disk.store.put("..a/b..", payload(b""), &options()).await.expect("dots within a name");
     let long = "n".repeat(256);
     let fault = disk.store.put(&long, payload(b""), &options()).await.expect_err("a fault");
-    assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "the name is too long, or not one that files have"));
+    assert_eq!(
+        (fault.kind, fault.message.as_str()),
+        (FaultKind::Invalid, "the name is too long, or not one that files have")
+    );
     disk.store.put(&long[1..], payload(b"x"), &create_only()).await.expect("the longest name");
     assert_eq!(disk.everything().len(), 3);
 }
@@ -66,12 +69,19 @@ async fn a_file_is_no_directory() {
 #[tokio::test]
 async fn what_is_no_regular_file_is_neither_read_nor_replaced() {
     let disk = disk();
-    symlink("/dev", disk.directory.path().join("root")).expect("a link");
-    for key in ["null", "zero"] {
+    disk.file("d/k", b"");
+    let directory = disk.root().join("d");
+    let _socket = std::os::unix::net::UnixListener::bind(directory.join("socket")).expect("a socket");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, directory.join("pipe"), rustix::fs::FileType::Fifo, mode, 0)
+        .expect("a pipe");
+    for key in ["d/socket", "d/pipe"] {
         let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
         assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is not a regular file"));
         assert_eq!(kind(disk.store.get(key, None).await.map(|_| ())), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
     }
+    assert_eq!(keys(&disk.store, "", true).await, ["d/k"]);
 }
 
 #[tokio::test]

@@ -28,7 +28,8 @@ async fn parts_come_in_any_order_and_show_nothing_before_completion() {
     assert_eq!(kind(disk.store.head("a/k").await), FaultKind::NotFound);
 
     let parts = [first, second, third];
-    let object = disk.store.complete(&session, &parts, &whole(b"AAAABCCC"), &options()).await.expect("complete");
+    let object =
+        disk.store.complete(&session, &parts, &whole(b"AAAABCCC"), &options()).await.expect("complete");
     assert_eq!(object.size, 8);
     assert_eq!(disk.store.head("a/k").await.expect("head"), object);
     assert_eq!(read(&disk.store, "a/k", None).await.expect("get"), b"AAAABCCC");

@@ -10,7 +10,10 @@ struct Small(TempDir);
 impl Small {
     fn new() -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(directory.path()).output();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(directory.path())
+            .output();
         match mount {
             Ok(output) if output.status.success() => Some(Self(directory)),
             _ => {
