@@ -65,12 +65,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(crate) fn new(body: RequestBody) -> Self {
-        Self {
-            body,
-            pending: Bytes::new(),
-            state: State::Head,
-            trailers: HeaderMap::new(),
-        }
+        Self { body, pending: Bytes::new(), state: State::Head, trailers: HeaderMap::new() }
     }
 
     /// The trailers; complete when [`Self::next`] has given `None`.
@@ -99,16 +94,9 @@ impl Decoder {
 
     async fn data(&mut self, left: u64) -> Result<Bytes, FramingError> {
         self.fill().await?;
-        let size = self
-            .pending
-            .len()
-            .min(usize::try_from(left).unwrap_or(usize::MAX));
+        let size = self.pending.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         let left = left - size as u64;
-        self.state = if left == 0 {
-            State::DataEnd
-        } else {
-            State::Data(left)
-        };
+        self.state = if left == 0 { State::DataEnd } else { State::Data(left) };
         Ok(self.pending.split_to(size))
     }
 
@@ -120,11 +108,7 @@ impl Decoder {
                 let size = line.split(';').next().unwrap_or(&line);
                 let size = u64::from_str_radix(size.trim(), 16)
                     .map_err(|_| FramingError::Malformed("the chunk's length is not a number"))?;
-                self.state = if size == 0 {
-                    State::Trailers
-                } else {
-                    State::Data(size)
-                };
+                self.state = if size == 0 { State::Trailers } else { State::Data(size) };
             }
             State::DataEnd if line.is_empty() => self.state = State::Head,
             State::DataEnd => {
@@ -132,9 +116,8 @@ impl Decoder {
             }
             State::Trailers if line.is_empty() => self.end().await?,
             State::Trailers => {
-                let (name, value) = line
-                    .split_once(':')
-                    .ok_or(FramingError::Malformed("a trailer has no colon"))?;
+                let (name, value) =
+                    line.split_once(':').ok_or(FramingError::Malformed("a trailer has no colon"))?;
                 let name = HeaderName::from_bytes(name.trim().as_bytes())
                     .map_err(|_| FramingError::Malformed("a trailer has a bad name"))?;
                 let value = HeaderValue::from_str(value.trim())
@@ -201,10 +184,7 @@ impl Decoder {
 }
 
 fn text(mut line: Vec<u8>) -> Result<String, FramingError> {
-    while line
-        .last()
-        .is_some_and(|byte| matches!(byte, b'\r' | b'\n'))
-    {
+    while line.last().is_some_and(|byte| matches!(byte, b'\r' | b'\n')) {
         line.pop();
     }
     String::from_utf8(line).map_err(|_| FramingError::Malformed("a line is not text"))

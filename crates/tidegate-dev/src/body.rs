@@ -34,17 +34,8 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(
-        incoming: Incoming,
-        exchange: Arc<Exchange>,
-        counters: Arc<Counters>,
-    ) -> Self {
-        Self {
-            incoming: Some(incoming),
-            received: 0,
-            exchange,
-            counters,
-        }
+    pub(crate) fn new(incoming: Incoming, exchange: Arc<Exchange>, counters: Arc<Counters>) -> Self {
+        Self { incoming: Some(incoming), received: 0, exchange, counters }
     }
 
     /// The next bytes, never none of them; trailers of HTTP itself are of no interest.
@@ -95,9 +86,7 @@ impl Body for RequestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming
-            .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
@@ -166,9 +155,7 @@ impl Body for AnswerBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = &mut *self;
         if this.sent >= this.reset_after {
-            let nap = this
-                .nap
-                .get_or_insert_with(|| Box::pin(tokio::time::sleep(BEFORE_RESET)));
+            let nap = this.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(BEFORE_RESET)));
             ready!(nap.as_mut().poll(cx));
             this.link.cut.store(true, Ordering::Relaxed);
             let after = this.reset_after;

@@ -3,125 +3,17 @@
 
 pub(crate) mod ledger;
 pub(crate) mod load;
+mod record;
 
 use std::collections::BTreeMap;
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use s3s::dto::{BucketLifecycleConfiguration, ETag, ETagCondition, Timestamp};
+use s3s::dto::{BucketLifecycleConfiguration, ETag, ETagCondition};
 use s3s::{S3Error, S3Result, s3_error};
-use serde::{Deserialize, Serialize};
 
 use crate::Error;
-use crate::s3::checksum::{Algorithm, Checksum};
-use crate::storage::Piece;
 use ledger::Ledger;
-
-/// Milliseconds since the epoch: what S3 shows of a time, and what sorts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) struct Moment(u64);
-
-impl Moment {
-    pub(crate) fn now() -> Self {
-        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self(elapsed.map_or(0, |elapsed| elapsed.as_millis() as u64))
-    }
-
-    /// A number that is larger than any given out by a run that ended before this moment.
-    pub(crate) fn sequence(self) -> u64 {
-        self.0 << 16
-    }
-
-    pub(crate) fn timestamp(self) -> Timestamp {
-        Timestamp::from(UNIX_EPOCH + Duration::from_millis(self.0))
-    }
-
-    /// As HTTP dates have it: whole seconds.
-    pub(crate) fn seconds(self) -> Timestamp {
-        Timestamp::from(UNIX_EPOCH + Duration::from_secs(self.0 / 1000))
-    }
-}
-
-/// What describes an object besides its bytes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Attributes {
-    pub(crate) content_type: Option<String>,
-    pub(crate) cache_control: Option<String>,
-    pub(crate) content_disposition: Option<String>,
-    pub(crate) content_encoding: Option<String>,
-    pub(crate) content_language: Option<String>,
-    pub(crate) expires: Option<Timestamp>,
-    pub(crate) metadata: Option<HashMap<String, String>>,
-    pub(crate) storage_class: Option<String>,
-    pub(crate) encryption: Option<String>,
-    pub(crate) tags: Vec<(String, String)>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Object {
-    pub(crate) key: String,
-    pub(crate) size: u64,
-    pub(crate) etag: String,
-    pub(crate) modified: Moment,
-    pub(crate) checksum: Option<Checksum>,
-    /// The sizes of the parts of an object that came in parts.
-    pub(crate) part_sizes: Vec<u64>,
-    pub(crate) attributes: Attributes,
-    #[serde(skip)]
-    pub(crate) pieces: Vec<Piece>,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Part {
-    pub(crate) number: u32,
-    pub(crate) etag: String,
-    pub(crate) modified: Moment,
-    pub(crate) checksum: Option<Checksum>,
-    #[serde(skip, default = "nothing")]
-    pub(crate) piece: Piece,
-}
-
-fn nothing() -> Piece {
-    Piece::Void(0)
-}
-
-/// A session: an upload that is not finished.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Upload {
-    pub(crate) key: String,
-    pub(crate) id: String,
-    pub(crate) initiated: Moment,
-    pub(crate) algorithm: Option<Algorithm>,
-    pub(crate) is_composite: bool,
-    pub(crate) attributes: Attributes,
-    #[serde(skip)]
-    pub(crate) parts: BTreeMap<u32, Part>,
-}
-
-/// Sessions sort by key, then by age: ids are numbered.
-pub(crate) type UploadName = (String, String);
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Bucket {
-    pub(crate) created: Moment,
-    pub(crate) lifecycle: Option<BucketLifecycleConfiguration>,
-    #[serde(skip)]
-    pub(crate) objects: BTreeMap<String, Arc<Object>>,
-    #[serde(skip)]
-    pub(crate) uploads: BTreeMap<UploadName, Upload>,
-}
-
-impl Bucket {
-    pub(crate) fn new() -> Self {
-        Self {
-            created: Moment::now(),
-            lifecycle: None,
-            objects: BTreeMap::new(),
-            uploads: BTreeMap::new(),
-        }
-    }
-}
+pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, UploadName};
 
 /// The conditions a write may carry.
 #[derive(Debug, Default)]
@@ -142,12 +34,10 @@ impl Condition {
         }
         match (&self.if_match, existing) {
             (Some(_), None) => Err(s3_error!(NoSuchKey, "The specified key does not exist.")),
-            (Some(condition), Some(object)) if !matches_etag(condition, &object.etag) => {
-                Err(s3_error!(
-                    PreconditionFailed,
-                    "At least one of the pre-conditions you specified did not hold"
-                ))
-            }
+            (Some(condition), Some(object)) if !matches_etag(condition, &object.etag) => Err(s3_error!(
+                PreconditionFailed,
+                "At least one of the pre-conditions you specified did not hold"
+            )),
             _ => Ok(()),
         }
     }
@@ -194,18 +84,11 @@ impl Catalog {
     pub(crate) fn delete_bucket(&mut self, name: &str) -> S3Result<()> {
         let bucket = self.bucket(name)?;
         if !bucket.objects.is_empty() {
-            return Err(s3_error!(
-                BucketNotEmpty,
-                "The bucket you tried to delete is not empty"
-            ));
+            return Err(s3_error!(BucketNotEmpty, "The bucket you tried to delete is not empty"));
         }
         self.record(|ledger| ledger.remove_bucket(name))?;
         if let Some(bucket) = self.buckets.remove(name) {
-            for part in bucket
-                .uploads
-                .values()
-                .flat_map(|upload| upload.parts.values())
-            {
+            for part in bucket.uploads.values().flat_map(|upload| upload.parts.values()) {
                 part.piece.release();
             }
         }
@@ -236,12 +119,7 @@ impl Catalog {
     }
 
     /// Makes the object visible, in place of any other of its key.
-    pub(crate) fn put_object(
-        &mut self,
-        bucket: &str,
-        object: Object,
-        condition: &Condition,
-    ) -> S3Result<()> {
+    pub(crate) fn put_object(&mut self, bucket: &str, object: Object, condition: &Condition) -> S3Result<()> {
         self.check(bucket, &object.key, condition)?;
         self.record(|ledger| ledger.save_object(bucket, &object))?;
         for piece in &object.pieces {
@@ -254,12 +132,7 @@ impl Catalog {
     }
 
     /// Changes what describes the object, not its bytes.
-    pub(crate) fn set_tags(
-        &mut self,
-        bucket: &str,
-        key: &str,
-        tags: Vec<(String, String)>,
-    ) -> S3Result<()> {
+    pub(crate) fn set_tags(&mut self, bucket: &str, key: &str, tags: Vec<(String, String)>) -> S3Result<()> {
         let mut object = Object::clone(&*self.object(bucket, key)?);
         object.attributes.tags = tags;
         self.record(|ledger| ledger.save_object(bucket, &object))?;
@@ -269,12 +142,7 @@ impl Catalog {
     }
 
     /// Removes the object if it is there.
-    pub(crate) fn remove_object(
-        &mut self,
-        bucket: &str,
-        key: &str,
-        condition: &Condition,
-    ) -> S3Result<()> {
+    pub(crate) fn remove_object(&mut self, bucket: &str, key: &str, condition: &Condition) -> S3Result<()> {
         let existing = self.bucket(bucket)?.objects.get(key);
         condition.check(existing)?;
         if existing.is_none() {

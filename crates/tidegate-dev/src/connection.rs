@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -76,7 +76,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
         async move { shared.answer(request, link).await }
     });
     let connection = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
+        // A client may keep a connection as long as it likes.
+        .header_read_timeout(None)
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(io), service);
     tokio::select! {
@@ -119,8 +120,7 @@ impl Shared {
             tracing::error!(?error, "the protocol layer cannot answer");
             Cut
         })?;
-        let has_failed =
-            answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
+        let has_failed = answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
         let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
             || exchange.cut.load(Ordering::Acquire);
         self.count(&exchange, has_failed || is_lost);

@@ -42,20 +42,12 @@ pub(crate) async fn answer(
             counters.reset();
             counts
         }
-        (_, Some("knobs" | "counts")) => {
-            (StatusCode::METHOD_NOT_ALLOWED, error("method not allowed"))
-        }
-        _ => (
-            StatusCode::NOT_FOUND,
-            error("there are /_tidegate/knobs and /_tidegate/counts"),
-        ),
+        (_, Some("knobs" | "counts")) => (StatusCode::METHOD_NOT_ALLOWED, error("method not allowed")),
+        _ => (StatusCode::NOT_FOUND, error("there are /_tidegate/knobs and /_tidegate/counts")),
     };
     let mut response = Response::new(AnswerBody::plain(Bytes::from(text), link));
     *response.status_mut() = status;
-    response.headers_mut().insert(
-        http::header::CONTENT_TYPE,
-        HeaderValue::from_static("application/json"),
-    );
+    response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
@@ -70,10 +62,7 @@ async fn read_knobs(request: http::Request<Incoming>) -> Result<Knobs, String> {
 fn json(value: &impl serde::Serialize) -> (StatusCode, String) {
     match serde_json::to_string_pretty(value) {
         Ok(text) => (StatusCode::OK, text + "\n"),
-        Err(reason) => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            error(&reason.to_string()),
-        ),
+        Err(reason) => (StatusCode::INTERNAL_SERVER_ERROR, error(&reason.to_string())),
     }
 }
 

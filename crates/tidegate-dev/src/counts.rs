@@ -61,18 +61,12 @@ struct Operations {
 
 impl Counters {
     pub(crate) fn request(&self, operation: &str) {
-        let mut operations = self
-            .operations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         bump(&mut operations.requests, operation);
     }
 
     pub(crate) fn failure(&self, operation: &str) {
-        let mut operations = self
-            .operations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         bump(&mut operations.failed, operation);
     }
 
@@ -89,10 +83,7 @@ impl Counters {
     }
 
     pub(crate) fn snapshot(&self) -> Counts {
-        let operations = self
-            .operations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         Counts {
             requests: operations.requests.clone(),
             failed: operations.failed.clone(),
@@ -103,10 +94,7 @@ impl Counters {
     }
 
     pub(crate) fn reset(&self) {
-        *self
-            .operations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Operations::default();
+        *self.operations.lock().unwrap_or_else(PoisonError::into_inner) = Operations::default();
         self.bytes_in.store(0, Ordering::Relaxed);
         self.bytes_out.store(0, Ordering::Relaxed);
         self.connections.store(0, Ordering::Relaxed);
@@ -133,10 +121,7 @@ mod tests {
         counters.failure("PutObject");
         counters.received(7);
         let counts = counters.snapshot();
-        assert_eq!(
-            (counts.get("PutObject"), counts.total(), counts.bytes_in),
-            (2, 2, 7)
-        );
+        assert_eq!((counts.get("PutObject"), counts.total(), counts.bytes_in), (2, 2, 7));
         assert_eq!(counts.failed("PutObject"), 1);
         counters.reset();
         assert_eq!(counters.snapshot(), Counts::default());

@@ -51,14 +51,10 @@ impl Exchange {
         // Only the gate calls this, once a request.
         self.operation.get_or_init(|| operation.to_owned());
         let after = |bytes: Option<u64>| bytes.unwrap_or(NEVER);
-        self.reset_request_after
-            .store(after(verdict.reset_request), Ordering::Release);
-        self.reset_response_after
-            .store(after(verdict.reset_response), Ordering::Release);
-        self.lose_answer
-            .store(verdict.lose_answer, Ordering::Release);
-        self.refused
-            .store(verdict.refusal.is_some(), Ordering::Release);
+        self.reset_request_after.store(after(verdict.reset_request), Ordering::Release);
+        self.reset_response_after.store(after(verdict.reset_response), Ordering::Release);
+        self.lose_answer.store(verdict.lose_answer, Ordering::Release);
+        self.refused.store(verdict.refusal.is_some(), Ordering::Release);
     }
 
     /// The S3 operation, once it is known.
@@ -71,10 +67,7 @@ impl Exchange {
     }
 
     pub(crate) fn take_aside(&self) -> Option<RequestBody> {
-        self.aside
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(crate) fn leave(&self, rest: Incoming) {
@@ -82,9 +75,6 @@ impl Exchange {
     }
 
     pub(crate) fn take_leftover(&self) -> Option<Incoming> {
-        self.leftover
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
+        self.leftover.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -65,11 +65,7 @@ const REMEMBERED_PREFIXES: usize = 10_000;
 
 impl Faults {
     pub(crate) fn new(seed: u64, rates: Arc<Rates>, knobs: Knobs) -> Self {
-        let faults = Self {
-            seed,
-            rates,
-            state: Mutex::default(),
-        };
+        let faults = Self { seed, rates, state: Mutex::default() };
         faults.set_knobs(knobs);
         faults
     }
@@ -81,11 +77,8 @@ impl Faults {
     /// Puts new knobs in force; all counting starts anew.
     pub(crate) fn set_knobs(&self, knobs: Knobs) {
         self.rates.set(&knobs.bandwidth);
-        *self.lock() = State {
-            rules: vec![(0, 0); knobs.faults.len()],
-            knobs: Arc::new(knobs),
-            ..State::default()
-        };
+        *self.lock() =
+            State { rules: vec![(0, 0); knobs.faults.len()], knobs: Arc::new(knobs), ..State::default() };
     }
 
     /// Decides about one request.
@@ -108,13 +101,8 @@ impl Faults {
         }
         for (index, rule) in knobs.faults.iter().enumerate() {
             let matches = (rule.operation == "*" || rule.operation == subject.operation)
-                && rule
-                    .part_number
-                    .is_none_or(|n| subject.part_number == Some(n))
-                && rule
-                    .key_prefix
-                    .as_ref()
-                    .is_none_or(|prefix| subject.key.starts_with(prefix));
+                && rule.part_number.is_none_or(|n| subject.part_number == Some(n))
+                && rule.key_prefix.as_ref().is_none_or(|prefix| subject.key.starts_with(prefix));
             if !matches {
                 continue;
             }
@@ -147,9 +135,7 @@ impl Faults {
         match delay {
             Delay::None => 0.0,
             Delay::FixedMs(ms) => ms,
-            Delay::UniformMs(least, most) => {
-                least + (most - least) * self.rng(stream, ordinal).f64()
-            }
+            Delay::UniformMs(least, most) => least + (most - least) * self.rng(stream, ordinal).f64(),
         }
     }
 
@@ -171,20 +157,10 @@ impl Verdict {
     /// The first refusal stands; everything else adds up.
     fn apply(&mut self, action: &Action, delay_ms: &mut f64) {
         let refusal = match action {
-            Action::Error {
-                status,
-                code,
-                retry_after,
-            } => Refusal {
-                status: *status,
-                code: code.clone(),
-                retry_after: *retry_after,
-            },
-            Action::ErrorIn200 { code } => Refusal {
-                status: 200,
-                code: code.clone(),
-                retry_after: None,
-            },
+            Action::Error { status, code, retry_after } => {
+                Refusal { status: *status, code: code.clone(), retry_after: *retry_after }
+            }
+            Action::ErrorIn200 { code } => Refusal { status: 200, code: code.clone(), retry_after: None },
             Action::ResetRequest { after_bytes } => {
                 self.reset_request = Some(*after_bytes);
                 return;
@@ -217,18 +193,12 @@ fn throttle(
         prefixes.retain(|_, tokens| tokens.available(limit.per_second, burst, now) < burst);
     }
     let name = prefix_of(subject.bucket, subject.key, limit.prefix_depth);
-    let tokens = prefixes
-        .entry(name)
-        .or_insert_with(|| TokenBucket::full(burst, now));
+    let tokens = prefixes.entry(name).or_insert_with(|| TokenBucket::full(burst, now));
     if tokens.available(limit.per_second, burst, now) >= 1.0 {
         tokens.take(1.0);
         return None;
     }
-    Some(Refusal {
-        status: 503,
-        code: "SlowDown".to_owned(),
-        retry_after: limit.retry_after,
-    })
+    Some(Refusal { status: 503, code: "SlowDown".to_owned(), retry_after: limit.retry_after })
 }
 
 /// The bucket and the first `depth` segments of the key; the key's last segment is its name.

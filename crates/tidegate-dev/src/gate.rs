@@ -72,9 +72,5 @@ fn refuse(refusal: &Refusal) -> S3Error {
 }
 
 fn part_number(uri: &http::Uri) -> Option<u32> {
-    uri.query()?
-        .split('&')
-        .find_map(|pair| pair.strip_prefix("partNumber="))?
-        .parse()
-        .ok()
+    uri.query()?.split('&').find_map(|pair| pair.strip_prefix("partNumber="))?.parse().ok()
 }

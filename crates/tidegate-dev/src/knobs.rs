@@ -107,11 +107,7 @@ impl Bandwidth {
     /// The same rate in both directions, for all connections together.
     #[must_use]
     pub fn total(bytes_per_second: u64) -> Self {
-        Self {
-            total_in: Some(bytes_per_second),
-            total_out: Some(bytes_per_second),
-            ..Self::default()
-        }
+        Self { total_in: Some(bytes_per_second), total_out: Some(bytes_per_second), ..Self::default() }
     }
 }
 
@@ -212,14 +208,7 @@ impl Fault {
     #[must_use]
     pub fn error(operation: impl Into<String>, status: u16, code: impl Into<String>) -> Self {
         let code = code.into();
-        Self::new(
-            operation,
-            Action::Error {
-                status,
-                code,
-                retry_after: None,
-            },
-        )
+        Self::new(operation, Action::Error { status, code, retry_after: None })
     }
 
     /// Carries requests out and cuts the connection before the answer.
@@ -273,40 +262,4 @@ fn every() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn empty_json_is_the_default() {
-        assert_eq!(
-            serde_json::from_str::<Knobs>("{}").unwrap(),
-            Knobs::default()
-        );
-    }
-
-    #[test]
-    fn knobs_survive_json() {
-        let knobs = Knobs {
-            latency: Delay::UniformMs(1.0, 2.0),
-            slow: Some(Slow {
-                fraction: 0.1,
-                factor: 3.0,
-                extra_ms: 5.0,
-            }),
-            bandwidth: Bandwidth::per_connection(1000),
-            faults: vec![
-                Fault::error("PutObject", 500, "InternalError").times(1),
-                Fault::lose_answer("*").probability(0.5).part(3),
-                Fault::new("GetObject", Action::ResetResponse { after_bytes: 10 }),
-            ],
-            ..Knobs::default()
-        };
-        let json = serde_json::to_string(&knobs).unwrap();
-        assert_eq!(serde_json::from_str::<Knobs>(&json).unwrap(), knobs);
-    }
-
-    #[test]
-    fn a_misspelt_knob_is_refused() {
-        assert!(serde_json::from_str::<Knobs>(r#"{"latencies": {}}"#).is_err());
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@ mod bucket;
 pub(crate) mod checksum;
 mod complete;
 mod copy;
+mod delete;
 mod intake;
 mod list;
 mod multipart;
@@ -99,8 +100,8 @@ operations! {
     object::put_object(PutObjectInput) -> PutObjectOutput;
     object::get_object(GetObjectInput) -> GetObjectOutput;
     object::head_object(HeadObjectInput) -> HeadObjectOutput;
-    object::delete_object(DeleteObjectInput) -> DeleteObjectOutput;
-    object::delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput;
+    delete::delete_object(DeleteObjectInput) -> DeleteObjectOutput;
+    delete::delete_objects(DeleteObjectsInput) -> DeleteObjectsOutput;
     copy::copy_object(CopyObjectInput) -> CopyObjectOutput;
     copy::upload_part_copy(UploadPartCopyInput) -> UploadPartCopyOutput;
     list::list_objects(ListObjectsInput) -> ListObjectsOutput;

@@ -136,10 +136,7 @@ impl ServerBuilder {
             Storage::Disk(root) => catalog::load::load(root)?,
             Storage::Discard => (Catalog::default(), Vault::Discard),
         };
-        let listen_error = |source| Error::Listen {
-            addr: self.listen,
-            source,
-        };
+        let listen_error = |source| Error::Listen { addr: self.listen, source };
         let listener = TcpListener::bind(self.listen).await.map_err(listen_error)?;
         let addr = listener.local_addr().map_err(listen_error)?;
 
@@ -159,10 +156,7 @@ impl ServerBuilder {
         let (access, secret) = &self.credentials;
         let mut s3 = S3ServiceBuilder::new(StoreHandle(Arc::clone(&store)));
         s3.set_auth(SimpleAuth::from_single(access.clone(), secret.as_str()));
-        s3.set_access(Gate {
-            counters: Arc::clone(&counters),
-            faults: Arc::clone(&faults),
-        });
+        s3.set_access(Gate { counters: Arc::clone(&counters), faults: Arc::clone(&faults) });
         let shared = Arc::new(Shared {
             s3: s3.build(),
             faults: Arc::clone(&faults),
@@ -252,11 +246,7 @@ impl Server {
         if !s3s::path::check_bucket_name(name) {
             return Err(Error::BucketName(name.to_owned()));
         }
-        let mut catalog = self
-            .store
-            .catalog
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut catalog = self.store.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         catalog.add_bucket(name)
     }
 

@@ -26,10 +26,7 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     pub(crate) fn full(burst: f64, now: Instant) -> Self {
-        Self {
-            tokens: burst,
-            at: now,
-        }
+        Self { tokens: burst, at: now }
     }
 
     /// Adds what has come since the last look and says how many there are; may be negative.
@@ -115,10 +112,7 @@ struct Pace {
 
 impl Pace {
     fn new() -> Self {
-        Self {
-            own: TokenBucket::full(0.0, Instant::now()),
-            nap: None,
-        }
+        Self { own: TokenBucket::full(0.0, Instant::now()), nap: None }
     }
 
     /// Waits until some of `want` bytes may move and takes their tokens.
@@ -129,9 +123,8 @@ impl Pace {
                 self.nap = None;
             }
             let now = Instant::now();
-            let own = Allowance::of(&way.connection, want, |rate, burst| {
-                self.own.available(rate, burst, now)
-            });
+            let own =
+                Allowance::of(&way.connection, want, |rate, burst| self.own.available(rate, burst, now));
             let total = Allowance::of(&way.total, want, |rate, burst| {
                 way.with_shared(|shared| shared.available(rate, burst, now))
             });
@@ -164,23 +157,14 @@ impl Allowance {
     fn of(rate: &AtomicU64, want: usize, available: impl FnOnce(f64, f64) -> f64) -> Self {
         let rate = rate.load(Ordering::Relaxed) as f64;
         if rate == 0.0 {
-            return Self {
-                bytes: want,
-                wait: Duration::ZERO,
-            };
+            return Self { bytes: want, wait: Duration::ZERO };
         }
         let tokens = available(rate, (rate * BURST_SECONDS).max(1.0));
         let step = (rate * STEP_SECONDS).clamp(1.0, want as f64);
         if tokens >= step {
-            Self {
-                bytes: want.min(tokens as usize),
-                wait: Duration::ZERO,
-            }
+            Self { bytes: want.min(tokens as usize), wait: Duration::ZERO }
         } else {
-            Self {
-                bytes: 0,
-                wait: Duration::try_from_secs_f64((step - tokens) / rate).unwrap_or_default(),
-            }
+            Self { bytes: 0, wait: Duration::try_from_secs_f64((step - tokens) / rate).unwrap_or_default() }
         }
     }
 }
@@ -197,13 +181,7 @@ pub(crate) struct ShapedStream {
 
 impl ShapedStream {
     pub(crate) fn new(stream: TcpStream, rates: Arc<Rates>, link: Arc<Link>) -> Self {
-        Self {
-            stream,
-            rates,
-            link,
-            reads: Pace::new(),
-            writes: Pace::new(),
-        }
+        Self { stream, rates, link, reads: Pace::new(), writes: Pace::new() }
     }
 
     fn is_paced(&self, way: &Way) -> bool {
@@ -243,11 +221,7 @@ impl AsyncRead for ShapedStream {
 }
 
 impl AsyncWrite for ShapedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if !this.is_paced(&this.rates.writes) || buf.is_empty() {
             return Pin::new(&mut this.stream).poll_write(cx, buf);

@@ -118,7 +118,8 @@ pub(crate) fn read(pieces: &[Piece], range: Range<u64>) -> BoxStream<'static, io
         }
         start = end;
     }
-    stream::iter(parts)
-        .flat_map(|(piece, range)| piece.read(range))
-        .boxed()
+    stream::iter(parts).flat_map(|(piece, range)| piece.read(range)).boxed()
 }
+
+#[cfg(test)]
+mod tests;

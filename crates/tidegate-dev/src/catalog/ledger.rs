@@ -54,18 +54,14 @@ impl Ledger {
         let lock = File::create(&path).map_err(Error::storage(&path))?;
         lock.try_lock().map_err(|error| {
             let source = match error {
-                TryLockError::WouldBlock => io::Error::new(
-                    io::ErrorKind::ResourceBusy,
-                    "another server is running on this directory",
-                ),
+                TryLockError::WouldBlock => {
+                    io::Error::new(io::ErrorKind::ResourceBusy, "another server is running on this directory")
+                }
                 TryLockError::Error(source) => source,
             };
             Error::storage(&path)(source)
         })?;
-        Ok(Self {
-            root: root.to_owned(),
-            _lock: lock,
-        })
+        Ok(Self { root: root.to_owned(), _lock: lock })
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -92,10 +88,7 @@ impl Ledger {
     }
 
     pub(super) fn save_object(&self, bucket: &str, object: &Object) -> Result<(), Error> {
-        let record = Record {
-            files: object.pieces.iter().filter_map(file_of).collect(),
-            record: object,
-        };
+        let record = Record { files: object.pieces.iter().filter_map(file_of).collect(), record: object };
         write(&self.object_path(bucket, &object.key), &record)
     }
 
@@ -110,10 +103,7 @@ impl Ledger {
     }
 
     pub(super) fn save_part(&self, bucket: &str, id: &str, part: &Part) -> Result<(), Error> {
-        let record = Record {
-            files: file_of(&part.piece).into_iter().collect(),
-            record: part,
-        };
+        let record = Record { files: file_of(&part.piece).into_iter().collect(), record: part };
         let name = format!("part-{:05}.json", part.number);
         write(&self.upload_dir(bucket, id).join(name), &record)
     }
@@ -136,10 +126,7 @@ impl Ledger {
 
 fn file_of(piece: &Piece) -> Option<FileName> {
     match piece {
-        Piece::File(file) => Some(FileName {
-            name: file.name().to_owned(),
-            length: file.length(),
-        }),
+        Piece::File(file) => Some(FileName { name: file.name().to_owned(), length: file.length() }),
         Piece::Memory(..) | Piece::Void(_) => None,
     }
 }
@@ -147,24 +134,16 @@ fn file_of(piece: &Piece) -> Option<FileName> {
 /// A file name for any key: its letters and digits, as far as they help a reader of the
 /// directory, and a hash of all of it, which alone tells keys apart.
 pub(super) fn file_name(key: &str) -> String {
-    let readable: String = key
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
-        .take(64)
-        .collect();
+    let readable: String =
+        key.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(64).collect();
     let hash = Sha256::checksum(key.as_bytes());
-    let hash: String = hash.as_ref()[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let hash: String = hash.as_ref()[..16].iter().map(|byte| format!("{byte:02x}")).collect();
     format!("{readable}-{hash}.json")
 }
 
 fn write(path: &Path, value: &impl Serialize) -> Result<(), Error> {
-    let json = serde_json::to_vec(value).map_err(|error| Error::Metadata {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })?;
+    let json = serde_json::to_vec(value)
+        .map_err(|error| Error::Metadata { path: path.to_owned(), reason: error.to_string() })?;
     let beside = path.with_extension("tmp");
     fs::write(&beside, json).map_err(Error::storage(&beside))?;
     fs::rename(&beside, path).map_err(Error::storage(path))
@@ -172,4 +151,20 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), Error> {
 
 fn remove(path: &Path) -> Result<(), Error> {
     fs::remove_file(path).map_err(Error::storage(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::file_name;
+
+    #[test]
+    fn keys_have_names_of_their_own_that_lead_nowhere() {
+        let long = "x".repeat(1024);
+        let keys = ["a", "a/", "A", "a/b", "a_b", "../../up", ".", "", "\0", &long];
+        let names: Vec<String> = keys.iter().map(|key| file_name(key)).collect();
+        for (index, name) in names.iter().enumerate() {
+            assert!(name.len() < 128 && !name.contains('/') && !name.starts_with('.'));
+            assert!(!names[..index].contains(name), "{name}");
+        }
+    }
 }

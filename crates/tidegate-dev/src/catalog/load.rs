@@ -17,10 +17,7 @@ use crate::storage::{Piece, Vault};
 /// The catalog and the data directory of the storage at `root`.
 pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
     let ledger = Ledger::open(root)?;
-    let mut loader = Loader {
-        data: ledger.data(),
-        referred: HashMap::new(),
-    };
+    let mut loader = Loader { data: ledger.data(), referred: HashMap::new() };
     let mut catalog = Catalog::default();
     for dir in entries(&ledger.buckets())? {
         let path = dir.join("bucket.json");
@@ -109,9 +106,7 @@ impl Loader {
 
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let list = || -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(dir)?
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect()
+        fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
     };
     list().map_err(Error::storage(dir))
 }
@@ -131,14 +126,10 @@ fn json_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let json = fs::read(path).map_err(Error::storage(path))?;
-    serde_json::from_slice(&json).map_err(|error| Error::Metadata {
-        path: path.to_owned(),
-        reason: error.to_string(),
-    })
+    serde_json::from_slice(&json)
+        .map_err(|error| Error::Metadata { path: path.to_owned(), reason: error.to_string() })
 }
 
 fn name_of(path: &Path) -> String {
-    path.file_name()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

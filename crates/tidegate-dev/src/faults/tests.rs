@@ -6,18 +6,11 @@ fn faults(seed: u64, knobs: Knobs) -> Faults {
 }
 
 fn part(key: &str, number: u32) -> Subject<'_> {
-    Subject {
-        operation: "UploadPart",
-        bucket: "bucket",
-        key,
-        part_number: Some(number),
-    }
+    Subject { operation: "UploadPart", bucket: "bucket", key, part_number: Some(number) }
 }
 
 fn refusals(faults: &Faults, requests: u32) -> Vec<bool> {
-    (0..requests)
-        .map(|n| faults.judge(part("k", n), Instant::now()).refusal.is_some())
-        .collect()
+    (0..requests).map(|n| faults.judge(part("k", n), Instant::now()).refusal.is_some()).collect()
 }
 
 #[test]
@@ -46,15 +39,9 @@ fn the_seed_decides_and_other_operations_do_not_disturb() {
     let disturbed = faults(7, knobs.clone());
     let seen: Vec<bool> = (0..100)
         .map(|n| {
-            let other = Subject {
-                operation: "GetObject",
-                ..part("k", 0)
-            };
+            let other = Subject { operation: "GetObject", ..part("k", 0) };
             assert_eq!(disturbed.judge(other, Instant::now()), Verdict::default());
-            disturbed
-                .judge(part("k", n), Instant::now())
-                .refusal
-                .is_some()
+            disturbed.judge(part("k", n), Instant::now()).refusal.is_some()
         })
         .collect();
     assert_eq!(seen, expected);
@@ -85,25 +72,13 @@ fn slow_requests_are_the_fraction_asked_for() {
         3,
         Knobs {
             latency: Delay::FixedMs(10.0),
-            slow: Some(Slow {
-                fraction: 0.1,
-                factor: 10.0,
-                extra_ms: 1.0,
-            }),
+            slow: Some(Slow { fraction: 0.1, factor: 10.0, extra_ms: 1.0 }),
             ..Knobs::default()
         },
     );
-    let delays: Vec<Duration> = (0..1000)
-        .map(|_| faults.judge(part("k", 1), Instant::now()).delay)
-        .collect();
-    let slow = delays
-        .iter()
-        .filter(|&&delay| delay == Duration::from_millis(101))
-        .count();
-    let normal = delays
-        .iter()
-        .filter(|&&delay| delay == Duration::from_millis(10))
-        .count();
+    let delays: Vec<Duration> = (0..1000).map(|_| faults.judge(part("k", 1), Instant::now()).delay).collect();
+    let slow = delays.iter().filter(|&&delay| delay == Duration::from_millis(101)).count();
+    let normal = delays.iter().filter(|&&delay| delay == Duration::from_millis(10)).count();
     assert_eq!(slow + normal, 1000);
     assert!((70..130).contains(&slow), "{slow} of 1000 at 0.1");
 }

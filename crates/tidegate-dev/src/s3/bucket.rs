@@ -11,9 +11,7 @@ pub(super) async fn create_bucket(
 ) -> S3Result<S3Response<CreateBucketOutput>> {
     let name = request.input.bucket;
     store.lock().create_bucket(&name)?;
-    Ok(S3Response::new(CreateBucketOutput {
-        location: Some(format!("/{name}")),
-    }))
+    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")) }))
 }
 
 pub(super) async fn delete_bucket(
@@ -29,10 +27,7 @@ pub(super) async fn head_bucket(
     request: S3Request<HeadBucketInput>,
 ) -> S3Result<S3Response<HeadBucketOutput>> {
     store.lock().bucket(&request.input.bucket)?;
-    Ok(S3Response::new(HeadBucketOutput {
-        bucket_region: Some(store.region.clone()),
-        ..Default::default()
-    }))
+    Ok(S3Response::new(HeadBucketOutput { bucket_region: Some(store.region.clone()), ..Default::default() }))
 }
 
 pub(super) async fn list_buckets(
@@ -53,10 +48,7 @@ pub(super) async fn list_buckets(
         .collect();
     Ok(S3Response::new(ListBucketsOutput {
         buckets: Some(buckets),
-        owner: Some(Owner {
-            display_name: Some("tidegate".to_owned()),
-            id: Some("tidegate".to_owned()),
-        }),
+        owner: Some(Owner { display_name: Some("tidegate".to_owned()), id: Some("tidegate".to_owned()) }),
         ..Default::default()
     }))
 }
@@ -69,9 +61,7 @@ pub(super) async fn get_bucket_location(
     // S3 has no name for its first region here.
     let constraint =
         (store.region != "us-east-1").then(|| BucketLocationConstraint::from(store.region.clone()));
-    Ok(S3Response::new(GetBucketLocationOutput {
-        location_constraint: constraint,
-    }))
+    Ok(S3Response::new(GetBucketLocationOutput { location_constraint: constraint }))
 }
 
 pub(super) async fn put_bucket_lifecycle_configuration(
@@ -82,12 +72,8 @@ pub(super) async fn put_bucket_lifecycle_configuration(
         .input
         .lifecycle_configuration
         .ok_or_else(|| s3_error!(MalformedXML, "The lifecycle configuration is missing"))?;
-    store
-        .lock()
-        .set_lifecycle(&request.input.bucket, Some(rules))?;
-    Ok(S3Response::new(
-        PutBucketLifecycleConfigurationOutput::default(),
-    ))
+    store.lock().set_lifecycle(&request.input.bucket, Some(rules))?;
+    Ok(S3Response::new(PutBucketLifecycleConfigurationOutput::default()))
 }
 
 pub(super) async fn get_bucket_lifecycle_configuration(
@@ -97,10 +83,7 @@ pub(super) async fn get_bucket_lifecycle_configuration(
     let catalog = store.lock();
     let lifecycle = catalog.bucket(&request.input.bucket)?.lifecycle.clone();
     let lifecycle = lifecycle.ok_or_else(|| {
-        s3_error!(
-            NoSuchLifecycleConfiguration,
-            "The lifecycle configuration does not exist"
-        )
+        s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist")
     })?;
     Ok(S3Response::new(GetBucketLifecycleConfigurationOutput {
         rules: Some(lifecycle.rules),

@@ -17,13 +17,8 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-pub(crate) const ALGORITHMS: [Algorithm; 5] = [
-    Algorithm::Crc32,
-    Algorithm::Crc32c,
-    Algorithm::Crc64Nvme,
-    Algorithm::Sha1,
-    Algorithm::Sha256,
-];
+pub(crate) const ALGORITHMS: [Algorithm; 5] =
+    [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme, Algorithm::Sha1, Algorithm::Sha256];
 
 impl Algorithm {
     /// As S3 spells it.
@@ -86,22 +81,14 @@ impl Algorithm {
     /// Only checksums that can be combined cover a whole object that came in parts; CRC64NVME
     /// covers nothing else.
     pub(crate) fn allows(self, is_composite: bool) -> bool {
-        if is_composite {
-            self != Self::Crc64Nvme
-        } else {
-            self.crc().is_some()
-        }
+        if is_composite { self != Self::Crc64Nvme } else { self.crc().is_some() }
     }
 
     /// Refuses what is not the base64 of a value of this algorithm.
     pub(crate) fn check_form(self, value: &str) -> S3Result<()> {
         match STANDARD.decode(value) {
             Ok(bytes) if bytes.len() == self.length() => Ok(()),
-            _ => Err(s3_error!(
-                InvalidRequest,
-                "Value for {} header is invalid.",
-                self.header()
-            )),
+            _ => Err(s3_error!(InvalidRequest, "Value for {} header is invalid.", self.header())),
         }
     }
 }
@@ -117,11 +104,7 @@ pub(crate) struct Checksum {
 
 impl Checksum {
     pub(crate) fn of_bytes(algorithm: Algorithm, value: &[u8]) -> Self {
-        Self {
-            algorithm,
-            value: STANDARD.encode(value),
-            is_composite: false,
-        }
+        Self { algorithm, value: STANDARD.encode(value), is_composite: false }
     }
 
     /// The checksum of the concatenation, from the parts' checksums and sizes.
@@ -135,10 +118,7 @@ impl Checksum {
             whole = crc_fast::checksum_combine(crc, whole, part, *size);
         }
         let bytes = whole.to_be_bytes();
-        Ok(Self::of_bytes(
-            algorithm,
-            &bytes[bytes.len() - algorithm.length()..],
-        ))
+        Ok(Self::of_bytes(algorithm, &bytes[bytes.len() - algorithm.length()..]))
     }
 
     /// The checksum of the parts' checksums.
@@ -159,23 +139,15 @@ impl Checksum {
 }
 
 pub(crate) fn kind(is_composite: bool) -> &'static str {
-    if is_composite {
-        "COMPOSITE"
-    } else {
-        "FULL_OBJECT"
-    }
+    if is_composite { "COMPOSITE" } else { "FULL_OBJECT" }
 }
 
 fn decode(value: &str) -> S3Result<Vec<u8>> {
-    STANDARD
-        .decode(value)
-        .map_err(|error| s3_error!(error, InternalError, "A kept checksum is not base64"))
+    STANDARD.decode(value).map_err(|error| s3_error!(error, InternalError, "A kept checksum is not base64"))
 }
 
 fn number(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
 /// A checksum while it is taken.

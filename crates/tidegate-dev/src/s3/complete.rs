@@ -16,10 +16,7 @@ pub(super) async fn complete_multipart_upload(
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let mut input = request.input;
-    let condition = Condition {
-        if_match: input.if_match.take(),
-        if_none_match: input.if_none_match.take(),
-    };
+    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
     store.commit_delay().await;
     let knobs = store.faults.knobs();
     let name = (input.key.clone(), input.upload_id.clone());
@@ -52,9 +49,7 @@ pub(super) async fn complete_multipart_upload(
         location: Some(format!("/{}/{}", input.bucket, input.key)),
         server_side_encryption: encryption(&object.attributes),
         e_tag: Some(ETag::Strong(etag)),
-        checksum_type: checksum
-            .as_ref()
-            .map(|checksum| checksum.kind().to_owned().into()),
+        checksum_type: checksum.as_ref().map(|checksum| checksum.kind().to_owned().into()),
         ..Default::default()
     };
     set_checksum!(output, &checksum);
@@ -66,11 +61,7 @@ pub(super) async fn complete_multipart_upload(
 }
 
 /// The parts that the client names, if they are what it thinks and may make an object.
-fn choose<'a>(
-    upload: &'a Upload,
-    named: Vec<CompletedPart>,
-    knobs: &Knobs,
-) -> S3Result<Vec<&'a Part>> {
+fn choose<'a>(upload: &'a Upload, named: Vec<CompletedPart>, knobs: &Knobs) -> S3Result<Vec<&'a Part>> {
     if named.is_empty() {
         return Err(s3_error!(
             MalformedXML,
@@ -144,10 +135,7 @@ fn check_sizes(parts: &[&Part], knobs: &Knobs) -> S3Result<()> {
     };
     let size = first.piece.length();
     if others.iter().any(|part| part.piece.length() != size) || last.piece.length() > size {
-        return Err(s3_error!(
-            InvalidPart,
-            "All non-trailing parts must have the same length."
-        ));
+        return Err(s3_error!(InvalidPart, "All non-trailing parts must have the same length."));
     }
     Ok(())
 }

@@ -33,22 +33,10 @@ macro_rules! source_condition {
 impl SourceCondition {
     fn check(&self, object: &catalog::Object) -> S3Result<()> {
         let modified = object.modified.seconds();
-        let is_met = self
-            .if_match
-            .as_ref()
-            .is_none_or(|condition| matches_etag(condition, &object.etag))
-            && self
-                .if_none_match
-                .as_ref()
-                .is_none_or(|condition| !matches_etag(condition, &object.etag))
-            && self
-                .if_modified_since
-                .as_ref()
-                .is_none_or(|since| modified > *since)
-            && self
-                .if_unmodified_since
-                .as_ref()
-                .is_none_or(|since| modified <= *since);
+        let is_met = self.if_match.as_ref().is_none_or(|condition| matches_etag(condition, &object.etag))
+            && self.if_none_match.as_ref().is_none_or(|condition| !matches_etag(condition, &object.etag))
+            && self.if_modified_since.as_ref().is_none_or(|since| modified > *since)
+            && self.if_unmodified_since.as_ref().is_none_or(|since| modified <= *since);
         if is_met {
             Ok(())
         } else {
@@ -61,16 +49,9 @@ impl SourceCondition {
 }
 
 impl Store {
-    fn source(
-        &self,
-        source: &CopySource,
-        condition: &SourceCondition,
-    ) -> S3Result<Arc<catalog::Object>> {
+    fn source(&self, source: &CopySource, condition: &SourceCondition) -> S3Result<Arc<catalog::Object>> {
         let CopySource::Bucket { bucket, key, .. } = source else {
-            return Err(s3_error!(
-                NotImplemented,
-                "Copies from access points are not implemented"
-            ));
+            return Err(s3_error!(NotImplemented, "Copies from access points are not implemented"));
         };
         let object = self.lock().object(bucket, key)?;
         condition.check(&object)?;
@@ -92,10 +73,7 @@ pub(super) async fn copy_object(
     let given = attributes_of!(input);
     let kept = source.attributes.clone();
     let mut attributes = if replaces {
-        catalog::Attributes {
-            tags: kept.tags,
-            ..given.clone()
-        }
+        catalog::Attributes { tags: kept.tags, ..given.clone() }
     } else {
         // What says how the bytes are stored is never copied.
         catalog::Attributes {
@@ -115,9 +93,7 @@ pub(super) async fn copy_object(
         None => source.checksum.as_ref().map(|checksum| checksum.algorithm),
     };
     let bytes = storage::read(&source.pieces, 0..source.size);
-    let received = store
-        .take_in(Source::Copied(bytes), &Declared::default(), algorithm)
-        .await?;
+    let received = store.take_in(Source::Copied(bytes), &Declared::default(), algorithm).await?;
     store.commit_delay().await;
     let object = catalog::Object {
         key: input.key,
@@ -159,9 +135,7 @@ pub(super) async fn upload_part_copy(
         Some(range) => copied_range(range, source.size)?,
     };
     let bytes = storage::read(&source.pieces, range);
-    let received = store
-        .take_in(Source::Copied(bytes), &Declared::default(), checksums.kept)
-        .await?;
+    let received = store.take_in(Source::Copied(bytes), &Declared::default(), checksums.kept).await?;
     store.commit_delay().await;
     let part = catalog::Part {
         number: input.part_number.unsigned_abs(),
@@ -177,23 +151,16 @@ pub(super) async fn upload_part_copy(
     };
     set_checksum!(result, &part.checksum);
     store.lock().put_part(&input.bucket, &name, part)?;
-    Ok(S3Response::new(UploadPartCopyOutput {
-        copy_part_result: Some(result),
-        ..Default::default()
-    }))
+    Ok(S3Response::new(UploadPartCopyOutput { copy_part_result: Some(result), ..Default::default() }))
 }
 
 /// Unlike a read's, a copy's range has both ends and lies within the source.
 fn copied_range(text: &str, size: u64) -> S3Result<std::ops::Range<u64>> {
     match Range::parse(text) {
-        Ok(Range::Int {
-            first,
-            last: Some(last),
-        }) if last < size => Ok(first..last + 1),
-        Ok(Range::Int { last: Some(_), .. }) => Err(s3_error!(
-            InvalidRange,
-            "Range specified is not valid for source object of size: {size}"
-        )),
+        Ok(Range::Int { first, last: Some(last) }) if last < size => Ok(first..last + 1),
+        Ok(Range::Int { last: Some(_), .. }) => {
+            Err(s3_error!(InvalidRange, "Range specified is not valid for source object of size: {size}"))
+        }
         _ => Err(s3_error!(
             InvalidArgument,
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy"

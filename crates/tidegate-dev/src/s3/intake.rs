@@ -45,11 +45,7 @@ impl Source {
             Self::Decoded(body, _) => Some(body.next().await?.map_err(refuse_body)),
             Self::Chunked(decoder) => Some(decoder.next().await?.map_err(|error| match error {
                 FramingError::Body(error) => refuse_body(error),
-                framing => s3_error!(
-                    framing,
-                    IncompleteBody,
-                    "The request body's chunks are broken"
-                ),
+                framing => s3_error!(framing, IncompleteBody, "The request body's chunks are broken"),
             })),
             Self::Copied(stream) => Some(stream.next().await?.map_err(S3Error::internal_error)),
             Self::Empty => None,
@@ -107,22 +103,15 @@ impl Declared {
     ) -> S3Result<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let length = text("x-amz-decoded-content-length").or_else(|| text("content-length"));
-        let mut declared = Self {
-            length: length.and_then(|length| length.parse().ok()),
-            md5,
-            ..Self::default()
-        };
+        let mut declared =
+            Self { length: length.and_then(|length| length.parse().ok()), md5, ..Self::default() };
         if ignores_checksums {
             return Ok(declared);
         }
-        let trailers = text("x-amz-trailer")
-            .unwrap_or_default()
-            .to_ascii_lowercase();
-        declared.trailer = ALGORITHMS.into_iter().find(|algorithm| {
-            trailers
-                .split(',')
-                .any(|name| name.trim() == algorithm.header())
-        });
+        let trailers = text("x-amz-trailer").unwrap_or_default().to_ascii_lowercase();
+        declared.trailer = ALGORITHMS
+            .into_iter()
+            .find(|algorithm| trailers.split(',').any(|name| name.trim() == algorithm.header()));
         for (algorithm, value) in checksums {
             if declared.checksum.is_some() || declared.trailer.is_some() {
                 return Err(s3_error!(
@@ -144,10 +133,7 @@ impl Declared {
 
     /// The algorithm of the checksum that comes with the body.
     pub(super) fn algorithm(&self) -> Option<Algorithm> {
-        self.checksum
-            .as_ref()
-            .map(|(algorithm, _)| *algorithm)
-            .or(self.trailer)
+        self.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(self.trailer)
     }
 }
 
@@ -201,9 +187,7 @@ impl Store {
         let md5 = md5.map(|md5| md5.finalize());
         let checksums: Vec<Checksum> = hashers.into_iter().map(Hasher::finish).collect();
         let find = |algorithm: Option<Algorithm>| {
-            checksums
-                .iter()
-                .find(|checksum| Some(checksum.algorithm) == algorithm)
+            checksums.iter().find(|checksum| Some(checksum.algorithm) == algorithm)
         };
         declared.verify(&source, find(declared.algorithm()), md5.as_ref())?;
         let piece = writer.finish().await.map_err(S3Error::internal_error)?;
@@ -223,9 +207,7 @@ impl Store {
             return hex(md5);
         }
         let number = self.next();
-        let hint = checksums
-            .first()
-            .and_then(|checksum| STANDARD.decode(&checksum.value).ok());
+        let hint = checksums.first().and_then(|checksum| STANDARD.decode(&checksum.value).ok());
         match hint {
             Some(bytes) => format!("tide-{}-{number:x}", hex(&bytes[..bytes.len().min(8)])),
             None => format!("tide-{size:x}-{number:x}"),
@@ -234,12 +216,7 @@ impl Store {
 }
 
 impl Declared {
-    fn verify(
-        &self,
-        source: &Source,
-        computed: Option<&Checksum>,
-        md5: Option<&[u8; 16]>,
-    ) -> S3Result<()> {
+    fn verify(&self, source: &Source, computed: Option<&Checksum>, md5: Option<&[u8; 16]>) -> S3Result<()> {
         let declared = match (&self.checksum, self.trailer) {
             (Some((algorithm, value)), _) => Some((*algorithm, value.clone())),
             (None, Some(algorithm)) => {
@@ -269,14 +246,10 @@ impl Declared {
         };
         match STANDARD.decode(declared) {
             Ok(bytes) if bytes == computed => Ok(()),
-            Ok(bytes) if bytes.len() == computed.len() => Err(s3_error!(
-                BadDigest,
-                "The Content-MD5 you specified did not match what we received."
-            )),
-            _ => Err(s3_error!(
-                InvalidDigest,
-                "The Content-MD5 you specified is not valid."
-            )),
+            Ok(bytes) if bytes.len() == computed.len() => {
+                Err(s3_error!(BadDigest, "The Content-MD5 you specified did not match what we received."))
+            }
+            _ => Err(s3_error!(InvalidDigest, "The Content-MD5 you specified is not valid.")),
         }
     }
 }

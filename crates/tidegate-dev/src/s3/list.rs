@@ -16,13 +16,8 @@ const LONGEST_PAGE: usize = 1000;
 
 fn limit(asked: Option<i32>) -> S3Result<usize> {
     let asked = asked.unwrap_or(LONGEST_PAGE as i32);
-    let asked = usize::try_from(asked).map_err(|error| {
-        s3_error!(
-            error,
-            InvalidArgument,
-            "A page cannot be shorter than nothing"
-        )
-    })?;
+    let asked = usize::try_from(asked)
+        .map_err(|error| s3_error!(error, InvalidArgument, "A page cannot be shorter than nothing"))?;
     Ok(asked.min(LONGEST_PAGE))
 }
 
@@ -30,10 +25,7 @@ fn is_url(encoding: Option<&EncodingType>) -> S3Result<bool> {
     match encoding.map(EncodingType::as_str) {
         None => Ok(false),
         Some("url") => Ok(true),
-        Some(_) => Err(s3_error!(
-            InvalidArgument,
-            "Invalid Encoding Method specified in Request"
-        )),
+        Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
     }
 }
 
@@ -43,9 +35,7 @@ fn delimiter(asked: Option<&String>) -> Option<&str> {
 }
 
 fn folded(prefixes: Vec<String>, is_url: bool) -> Option<Vec<CommonPrefix>> {
-    let prefixes = prefixes.into_iter().map(|prefix| CommonPrefix {
-        prefix: Some(encode(is_url, &prefix)),
-    });
+    let prefixes = prefixes.into_iter().map(|prefix| CommonPrefix { prefix: Some(encode(is_url, &prefix)) });
     Some(prefixes.collect())
 }
 
@@ -68,21 +58,13 @@ impl Store {
             e_tag: Some(ETag::Strong(object.etag.clone())),
             last_modified: Some(object.modified.timestamp()),
             storage_class: Some(
-                object
-                    .attributes
-                    .storage_class
-                    .clone()
-                    .unwrap_or_else(|| "STANDARD".to_owned())
-                    .into(),
+                object.attributes.storage_class.clone().unwrap_or_else(|| "STANDARD".to_owned()).into(),
             ),
             checksum_algorithm: object
                 .checksum
                 .as_ref()
                 .map(|checksum| vec![checksum.algorithm.name().to_owned().into()]),
-            checksum_type: object
-                .checksum
-                .as_ref()
-                .map(|checksum| checksum.kind().to_owned().into()),
+            checksum_type: object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into()),
             ..Default::default()
         };
         Ok(Page {
@@ -141,10 +123,7 @@ pub(super) async fn list_objects_v2(
     let query = Query {
         prefix: input.prefix.as_deref().unwrap_or_default(),
         delimiter: delimiter(input.delimiter.as_ref()),
-        after: token
-            .as_deref()
-            .or(input.start_after.as_deref())
-            .unwrap_or_default(),
+        after: token.as_deref().or(input.start_after.as_deref()).unwrap_or_default(),
         limit,
     };
     let page = store.list(&input.bucket, &query, is_url)?;
@@ -174,12 +153,7 @@ fn open_token(token: &str) -> S3Result<String> {
         .decode(token)
         .ok()
         .and_then(|bytes| String::from_utf8(bytes).ok())
-        .ok_or_else(|| {
-            s3_error!(
-                InvalidArgument,
-                "The continuation token provided is incorrect"
-            )
-        })
+        .ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
 }
 
 pub(super) async fn list_multipart_uploads(
@@ -199,40 +173,26 @@ pub(super) async fn list_multipart_uploads(
         limit,
     };
     let catalog = store.lock();
-    let uploads = catalog
-        .bucket(&input.bucket)?
-        .uploads
-        .iter()
-        .filter(|((key, id), _)| {
-            // Without an id all of the marker's sessions are done, with one those up to it.
-            let is_key_done = *key <= key_marker && !key_marker.is_empty();
-            let is_left = *key == key_marker && !id_marker.is_empty() && *id > id_marker;
-            !is_key_done || is_left
-        });
+    let uploads = catalog.bucket(&input.bucket)?.uploads.iter().filter(|((key, id), _)| {
+        // Without an id all of the marker's sessions are done, with one those up to it.
+        let is_key_done = *key <= key_marker && !key_marker.is_empty();
+        let is_left = *key == key_marker && !id_marker.is_empty() && *id > id_marker;
+        !is_key_done || is_left
+    });
     let page = query.page(uploads.map(|((key, _), upload)| (key.as_str(), upload)));
     // Where the page ends with a session, the next begins at this very one.
     let ends_with = page.items.last();
-    let next_id = ends_with
-        .filter(|upload| Some(&upload.key) == page.last.as_ref())
-        .map(|upload| upload.id.clone());
+    let next_id =
+        ends_with.filter(|upload| Some(&upload.key) == page.last.as_ref()).map(|upload| upload.id.clone());
     let uploads = page.items.iter().map(|upload| MultipartUpload {
         key: Some(encode(is_url, &upload.key)),
         upload_id: Some(upload.id.clone()),
         initiated: Some(upload.initiated.timestamp()),
         storage_class: Some(
-            upload
-                .attributes
-                .storage_class
-                .clone()
-                .unwrap_or_else(|| "STANDARD".to_owned())
-                .into(),
+            upload.attributes.storage_class.clone().unwrap_or_else(|| "STANDARD".to_owned()).into(),
         ),
-        checksum_algorithm: upload
-            .algorithm
-            .map(|algorithm| algorithm.name().to_owned().into()),
-        checksum_type: upload
-            .algorithm
-            .map(|_| kind(upload.is_composite).to_owned().into()),
+        checksum_algorithm: upload.algorithm.map(|algorithm| algorithm.name().to_owned().into()),
+        checksum_type: upload.algorithm.map(|_| kind(upload.is_composite).to_owned().into()),
         ..Default::default()
     });
     let uploads = uploads.collect();
@@ -240,10 +200,7 @@ pub(super) async fn list_multipart_uploads(
         bucket: Some(input.bucket),
         key_marker: Some(encode(is_url, &key_marker)),
         upload_id_marker: Some(id_marker),
-        next_key_marker: page
-            .last
-            .filter(|_| page.is_truncated)
-            .map(|last| encode(is_url, &last)),
+        next_key_marker: page.last.filter(|_| page.is_truncated).map(|last| encode(is_url, &last)),
         next_upload_id_marker: next_id.filter(|_| page.is_truncated),
         prefix: Some(encode(is_url, query.prefix)),
         delimiter: encoded(input.delimiter.as_ref()),

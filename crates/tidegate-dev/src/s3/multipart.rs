@@ -18,11 +18,8 @@ pub(super) async fn create_multipart_upload(
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
     store.find_bucket(&input.bucket)?;
-    let (algorithm, is_composite) = if store.faults.knobs().no_checksums {
-        (None, false)
-    } else {
-        checksum_of(&input)?
-    };
+    let (algorithm, is_composite) =
+        if store.faults.knobs().no_checksums { (None, false) } else { checksum_of(&input)? };
     let id = format!("{:016x}{:016x}", store.next(), fastrand::u64(..));
     let upload = Upload {
         key: input.key.clone(),
@@ -63,10 +60,7 @@ fn checksum_of(input: &CreateMultipartUploadInput) -> S3Result<(Option<Algorithm
         Some("COMPOSITE") => true,
         Some("FULL_OBJECT") => false,
         Some(_) => {
-            return Err(s3_error!(
-                InvalidRequest,
-                "Value for x-amz-checksum-type header is invalid."
-            ));
+            return Err(s3_error!(InvalidRequest, "Value for x-amz-checksum-type header is invalid."));
         }
     };
     if !algorithm.allows(is_composite) {
@@ -131,18 +125,12 @@ pub(super) async fn upload_part(
     check_agreement(checksums, declared.algorithm())?;
     // A discarded part's checksum is taken when the client sends one, whatever its session says.
     let kept = checksums.kept.or(declared.algorithm());
-    let source = Source::new(
-        input.body.take(),
-        request.trailing_headers,
-        &request.extensions,
-    );
+    let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
     store.commit_delay().await;
 
-    let mut output = UploadPartOutput {
-        e_tag: Some(ETag::Strong(received.etag.clone())),
-        ..Default::default()
-    };
+    let mut output =
+        UploadPartOutput { e_tag: Some(ETag::Strong(received.etag.clone())), ..Default::default() };
     set_checksum!(output, &received.checksum);
     let part = Part {
         number: input.part_number.unsigned_abs(),
@@ -168,10 +156,7 @@ fn check_agreement(checksums: PartChecksums, declared: Option<Algorithm>) -> S3R
         InvalidRequest,
         "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
         expected.name().to_ascii_lowercase(),
-        declared.map_or_else(
-            || "null".to_owned(),
-            |declared| declared.name().to_ascii_lowercase()
-        )
+        declared.map_or_else(|| "null".to_owned(), |declared| declared.name().to_ascii_lowercase())
     ))
 }
 

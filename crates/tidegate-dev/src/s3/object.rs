@@ -1,4 +1,4 @@
-//! Whole objects: put, get, head, delete.
+//! Whole objects: put, get, head.
 
 use std::ops::Range as ByteRange;
 
@@ -7,7 +7,7 @@ use http::StatusCode;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use s3s::dto::*;
-use s3s::{Body, S3Error, S3Request, S3Response, S3Result, s3_error};
+use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{Algorithm, given_checksums, set_checksum};
 use super::intake::{Declared, Source};
@@ -22,21 +22,12 @@ macro_rules! attributes_of {
             content_type: $input.content_type.take(),
             cache_control: $input.cache_control.take(),
             content_disposition: $input.content_disposition.take(),
-            content_encoding: $input
-                .content_encoding
-                .take()
-                .and_then(super::object::stored_encoding),
+            content_encoding: $input.content_encoding.take().and_then(super::object::stored_encoding),
             content_language: $input.content_language.take(),
             expires: $input.expires.take(),
             metadata: $input.metadata.take(),
-            storage_class: $input
-                .storage_class
-                .take()
-                .map(|class| class.as_str().to_owned()),
-            encryption: $input
-                .server_side_encryption
-                .take()
-                .map(|kind| kind.as_str().to_owned()),
+            storage_class: $input.storage_class.take().map(|class| class.as_str().to_owned()),
+            encryption: $input.server_side_encryption.take().map(|kind| kind.as_str().to_owned()),
             tags: super::tagging::parse_tags($input.tagging.as_deref())?,
         }
     };
@@ -59,10 +50,7 @@ pub(super) async fn put_object(
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
     store.find_bucket(&input.bucket)?;
-    let condition = Condition {
-        if_match: input.if_match.take(),
-        if_none_match: input.if_none_match.take(),
-    };
+    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
     store.lock().check(&input.bucket, &input.key, &condition)?;
 
     let ignores_checksums = store.faults.knobs().no_checksums;
@@ -75,11 +63,7 @@ pub(super) async fn put_object(
     // S3 takes a CRC64NVME of what comes without a checksum.
     let default = (store.vault.keeps_bytes() && !ignores_checksums).then_some(Algorithm::Crc64Nvme);
     let kept = declared.algorithm().or(default);
-    let source = Source::new(
-        input.body.take(),
-        request.trailing_headers,
-        &request.extensions,
-    );
+    let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
     store.commit_delay().await;
 
@@ -99,10 +83,7 @@ pub(super) async fn put_object(
         ..Default::default()
     };
     set_checksum!(output, &object.checksum);
-    output.checksum_type = object
-        .checksum
-        .as_ref()
-        .map(|checksum| checksum.kind().to_owned().into());
+    output.checksum_type = object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into());
     store.lock().put_object(&input.bucket, object, &condition)?;
     Ok(S3Response::new(output))
 }
@@ -121,12 +102,8 @@ struct ReadCondition {
 
 impl ReadCondition {
     fn check(&self, object: &Object) -> S3Result<()> {
-        let failed = || {
-            s3_error!(
-                PreconditionFailed,
-                "At least one of the pre-conditions you specified did not hold"
-            )
-        };
+        let failed =
+            || s3_error!(PreconditionFailed, "At least one of the pre-conditions you specified did not hold");
         let modified = object.modified.seconds();
         match (&self.if_match, &self.if_unmodified_since) {
             (Some(condition), _) if !matches_etag(condition, &object.etag) => return Err(failed()),
@@ -134,9 +111,7 @@ impl ReadCondition {
             _ => {}
         }
         match (&self.if_none_match, &self.if_modified_since) {
-            (Some(condition), _) if matches_etag(condition, &object.etag) => {
-                Err(s3_error!(NotModified))
-            }
+            (Some(condition), _) if matches_etag(condition, &object.etag) => Err(s3_error!(NotModified)),
             (None, Some(since)) if modified <= *since => Err(s3_error!(NotModified)),
             _ => Ok(()),
         }
@@ -169,16 +144,10 @@ impl Slice {
                 )
             })?,
             (None, None) => {
-                return Ok(Self {
-                    range: 0..object.size,
-                    is_part: false,
-                });
+                return Ok(Self { range: 0..object.size, is_part: false });
             }
         };
-        Ok(Self {
-            range,
-            is_part: true,
-        })
+        Ok(Self { range, is_part: true })
     }
 
     fn length(&self) -> i64 {
@@ -220,15 +189,9 @@ macro_rules! describe {
             content_range: slice.content_range(object.size),
             e_tag: Some(ETag::Strong(object.etag.clone())),
             last_modified: Some(object.modified.seconds()),
-            content_type: attributes
-                .content_type
-                .clone()
-                .or_else(|| Some("binary/octet-stream".to_owned())),
+            content_type: attributes.content_type.clone().or_else(|| Some("binary/octet-stream".to_owned())),
             server_side_encryption: encryption(&attributes),
-            storage_class: attributes
-                .storage_class
-                .filter(|class| class != "STANDARD")
-                .map(Into::into),
+            storage_class: attributes.storage_class.filter(|class| class != "STANDARD").map(Into::into),
             cache_control: attributes.cache_control,
             content_disposition: attributes.content_disposition,
             content_encoding: attributes.content_encoding,
@@ -239,17 +202,12 @@ macro_rules! describe {
                 .then_some(object.part_sizes.len() as i32),
             ..Default::default()
         };
-        let is_enabled = $input
-            .checksum_mode
-            .as_ref()
-            .is_some_and(|mode| mode.as_str().eq_ignore_ascii_case("ENABLED"));
+        let is_enabled =
+            $input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str().eq_ignore_ascii_case("ENABLED"));
         // A checksum of the whole says nothing about a part.
         if is_enabled && !slice.is_part && !$store.faults.knobs().no_checksums {
             set_checksum!(output, &object.checksum);
-            output.checksum_type = object
-                .checksum
-                .as_ref()
-                .map(|checksum| checksum.kind().to_owned().into());
+            output.checksum_type = object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into());
         }
         (object, slice, output)
     }};
@@ -283,64 +241,5 @@ fn answer<T>(output: T, slice: &Slice) -> S3Response<T> {
         S3Response::with_status(output, StatusCode::PARTIAL_CONTENT)
     } else {
         S3Response::new(output)
-    }
-}
-
-pub(super) async fn delete_object(
-    store: &Store,
-    request: S3Request<DeleteObjectInput>,
-) -> S3Result<S3Response<DeleteObjectOutput>> {
-    let condition = Condition {
-        if_match: request.input.if_match,
-        if_none_match: None,
-    };
-    let (bucket, key) = (request.input.bucket, request.input.key);
-    store.lock().remove_object(&bucket, &key, &condition)?;
-    Ok(S3Response::new(DeleteObjectOutput::default()))
-}
-
-/// S3's own limit.
-const MOST_DELETED: usize = 1000;
-
-pub(super) async fn delete_objects(
-    store: &Store,
-    request: S3Request<DeleteObjectsInput>,
-) -> S3Result<S3Response<DeleteObjectsOutput>> {
-    let input = request.input;
-    if input.delete.objects.len() > MOST_DELETED {
-        return Err(s3_error!(MalformedXML, "More than 1000 keys to delete"));
-    }
-    let mut catalog = store.lock();
-    catalog.bucket(&input.bucket)?;
-    let (mut deleted, mut errors) = (Vec::new(), Vec::new());
-    for object in input.delete.objects {
-        let condition = Condition {
-            if_match: object.e_tag.map(ETagCondition::ETag),
-            if_none_match: None,
-        };
-        match catalog.remove_object(&input.bucket, &object.key, &condition) {
-            Ok(()) => deleted.push(DeletedObject {
-                key: Some(object.key),
-                ..Default::default()
-            }),
-            Err(error) => errors.push(describe_error(object.key, &error)),
-        }
-    }
-    if input.delete.quiet == Some(true) {
-        deleted.clear();
-    }
-    Ok(S3Response::new(DeleteObjectsOutput {
-        deleted: Some(deleted),
-        errors: Some(errors),
-        ..Default::default()
-    }))
-}
-
-fn describe_error(key: String, error: &S3Error) -> Error {
-    Error {
-        key: Some(key),
-        code: Some(error.code().as_str().to_owned()),
-        message: error.message().map(str::to_owned),
-        version_id: None,
     }
 }

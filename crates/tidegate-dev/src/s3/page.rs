@@ -31,12 +31,7 @@ impl Query<'_> {
     /// Makes the page of a sequence that is ordered by key and contains nothing that comes before
     /// the page.
     pub(super) fn page<'b, T>(&self, sequence: impl Iterator<Item = (&'b str, T)>) -> Page<T> {
-        let mut page = Page {
-            items: Vec::new(),
-            prefixes: Vec::new(),
-            is_truncated: false,
-            last: None,
-        };
+        let mut page = Page { items: Vec::new(), prefixes: Vec::new(), is_truncated: false, last: None };
         if self.limit == 0 {
             return page;
         }
@@ -71,20 +66,11 @@ impl Query<'_> {
 }
 
 /// What S3 leaves as it is where a listing is asked for with `encoding-type=url`.
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'_')
-    .remove(b'.')
-    .remove(b'*')
-    .remove(b'/');
+const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
 /// Encodes the text of a listing, if that was asked for.
 pub(super) fn encode(is_url: bool, text: &str) -> String {
-    if is_url {
-        utf8_percent_encode(text, KEPT).to_string()
-    } else {
-        text.to_owned()
-    }
+    if is_url { utf8_percent_encode(text, KEPT).to_string() } else { text.to_owned() }
 }
 
 #[cfg(test)]

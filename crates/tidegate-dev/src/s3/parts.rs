@@ -14,10 +14,7 @@ pub(super) async fn list_parts(
     request: S3Request<ListPartsInput>,
 ) -> S3Result<S3Response<ListPartsOutput>> {
     let input = request.input;
-    let limit = input
-        .max_parts
-        .unwrap_or(LONGEST_PAGE)
-        .clamp(0, LONGEST_PAGE);
+    let limit = input.max_parts.unwrap_or(LONGEST_PAGE).clamp(0, LONGEST_PAGE);
     let marker = input.part_number_marker.unwrap_or(0).max(0);
     let name = (input.key, input.upload_id);
     let catalog = store.lock();
@@ -39,24 +36,15 @@ pub(super) async fn list_parts(
     let last = parts.last().and_then(|part| part.part_number);
     Ok(S3Response::new(ListPartsOutput {
         bucket: Some(input.bucket),
-        checksum_algorithm: upload
-            .algorithm
-            .map(|algorithm| algorithm.name().to_owned().into()),
-        checksum_type: upload
-            .algorithm
-            .map(|_| kind(upload.is_composite).to_owned().into()),
+        checksum_algorithm: upload.algorithm.map(|algorithm| algorithm.name().to_owned().into()),
+        checksum_type: upload.algorithm.map(|_| kind(upload.is_composite).to_owned().into()),
         is_truncated: Some(is_truncated),
         max_parts: Some(limit),
         next_part_number_marker: last.filter(|_| is_truncated),
         part_number_marker: Some(marker),
         parts: Some(parts),
         storage_class: Some(
-            upload
-                .attributes
-                .storage_class
-                .clone()
-                .unwrap_or_else(|| "STANDARD".to_owned())
-                .into(),
+            upload.attributes.storage_class.clone().unwrap_or_else(|| "STANDARD".to_owned()).into(),
         ),
         key: Some(name.0.clone()),
         upload_id: Some(name.1.clone()),

@@ -61,17 +61,13 @@ pub(super) async fn get_object_tagging(
     store: &Store,
     request: S3Request<GetObjectTaggingInput>,
 ) -> S3Result<S3Response<GetObjectTaggingOutput>> {
-    let object = store
-        .lock()
-        .object(&request.input.bucket, &request.input.key)?;
-    let tags = object.attributes.tags.iter().map(|(key, value)| Tag {
-        key: Some(key.clone()),
-        value: Some(value.clone()),
-    });
-    Ok(S3Response::new(GetObjectTaggingOutput {
-        tag_set: tags.collect(),
-        version_id: None,
-    }))
+    let object = store.lock().object(&request.input.bucket, &request.input.key)?;
+    let tags = object
+        .attributes
+        .tags
+        .iter()
+        .map(|(key, value)| Tag { key: Some(key.clone()), value: Some(value.clone()) });
+    Ok(S3Response::new(GetObjectTaggingOutput { tag_set: tags.collect(), version_id: None }))
 }
 
 pub(super) async fn delete_object_tagging(
@@ -79,9 +75,7 @@ pub(super) async fn delete_object_tagging(
     request: S3Request<DeleteObjectTaggingInput>,
 ) -> S3Result<S3Response<DeleteObjectTaggingOutput>> {
     let input = request.input;
-    store
-        .lock()
-        .set_tags(&input.bucket, &input.key, Vec::new())?;
+    store.lock().set_tags(&input.bucket, &input.key, Vec::new())?;
     Ok(S3Response::new(DeleteObjectTaggingOutput::default()))
 }
 
@@ -93,10 +87,8 @@ mod tests {
     fn tags_are_a_query_string() {
         let tags = parse_tags(Some("a=1&b%20c=x+y&d")).unwrap();
         let expected = [("a", "1"), ("b c", "x y"), ("d", "")];
-        let expected: Vec<_> = expected
-            .iter()
-            .map(|(key, value)| (key.to_string(), value.to_string()))
-            .collect();
+        let expected: Vec<_> =
+            expected.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         assert_eq!(tags, expected);
         assert!(parse_tags(None).unwrap().is_empty());
         assert!(parse_tags(Some("a=1&a=2")).is_err());

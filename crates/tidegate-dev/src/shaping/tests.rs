@@ -26,9 +26,7 @@ async fn pair(bandwidth: Bandwidth) -> (ShapedStream, TcpStream) {
     let rates = Arc::new(Rates::default());
     rates.set(&bandwidth);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap())
-        .await
-        .unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
     (ShapedStream::new(server, rates, Arc::default()), client)
 }
@@ -44,10 +42,7 @@ async fn reads_keep_the_rate() {
     server.read_to_end(&mut received).await.unwrap();
     assert!(received.len() == 300_000 && received.iter().all(|&byte| byte == 7));
     let seconds = start.elapsed().as_secs_f64();
-    assert!(
-        (0.2..0.9).contains(&seconds),
-        "300 kB at 1 MB/s took {seconds} s"
-    );
+    assert!((0.2..0.9).contains(&seconds), "300 kB at 1 MB/s took {seconds} s");
 }
 
 #[tokio::test]
@@ -61,8 +56,5 @@ async fn writes_keep_the_rate() {
     client.read_to_end(&mut received).await.unwrap();
     assert!(received.len() == 300_000 && received.iter().all(|&byte| byte == 7));
     let seconds = start.elapsed().as_secs_f64();
-    assert!(
-        (0.2..0.9).contains(&seconds),
-        "300 kB at 1 MB/s took {seconds} s"
-    );
+    assert!((0.2..0.9).contains(&seconds), "300 kB at 1 MB/s took {seconds} s");
 }

@@ -28,10 +28,7 @@ pub(crate) struct DataDir {
 impl DataDir {
     /// `first` is a number that no file in the directory has.
     pub(crate) fn new(path: PathBuf, first: u64) -> Self {
-        Self {
-            path,
-            next: AtomicU64::new(first),
-        }
+        Self { path, next: AtomicU64::new(first) }
     }
 
     fn next_name(&self) -> String {
@@ -51,12 +48,7 @@ pub(crate) struct DataFile {
 impl DataFile {
     /// A file that is there from an earlier run.
     pub(crate) fn existing(dir: &Path, name: String, length: u64) -> Self {
-        Self {
-            path: dir.join(&name),
-            name,
-            length,
-            is_kept: AtomicBool::new(true),
-        }
+        Self { path: dir.join(&name), name, length, is_kept: AtomicBool::new(true) }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -100,12 +92,7 @@ struct Open {
 
 impl Writer {
     pub(crate) fn new(dir: Arc<DataDir>) -> Self {
-        Self {
-            dir,
-            open: None,
-            batch: Vec::new(),
-            batched: 0,
-        }
+        Self { dir, open: None, batch: Vec::new(), batched: 0 }
     }
 
     pub(crate) async fn push(&mut self, bytes: Bytes) -> io::Result<()> {
@@ -119,9 +106,7 @@ impl Writer {
 
     pub(crate) async fn finish(mut self) -> io::Result<DataFile> {
         self.flush().await?;
-        self.open
-            .map(|open| open.data)
-            .ok_or_else(|| io::Error::other("the data file was not opened"))
+        self.open.map(|open| open.data).ok_or_else(|| io::Error::other("the data file was not opened"))
     }
 
     async fn flush(&mut self) -> io::Result<()> {
@@ -150,30 +135,20 @@ impl Open {
         let name = dir.next_name();
         let path = dir.path.join(&name);
         let file = File::create_new(&path)?;
-        let data = DataFile {
-            path,
-            name,
-            length: 0,
-            is_kept: AtomicBool::new(false),
-        };
+        let data = DataFile { path, name, length: 0, is_kept: AtomicBool::new(false) };
         Ok(Self { file, data })
     }
 }
 
-pub(crate) fn read(
-    data: Arc<DataFile>,
-    range: Range<u64>,
-) -> BoxStream<'static, io::Result<Bytes>> {
+pub(crate) fn read(data: Arc<DataFile>, range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
     let open = async move {
         let mut file = tokio::fs::File::open(&data.path).await?;
         file.seek(io::SeekFrom::Start(range.start)).await?;
         let bytes = file.take(range.end - range.start);
         // The stream holds the data file, lest it be removed before it is read.
-        Ok::<_, io::Error>(
-            ReaderStream::with_capacity(bytes, READ_SIZE).inspect(move |_| {
-                let _held = &data;
-            }),
-        )
+        Ok::<_, io::Error>(ReaderStream::with_capacity(bytes, READ_SIZE).inspect(move |_| {
+            let _held = &data;
+        }))
     };
     stream::once(open).try_flatten().boxed()
 }

@@ -47,9 +47,7 @@ pub(crate) fn read(
         let to = range.end.min(end);
         if from < to {
             // Both lie within the chunk, whose length is a usize.
-            slices.push(Ok(
-                chunk.slice((from - start) as usize..(to - start) as usize)
-            ));
+            slices.push(Ok(chunk.slice((from - start) as usize..(to - start) as usize)));
         }
         start = end;
     }

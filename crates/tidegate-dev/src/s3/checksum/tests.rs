@@ -7,23 +7,14 @@ fn checksum(algorithm: Algorithm, bytes: &[u8]) -> Checksum {
 }
 
 fn parts(algorithm: Algorithm, parts: &[&[u8]]) -> Vec<(String, u64)> {
-    parts
-        .iter()
-        .map(|part| (checksum(algorithm, part).value, part.len() as u64))
-        .collect()
+    parts.iter().map(|part| (checksum(algorithm, part).value, part.len() as u64)).collect()
 }
 
 #[test]
 fn known_values() {
     let of = |algorithm| checksum(algorithm, b"123456789").value;
-    assert_eq!(
-        of(Algorithm::Crc32),
-        STANDARD.encode(0xCBF4_3926_u32.to_be_bytes())
-    );
-    assert_eq!(
-        of(Algorithm::Crc32c),
-        STANDARD.encode(0xE306_9283_u32.to_be_bytes())
-    );
+    assert_eq!(of(Algorithm::Crc32), STANDARD.encode(0xCBF4_3926_u32.to_be_bytes()));
+    assert_eq!(of(Algorithm::Crc32c), STANDARD.encode(0xE306_9283_u32.to_be_bytes()));
     let crc64 = 0xAE8B_1486_0A79_9888_u64.to_be_bytes();
     assert_eq!(of(Algorithm::Crc64Nvme), STANDARD.encode(crc64));
     assert_eq!(of(Algorithm::Sha1), "98O8HYCOBHMq32eZZczDTKeuNEE=");
@@ -32,11 +23,7 @@ fn known_values() {
 #[test]
 fn combined_is_the_checksum_of_the_whole() {
     for algorithm in [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Crc64Nvme] {
-        for split in [
-            &[&b"12"[..], b"345", b"6789"][..],
-            &[b"123456789"],
-            &[b"", b"123456789"],
-        ] {
+        for split in [&[&b"12"[..], b"345", b"6789"][..], &[b"123456789"], &[b"", b"123456789"]] {
             let combined = Checksum::combine(algorithm, &parts(algorithm, split)).unwrap();
             assert_eq!(combined, checksum(algorithm, b"123456789"));
         }

@@ -58,19 +58,13 @@ fn only_the_last_part_may_be_small() {
     let upload = upload(&[5 * MIB - 1, 5 * MIB]);
     assert_eq!(code(&upload, &[1, 2], &Knobs::default()), "EntityTooSmall");
     assert_eq!(code(&upload, &[1], &Knobs::default()), "1 parts");
-    let lenient = Knobs {
-        min_part_size: Some(1),
-        ..Knobs::default()
-    };
+    let lenient = Knobs { min_part_size: Some(1), ..Knobs::default() };
     assert_eq!(code(&upload, &[1, 2], &lenient), "2 parts");
 }
 
 #[test]
 fn equal_parts_are_a_knob() {
-    let strict = Knobs {
-        equal_parts: true,
-        ..Knobs::default()
-    };
+    let strict = Knobs { equal_parts: true, ..Knobs::default() };
     let code = |sizes: &[u64]| {
         let numbers: Vec<i32> = (1..=sizes.len() as i32).collect();
         code(&upload(sizes), &numbers, &strict)

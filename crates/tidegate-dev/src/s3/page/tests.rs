@@ -9,10 +9,7 @@ fn list<'a>(query: Query<'a>) -> Page<&'static str> {
 }
 
 fn all() -> Query<'static> {
-    Query {
-        limit: 1000,
-        ..Query::default()
-    }
+    Query { limit: 1000, ..Query::default() }
 }
 
 #[test]
@@ -24,49 +21,18 @@ fn everything() {
 
 #[test]
 fn a_prefix_need_not_end_at_a_delimiter() {
-    assert_eq!(
-        list(Query {
-            prefix: "a",
-            ..all()
-        })
-        .items,
-        ["a", "a/1", "a/2"]
-    );
-    assert_eq!(
-        list(Query {
-            prefix: "b/",
-            ..all()
-        })
-        .items,
-        ["b/1/x", "b/2"]
-    );
-    assert!(
-        list(Query {
-            prefix: "x",
-            ..all()
-        })
-        .items
-        .is_empty()
-    );
+    assert_eq!(list(Query { prefix: "a", ..all() }).items, ["a", "a/1", "a/2"]);
+    assert_eq!(list(Query { prefix: "b/", ..all() }).items, ["b/1/x", "b/2"]);
+    assert!(list(Query { prefix: "x", ..all() }).items.is_empty());
 }
 
 #[test]
 fn a_delimiter_folds() {
-    let page = list(Query {
-        delimiter: Some("/"),
-        ..all()
-    });
+    let page = list(Query { delimiter: Some("/"), ..all() });
     assert_eq!(page.items, ["a", "c"]);
     assert_eq!(page.prefixes, ["a/", "b/", "d/"]);
-    let page = list(Query {
-        prefix: "b/",
-        delimiter: Some("/"),
-        ..all()
-    });
-    assert_eq!(
-        (page.items, page.prefixes),
-        (vec!["b/2"], vec!["b/1/".to_owned()])
-    );
+    let page = list(Query { prefix: "b/", delimiter: Some("/"), ..all() });
+    assert_eq!((page.items, page.prefixes), (vec!["b/2"], vec!["b/1/".to_owned()]));
 }
 
 #[test]
@@ -76,12 +42,7 @@ fn pages_of_any_size_make_the_whole() {
         for limit in 1..9 {
             let (mut items, mut prefixes, mut after) = (Vec::new(), Vec::new(), String::new());
             loop {
-                let page = list(Query {
-                    delimiter,
-                    limit,
-                    after: &after,
-                    ..all()
-                });
+                let page = list(Query { delimiter, limit, after: &after, ..all() });
                 assert!(page.items.len() + page.prefixes.len() <= limit);
                 items.extend(page.items);
                 prefixes.extend(page.prefixes);
@@ -90,24 +51,14 @@ fn pages_of_any_size_make_the_whole() {
                 }
                 after = page.last.unwrap();
             }
-            assert_eq!(
-                (&items, &prefixes),
-                (&whole.items, &whole.prefixes),
-                "limit {limit}"
-            );
+            assert_eq!((&items, &prefixes), (&whole.items, &whole.prefixes), "limit {limit}");
         }
     }
 }
 
 #[test]
 fn a_full_last_page_is_not_truncated() {
-    assert!(
-        !list(Query {
-            limit: KEYS.len(),
-            ..all()
-        })
-        .is_truncated
-    );
+    assert!(!list(Query { limit: KEYS.len(), ..all() }).is_truncated);
     assert!(!list(Query { limit: 0, ..all() }).is_truncated);
 }
 

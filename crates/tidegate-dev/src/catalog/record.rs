@@ -1,0 +1,111 @@
+//! The records that the catalog is made of, as they are kept and written down.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use s3s::dto::{BucketLifecycleConfiguration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::s3::checksum::{Algorithm, Checksum};
+use crate::storage::Piece;
+
+/// Milliseconds since the epoch: what S3 shows of a time, and what sorts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct Moment(u64);
+
+impl Moment {
+    pub(crate) fn now() -> Self {
+        let elapsed = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self(elapsed.map_or(0, |elapsed| elapsed.as_millis() as u64))
+    }
+
+    /// A number that is larger than any given out by a run that ended before this moment.
+    pub(crate) fn sequence(self) -> u64 {
+        self.0 << 16
+    }
+
+    pub(crate) fn timestamp(self) -> Timestamp {
+        Timestamp::from(UNIX_EPOCH + Duration::from_millis(self.0))
+    }
+
+    /// As HTTP dates have it: whole seconds.
+    pub(crate) fn seconds(self) -> Timestamp {
+        Timestamp::from(UNIX_EPOCH + Duration::from_secs(self.0 / 1000))
+    }
+}
+
+/// What describes an object besides its bytes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Attributes {
+    pub(crate) content_type: Option<String>,
+    pub(crate) cache_control: Option<String>,
+    pub(crate) content_disposition: Option<String>,
+    pub(crate) content_encoding: Option<String>,
+    pub(crate) content_language: Option<String>,
+    pub(crate) expires: Option<Timestamp>,
+    pub(crate) metadata: Option<HashMap<String, String>>,
+    pub(crate) storage_class: Option<String>,
+    pub(crate) encryption: Option<String>,
+    pub(crate) tags: Vec<(String, String)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Object {
+    pub(crate) key: String,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+    pub(crate) modified: Moment,
+    pub(crate) checksum: Option<Checksum>,
+    /// The sizes of the parts of an object that came in parts.
+    pub(crate) part_sizes: Vec<u64>,
+    pub(crate) attributes: Attributes,
+    #[serde(skip)]
+    pub(crate) pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Part {
+    pub(crate) number: u32,
+    pub(crate) etag: String,
+    pub(crate) modified: Moment,
+    pub(crate) checksum: Option<Checksum>,
+    #[serde(skip, default = "nothing")]
+    pub(crate) piece: Piece,
+}
+
+fn nothing() -> Piece {
+    Piece::Void(0)
+}
+
+/// A session: an upload that is not finished.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Upload {
+    pub(crate) key: String,
+    pub(crate) id: String,
+    pub(crate) initiated: Moment,
+    pub(crate) algorithm: Option<Algorithm>,
+    pub(crate) is_composite: bool,
+    pub(crate) attributes: Attributes,
+    #[serde(skip)]
+    pub(crate) parts: BTreeMap<u32, Part>,
+}
+
+/// Sessions sort by key, then by age: ids are numbered.
+pub(crate) type UploadName = (String, String);
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bucket {
+    pub(crate) created: Moment,
+    pub(crate) lifecycle: Option<BucketLifecycleConfiguration>,
+    #[serde(skip)]
+    pub(crate) objects: BTreeMap<String, Arc<Object>>,
+    #[serde(skip)]
+    pub(crate) uploads: BTreeMap<UploadName, Upload>,
+}
+
+impl Bucket {
+    pub(crate) fn new() -> Self {
+        Self { created: Moment::now(), lifecycle: None, objects: BTreeMap::new(), uploads: BTreeMap::new() }
+    }
+}
