@@ -209,3 +209,12 @@ def test_strangers_are_refused(server, s3, name):
     urllib.request.urlopen(urllib.request.Request(link, method="PUT", data=b"signed")).close()
     newer.close()
     assert s3.get_object(Bucket=name, Key="k")["Body"].read() == b"signed"
+
+
+def test_a_refusal_of_a_body_that_waits_ends_the_connection(server, s3, name):
+    # boto3 asks for leave (100-continue) before it sends a body. Refused, it must not send the next request
+    # on a connection that the server is about to close.
+    for _ in range(30):
+        s3.put_object(Bucket=name, Key="k", Body=b"")
+        with refused("PreconditionFailed", 412):
+            s3.put_object(Bucket=name, Key="k", Body=b"x" * 2_000_000, IfMatch='"other"')

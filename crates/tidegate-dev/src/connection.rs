@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use http::HeaderValue;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -116,7 +117,7 @@ impl Shared {
         let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
         drop(exchange.take_aside());
 
-        let answer = answer.map_err(|error| {
+        let mut answer = answer.map_err(|error| {
             tracing::error!(?error, "the protocol layer cannot answer");
             Cut
         })?;
@@ -128,8 +129,14 @@ impl Shared {
             link.cut.store(true, Ordering::Relaxed);
             return Err(Cut);
         }
-        if has_failed && !waits_for_continue {
-            drain(&exchange).await;
+        if let Some(rest) = exchange.take_leftover() {
+            // A client that waits for leave to send its body is not given it, but then the
+            // connection is at an end, and the client has to be told so.
+            let is_drained = !waits_for_continue && drain(rest).await;
+            if !is_drained {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(http::header::CONNECTION, close);
+            }
         }
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
     }
@@ -146,20 +153,18 @@ impl Shared {
     }
 }
 
-/// Reads what the operation left of the request's body.
-async fn drain(exchange: &Exchange) {
-    let Some(mut rest) = exchange.take_leftover() else {
-        return;
-    };
+/// Reads what the operation left of the request's body; says whether it came to the end of it.
+async fn drain(mut rest: Incoming) -> bool {
     let mut read = 0;
     while read < DRAINED {
         match rest.frame().await {
             Some(Ok(frame)) => read += frame.data_ref().map_or(0, bytes::Bytes::len),
             Some(Err(error)) => {
                 tracing::debug!(%error, "the client left before its answer");
-                return;
+                return false;
             }
-            None => return,
+            None => return true,
         }
     }
+    false
 }

@@ -27,7 +27,7 @@ pub struct Knobs {
     pub latency: Delay,
     /// Makes some requests much slower than the others.
     pub slow: Option<Slow>,
-    /// Time that passes between the last byte of an object or part and its answer.
+    /// Time that passes between the last byte of an object, part or completion and its answer.
     pub commit_latency: Delay,
     /// How fast bytes move.
     pub bandwidth: Bandwidth,
