@@ -1,1 +1,26 @@
 //! Deterministic simulation of the engine.
+//!
+//! The real engine runs on tokio's paused clock over a [simulated store](store); one seed decides
+//! everything: what is written and how, what fails and when. After each run the [`checks`] look at
+//! what came of it. The same seed makes the same run, event for event.
+//!
+//! ```
+//! let report = tidegate_sim::run(&tidegate_sim::Settings::new(7));
+//! assert_eq!(report.failures, Vec::<String>::new());
+//! ```
+
+pub mod actor;
+pub mod campaign;
+pub mod checks;
+pub mod content;
+pub mod faults;
+pub mod model;
+pub mod plant;
+mod run;
+pub mod scenario;
+pub mod store;
+pub mod trace;
+pub mod witness;
+
+pub use plant::Plant;
+pub use run::{Report, Settings, run};

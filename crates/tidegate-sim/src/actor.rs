@@ -1,0 +1,257 @@
+//! A writer's task: it does what its plan says, and tells what came of it.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fastrand::Rng;
+use futures::SinkExt;
+use tidegate::{Error, ErrorKind, Object, Operation, Progress, Store, Writer, WriterBuilder};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{sleep, timeout};
+
+use crate::scenario::{Ending, Producer, Source, WriterPlan};
+use crate::store::{SimStore, WRITER};
+use crate::trace::Trace;
+
+mod produce;
+
+/// What came of a writer.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// It says that the object is there; with its description where the face gives one.
+    Committed(Option<Box<Object>>),
+    /// It failed.
+    Failed(Failed),
+    /// It was aborted.
+    Aborted(Option<Failed>),
+    /// It was dropped.
+    Dropped,
+}
+
+impl Outcome {
+    /// In one or two words, for counting.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Committed(_) => "committed".to_owned(),
+            Self::Failed(failed) => format!("{:?}", failed.kind),
+            Self::Aborted(None) => "aborted".to_owned(),
+            Self::Aborted(Some(failed)) => format!("abort failed: {:?}", failed.kind),
+            Self::Dropped => "dropped".to_owned(),
+        }
+    }
+}
+
+/// An error, as far as it is checked.
+#[derive(Clone, Debug)]
+pub struct Failed {
+    /// Its kind.
+    pub kind: ErrorKind,
+    /// What was being done.
+    pub operation: Operation,
+    /// How many requests were made.
+    pub attempts: u32,
+    /// All of it.
+    pub text: String,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self {
+            kind: error.kind(),
+            operation: error.operation(),
+            attempts: error.attempts(),
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Self {
+        let text = error.to_string();
+        match error.into_inner().map(|inner| inner.downcast::<Error>()) {
+            Some(Ok(error)) => Self::from(*error),
+            // Not one of the engine's: reported as what no check allows.
+            _ => Self { kind: ErrorKind::Unsupported, operation: Operation::Write, attempts: 0, text },
+        }
+    }
+}
+
+/// One writer at work.
+pub struct Actor {
+    /// Its number.
+    pub number: usize,
+    /// What it does.
+    pub plan: WriterPlan,
+    /// The bytes of its object.
+    pub content: Bytes,
+    /// Where it writes.
+    pub bucket: Store,
+    /// What is seen there.
+    pub store: SimStore,
+    /// What happened.
+    pub trace: Arc<Trace>,
+    /// Its own choices.
+    pub random: Rng,
+    /// What it does now, for the case that it never ends.
+    pub status: Arc<Mutex<&'static str>>,
+    /// Its figures, once there are any.
+    pub progress: Arc<Mutex<Option<Progress>>>,
+}
+
+impl Actor {
+    /// Does it all.
+    pub async fn run(mut self) -> Outcome {
+        self.set("not started");
+        sleep(Duration::from_millis(self.plan.start_after)).await;
+        let builder = self.builder();
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(builder.progress());
+        let ended = match self.plan.source.clone() {
+            Source::File { truncate_after } => self.upload(builder, truncate_after).await,
+            Source::Producer(producer) => self.write(builder, &producer).await,
+        };
+        let outcome = ended.unwrap_or_else(Outcome::Failed);
+        self.set("ended");
+        self.trace.note(format_args!("writer {} ended: {}", self.number, outcome.name()));
+        outcome
+    }
+
+    fn set(&self, status: &'static str) {
+        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    fn builder(&self) -> WriterBuilder {
+        let plan = &self.plan;
+        let mut builder = self.bucket.writer(plan.key.clone()).strategy(plan.strategy);
+        builder = builder.metadata(WRITER, self.number.to_string());
+        if let Some(part) = plan.part_size {
+            builder = builder.part_size(part);
+        }
+        if let Some(hint) = plan.hint {
+            builder = builder.size_hint(hint);
+        }
+        if let Some(parts) = plan.parts_in_flight {
+            builder = builder.concurrency(parts);
+        }
+        if plan.create_only { builder.create_only() } else { builder }
+    }
+
+    fn finishing(&self) {
+        self.set("finishing");
+        self.trace.note(format_args!("writer {} finishes", self.number));
+        self.store.state().witness.seen[self.number].finishing = true;
+    }
+
+    async fn upload(&mut self, builder: WriterBuilder, truncate_after: Option<u64>) -> Result<Outcome, Failed> {
+        let mut file = tempfile::NamedTempFile::new()?;
+        file.write_all(&self.content)?;
+        self.finishing();
+        self.set("uploading a file");
+        let upload = builder.upload(file.path());
+        let limit = match self.plan.ending {
+            Ending::DropInFinish(after) => Duration::from_millis(after),
+            _ => Duration::MAX,
+        };
+        let truncate = async {
+            let Some(after) = truncate_after else { return std::future::pending().await };
+            sleep(Duration::from_millis(after)).await;
+            let len = self.content.len() as u64;
+            let cut = file.as_file().set_len(len / 2);
+            self.trace.note(format_args!("writer {}: its file is truncated: {cut:?}", self.number));
+            std::future::pending::<()>().await;
+        };
+        // Polled in this order, so that the trace is the same each time.
+        let (mut upload, mut truncate) = (std::pin::pin!(upload), std::pin::pin!(truncate));
+        let both = std::future::poll_fn(|cx| {
+            let _ = truncate.as_mut().poll(cx);
+            upload.as_mut().poll(cx)
+        });
+        match timeout(limit, both).await {
+            Ok(result) => Ok(Outcome::Committed(Some(Box::new(result?)))),
+            Err(_) => Ok(Outcome::Dropped),
+        }
+    }
+
+    async fn write(&mut self, builder: WriterBuilder, producer: &Producer) -> Result<Outcome, Failed> {
+        let mut writer = builder.start().await?;
+        self.set("writing");
+        let stop = match self.plan.ending {
+            Ending::Abort(at) | Ending::Drop(at) | Ending::SourceFails(at) => at,
+            Ending::Finish | Ending::DropInFinish(_) => self.plan.size,
+        };
+        if let Err(failed) = self.produce(&mut writer, producer, stop).await {
+            self.check_closed(&mut writer).await;
+            return Err(failed);
+        }
+        match self.plan.ending {
+            Ending::Finish => {
+                self.finishing();
+                self.finish(writer).await
+            }
+            Ending::DropInFinish(after) => {
+                self.finishing();
+                let finish = self.finish(writer);
+                timeout(Duration::from_millis(after), finish).await.unwrap_or(Ok(Outcome::Dropped))
+            }
+            Ending::Abort(_) => {
+                self.set("aborting");
+                self.trace.note(format_args!("writer {} is aborted", self.number));
+                Ok(Outcome::Aborted(writer.abort().await.err().map(Failed::from)))
+            }
+            Ending::Drop(_) => {
+                self.trace.note(format_args!("writer {} is dropped", self.number));
+                Ok(Outcome::Dropped)
+            }
+            Ending::SourceFails(_) => {
+                let mut source = tokio_failing();
+                match writer.read_from(&mut source).await {
+                    Ok(_) => Ok(Outcome::Committed(None)), // no check allows that
+                    Err(error) => {
+                        self.check_closed(&mut writer).await;
+                        Err(error.into())
+                    }
+                }
+            }
+        }
+    }
+
+    async fn finish(&self, mut writer: Writer) -> Result<Outcome, Failed> {
+        match self.number % 3 {
+            0 => {
+                writer.shutdown().await?;
+                Ok(Outcome::Committed(None))
+            }
+            1 => {
+                SinkExt::<Bytes>::close(&mut writer).await?;
+                Ok(Outcome::Committed(None))
+            }
+            _ => Ok(Outcome::Committed(Some(Box::new(writer.finish().await?)))),
+        }
+    }
+
+    /// A writer that has failed says so to whoever goes on.
+    async fn check_closed(&self, writer: &mut Writer) {
+        let again = writer.write(Bytes::from_static(b"more")).await;
+        let closed = again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Closed);
+        if !closed {
+            let message = format!("writer {} takes bytes after it has failed: {again:?}", self.number);
+            self.store.state().witness.violation(message);
+        }
+    }
+}
+
+/// A source that can't be read.
+fn tokio_failing() -> impl tokio::io::AsyncRead + Unpin {
+    struct Failing;
+    impl tokio::io::AsyncRead for Failing {
+        fn poll_read(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            _: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::task::Poll::Ready(Err(io::Error::other("simulated: the source failed")))
+        }
+    }
+    Failing
+}

@@ -1,0 +1,113 @@
+//! Many seeds, on several threads; each run has one thread to itself.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::faults::NAMES;
+use crate::{Plant, Report, Settings, run};
+
+/// Which seeds are run, and how.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// The first.
+    pub start: u64,
+    /// How many.
+    pub seeds: u64,
+    /// On how many threads.
+    pub jobs: usize,
+    /// A bug to be planted.
+    pub plant: Option<Plant>,
+}
+
+/// What came of all runs.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// How many were run.
+    pub seeds: u64,
+    /// Faults injected, in the order of [`NAMES`].
+    pub troubles: [u64; NAMES.len()],
+    /// Writers by what came of them.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Requests that stores have seen.
+    pub requests: u64,
+    /// Bytes in committed objects.
+    pub committed: u64,
+    /// Virtual time in all.
+    pub simulated: Duration,
+    /// Real time.
+    pub took: Duration,
+    /// Failed seeds in order, each with what was wrong.
+    pub failed: BTreeMap<u64, Vec<String>>,
+}
+
+impl Campaign {
+    /// Runs them all; `progress` is told every now and then.
+    pub fn run(&self, progress: impl Fn(&Summary) + Sync) -> Summary {
+        let (began, next) = (Instant::now(), AtomicU64::new(0));
+        let summary = Mutex::new((Summary::default(), began));
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.max(1) {
+                scope.spawn(|| {
+                    while let Some(seed) = Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds) {
+                        let settings = Settings { seed: self.start + seed, plant: self.plant, trace: false };
+                        let report = run(&settings);
+                        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
+                        summary.0.add(report);
+                        summary.0.took = began.elapsed();
+                        if summary.1.elapsed() >= Duration::from_millis(500) {
+                            summary.1 = Instant::now();
+                            progress(&summary.0);
+                        }
+                    }
+                });
+            }
+        });
+        let (mut summary, _) = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
+        summary.took = began.elapsed();
+        summary
+    }
+}
+
+impl Summary {
+    fn add(&mut self, report: Report) {
+        self.seeds += 1;
+        for (sum, count) in self.troubles.iter_mut().zip(report.troubles) {
+            *sum += count;
+        }
+        for (outcome, count) in report.outcomes {
+            *self.outcomes.entry(outcome).or_default() += count;
+        }
+        self.requests += report.requests;
+        self.committed += report.committed;
+        self.simulated += report.elapsed;
+        if !report.failures.is_empty() {
+            self.failed.insert(report.seed, report.failures);
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = self.simulated.as_secs_f64() / 3600.0;
+        let (seeds, took) = (self.seeds, self.took.as_secs_f64());
+        writeln!(f, "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {} requests", self.requests)?;
+        write!(f, "faults:  ")?;
+        for (name, count) in NAMES.iter().zip(self.troubles) {
+            write!(f, " {name} {count},")?;
+        }
+        write!(f, "\nwriters: ")?;
+        for (outcome, count) in &self.outcomes {
+            write!(f, " {outcome} {count},")?;
+        }
+        write!(f, "\n{} seeds failed", self.failed.len())
+    }
+}
+
+/// The command that replays a seed.
+pub fn replay_command(seed: u64, plant: Option<Plant>) -> String {
+    let plant = plant.map_or_else(String::new, |plant| format!(" --plant {}", plant.name()));
+    format!("cargo run --release -p tidegate-sim -- replay --seed {seed}{plant}")
+}

@@ -1,0 +1,199 @@
+//! What must hold after every run.
+
+use tidegate::backend::FaultKind;
+use tidegate::{ErrorKind, Operation, Snapshot, Usage};
+
+use crate::actor::{Failed, Outcome};
+use crate::faults::Trouble;
+use crate::model::Version;
+use crate::scenario::{Ending, Scenario, Source, WriterPlan};
+use crate::store::{State, WRITER};
+use crate::witness::Subject;
+
+mod counts;
+
+/// What came of one writer, and its figures.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// Its figures at the end.
+    pub progress: Option<Snapshot>,
+}
+
+/// Checks a run; says what is wrong. `at_settled` are the sessions that were open when the engine said
+/// that all was settled.
+pub fn check(
+    scenario: &Scenario,
+    subjects: &[Subject],
+    writers: &[Seen],
+    state: &State,
+    at_settled: &[String],
+    usage: Usage,
+    whole: Snapshot,
+) -> Vec<String> {
+    let mut run = Run { scenario, subjects, state, failures: Vec::new() };
+    run.check_history();
+    run.check_sessions(at_settled);
+    run.check_memory(usage);
+    let requests = state.witness.requests;
+    run.hold(whole.requests == requests, || format!("{} requests counted, {requests} seen", whole.requests));
+    run.hold(whole.in_flight == 0, || format!("{} bytes are in flight in the end", whole.in_flight));
+    for (number, writer) in writers.iter().enumerate() {
+        run.check_outcome(number, &writer.outcome);
+        if let Some(progress) = writer.progress {
+            run.check_progress(number, &writer.outcome, progress);
+        }
+        run.check_counts(number, &writer.outcome);
+    }
+    run.failures
+}
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    subjects: &'a [Subject],
+    state: &'a State,
+    failures: Vec<String>,
+}
+
+impl Run<'_> {
+    fn hold(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.failures.push(otherwise());
+        }
+    }
+
+    /// Whatever was ever visible is whole, and of a writer that asked for it.
+    fn check_history(&mut self) {
+        for key in self.state.model.keys() {
+            for version in self.state.model.history(key) {
+                let Some(number) = writer_of(version) else { continue };
+                let subject = &self.subjects[number];
+                let equal = version.pieces.concat() == subject.content;
+                self.hold(equal && subject.key == key, || {
+                    format!("{key} at {} ms is not what writer {number} wrote: {:?}", version.at, version.object)
+                });
+            }
+        }
+    }
+
+    fn versions_of(&self, number: usize) -> Vec<&Version> {
+        let history = self.state.model.history(&self.subjects[number].key);
+        history.iter().filter(|version| writer_of(version) == Some(number)).collect()
+    }
+
+    fn check_outcome(&mut self, number: usize, outcome: &Outcome) {
+        let plan = &self.scenario.writers[number];
+        let versions = self.versions_of(number).len();
+        let refusal = self.scenario.refusal(plan);
+        match outcome {
+            Outcome::Committed(object) => {
+                self.hold(versions > 0, || format!("writer {number} says committed, and no object was there"));
+                self.hold(versions == 1 || !plan.create_only, || {
+                    format!("writer {number} created its object {versions} times")
+                });
+                let first = self.state.model.history(&plan.key).first().and_then(writer_of);
+                self.hold(!plan.create_only || first == Some(number), || {
+                    format!("writer {number} says that it created {}, and another was there before", plan.key)
+                });
+                if let Some(object) = object {
+                    self.hold(object.size == plan.size && object.key == plan.key, || {
+                        format!("writer {number} describes another object: {object:?}")
+                    });
+                }
+                let commits = matches!(plan.ending, Ending::Finish | Ending::DropInFinish(_));
+                self.hold(commits && refusal.is_none(), || {
+                    format!("writer {number} committed, and was to end by {:?} or {refusal:?}", plan.ending)
+                });
+            }
+            Outcome::Failed(failed) => {
+                self.hold(versions == 0 || failed.kind == ErrorKind::Uncertain, || {
+                    format!("writer {number} failed ({}), and its object was visible", failed.text)
+                });
+                let explained = self.explains(number, plan, failed);
+                self.hold(explained, || format!("writer {number} failed without a reason: {failed:?} of {plan:?}"));
+                let tried = !is_retried(failed) || failed.attempts == self.scenario.retry.attempts;
+                self.hold(tried, || format!("writer {number} gave up after {} attempts: {failed:?}", failed.attempts));
+            }
+            Outcome::Aborted(failed) => {
+                self.hold(versions == 0, || format!("writer {number} was aborted, and its object was visible"));
+                if let Some(failed) = failed {
+                    let explained = self.explains(number, plan, failed);
+                    self.hold(explained, || format!("the abort of writer {number} failed without a reason: {failed:?}"));
+                }
+            }
+            Outcome::Dropped => {
+                let finishing = self.state.witness.seen[number].finishing;
+                self.hold(versions == 0 || finishing, || format!("writer {number} was dropped, and its object was visible"));
+            }
+        }
+    }
+
+    /// Whether what was done to a writer, or what it did, explains this error.
+    fn explains(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
+        let seen = &self.state.witness.seen[number];
+        let told = |kind| seen.injected.contains(&kind);
+        match failed.kind {
+            ErrorKind::TooLarge => self.scenario.refusal(plan) == Some(ErrorKind::TooLarge),
+            ErrorKind::AlreadyExists => {
+                let history = self.state.model.history(&plan.key);
+                plan.create_only && history.iter().any(|version| writer_of(version) != Some(number))
+            }
+            ErrorKind::Source => {
+                matches!(plan.ending, Ending::SourceFails(_))
+                    || matches!(plan.source, Source::File { truncate_after: Some(_) })
+            }
+            ErrorKind::PermissionDenied => told(FaultKind::Denied),
+            ErrorKind::Throttled => told(FaultKind::Throttled),
+            ErrorKind::Timeout => told(FaultKind::Timeout),
+            ErrorKind::Unavailable => told(FaultKind::Transient),
+            ErrorKind::Integrity => told(FaultKind::Integrity),
+            ErrorKind::SessionLost => told(FaultKind::NoSession),
+            ErrorKind::Uncertain => seen.doubt,
+            _ => false,
+        }
+    }
+
+    /// A session that the client knows of is gone when all is settled, but where the store did not
+    /// let it be aborted.
+    fn check_sessions(&mut self, at_settled: &[String]) {
+        let attempts = self.scenario.retry.attempts;
+        for id in at_settled {
+            let Some(seen) = self.state.witness.sessions.get(id) else { continue };
+            let excused = !seen.delivered || seen.aborts >= attempts || seen.abort_denied;
+            self.hold(excused, || format!("{id} is left behind: {seen:?}"));
+        }
+        let lost = self.state.witness.sessions.values().filter(|seen| !seen.delivered).count() as u64;
+        let troubles = [Trouble::LostAnswer, Trouble::Late(0), Trouble::Late(1)];
+        let possible: u64 = troubles.iter().map(|trouble| self.state.witness.troubles[trouble.index()]).sum();
+        let possible = possible + self.state.witness.given_up;
+        self.hold(lost <= possible, || format!("{lost} sessions were never told to the client, of {possible} lost answers"));
+    }
+
+    fn check_memory(&mut self, usage: Usage) {
+        self.hold(usage.peak <= usage.total, || format!("memory: {usage:?}"));
+        let empty = usage.held == 0 && usage.half_filled == 0 && usage.waiting == 0;
+        self.hold(empty, || format!("memory is held in the end: {usage:?}"));
+    }
+
+    fn check_progress(&mut self, number: usize, outcome: &Outcome, progress: Snapshot) {
+        let size = self.scenario.writers[number].size;
+        let still = progress.in_flight == 0 && progress.waiting.is_none();
+        self.hold(still, || format!("writer {number} has ended, and its progress goes on: {progress:?}"));
+        self.hold(progress.accepted <= size, || format!("writer {number} took too much: {progress:?} of {size}"));
+        if matches!(outcome, Outcome::Committed(_)) {
+            let whole = progress.accepted == size && progress.acknowledged == size;
+            self.hold(whole, || format!("writer {number} committed {size} bytes: {progress:?}"));
+        }
+    }
+}
+
+/// Whether an error of this kind comes only after the last attempt of a request.
+fn is_retried(failed: &Failed) -> bool {
+    let kinds = [ErrorKind::Throttled, ErrorKind::Timeout, ErrorKind::Unavailable, ErrorKind::Integrity];
+    kinds.contains(&failed.kind) && failed.operation != Operation::Write
+}
+
+fn writer_of(version: &Version) -> Option<usize> {
+    version.object.attributes.metadata.get(WRITER)?.parse().ok()
+}

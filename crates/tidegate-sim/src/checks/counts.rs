@@ -1,0 +1,44 @@
+//! Where nothing went wrong, requests are the fewest that do the job.
+
+use tidegate::{Operation, Strategy};
+
+use super::Run;
+use crate::actor::Outcome;
+use crate::scenario::Ending;
+
+impl Run<'_> {
+    pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome) {
+        let plan = &self.scenario.writers[number];
+        if !self.scenario.profile.is_calm() {
+            return;
+        }
+        let seen = &self.state.witness.seen[number];
+        let [put, open, part, complete, abort] =
+            [Operation::Put, Operation::Open, Operation::Part, Operation::Complete, Operation::Abort]
+                .map(|operation| seen.count(operation));
+        let first_part = self.scenario.part(plan);
+        let parts = plan.size.div_ceil(first_part);
+        let fewest = match outcome {
+            Outcome::Committed(_) if plan.strategy == Strategy::Put || plan.size <= first_part => {
+                (put, open, part, complete, abort) == (1, 0, 0, 0, 0)
+            }
+            Outcome::Committed(_) => {
+                part > 1 && part <= parts && (put, open, complete, abort) == (0, 1, 1, 0)
+            }
+            // Whatever was sent, a session that was opened is aborted once.
+            Outcome::Failed(_) | Outcome::Aborted(_) => {
+                put + complete <= 1 && open <= 1 && part <= parts && abort == open
+            }
+            Outcome::Dropped => {
+                let finishing = matches!(plan.ending, Ending::DropInFinish(_));
+                let committing = put + complete;
+                committing <= u64::from(finishing) && open <= 1 && part <= parts && abort <= open
+            }
+        };
+        let kept = seen.count(Operation::Head) == 0 || self.subjects.iter().filter(|s| s.key == plan.key).count() > 1;
+        self.hold(fewest && kept, || {
+            let requests = &seen.requests;
+            format!("writer {number} needed {requests:?} for {outcome:?} of {plan:?}, parts of {first_part}")
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! What goes wrong with a request, drawn from the seed.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use tidegate::Operation;
+use tidegate::backend::{Fault, FaultKind};
+
+/// How often what goes wrong, each as a share of requests from 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// Least and most time of a request, in milliseconds.
+    pub latency: (u64, u64),
+    /// Requests of the heavy tail, and the most that these take in milliseconds.
+    pub tail: (f64, u64),
+    /// An error before the request had an effect.
+    pub lost_request: f64,
+    /// An error after it had its effect.
+    pub lost_answer: f64,
+    /// Never an answer; whether and when it has its effect is drawn as well.
+    pub silence: f64,
+    /// The longest time until a silent request has its effect, in milliseconds.
+    pub late: u64,
+    /// 503, with a wish for when to come back or without.
+    pub throttled: f64,
+    /// The payload is read slowly.
+    pub slow: f64,
+    /// The connection is reset within the payload.
+    pub reset: f64,
+    /// The store says that the bytes did not arrive as they were sent.
+    pub integrity: f64,
+    /// A completion is answered with 200 and an error in the body; nothing was done.
+    pub ok_with_error: f64,
+    /// The credentials do not allow it (any more).
+    pub denied: f64,
+    /// Someone else ends the session first.
+    pub expired: f64,
+    /// All of the above are multiplied by this for requests that publish, which are few.
+    pub commit_factor: f64,
+}
+
+impl Profile {
+    /// Whether nothing goes wrong.
+    pub fn is_calm(&self) -> bool {
+        let calm = Self { latency: self.latency, commit_factor: self.commit_factor, ..Self::default() };
+        *self == calm
+    }
+}
+
+/// The faults' names, for counting.
+pub const NAMES: [&str; 12] = [
+    "lost request",
+    "lost answer",
+    "silence",
+    "silence with effect",
+    "late effect",
+    "throttled",
+    "slow",
+    "reset",
+    "integrity",
+    "200 with error",
+    "denied",
+    "expired session",
+];
+
+/// What becomes of one request.
+#[derive(Clone, Debug)]
+pub struct Fate {
+    /// The way there.
+    pub before: Duration,
+    /// A pause after each piece of the payload.
+    pub pace: Duration,
+    /// From the last byte to the effect.
+    pub work: Duration,
+    /// The way back.
+    pub after: Duration,
+    /// What goes wrong.
+    pub trouble: Option<Trouble>,
+    /// Whether it is carried out all the same where the client gives up between last byte and effect.
+    pub outlives_client: bool,
+}
+
+/// What goes wrong with one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// An error before it had an effect.
+    LostRequest,
+    /// An error after it had its effect.
+    LostAnswer,
+    /// No answer, no effect.
+    Silence,
+    /// No answer; the effect after this many milliseconds.
+    Late(u64),
+    /// 503, with the seconds to wait.
+    Throttled(Option<u64>),
+    /// Everything slow, but in the end right.
+    Slow,
+    /// An error after this many pieces of the payload.
+    Reset(usize),
+    /// The bytes did not arrive as they were sent.
+    Integrity,
+    /// 200 with an error.
+    OkWithError,
+    /// Not allowed.
+    Denied,
+    /// The session is ended by someone else first.
+    Expired,
+}
+
+impl Trouble {
+    /// Its place among [`NAMES`].
+    pub fn index(self) -> usize {
+        match self {
+            Self::LostRequest => 0,
+            Self::LostAnswer => 1,
+            Self::Silence => 2,
+            Self::Late(0) => 3,
+            Self::Late(_) => 4,
+            Self::Throttled(_) => 5,
+            Self::Slow => 6,
+            Self::Reset(_) => 7,
+            Self::Integrity => 8,
+            Self::OkWithError => 9,
+            Self::Denied => 10,
+            Self::Expired => 11,
+        }
+    }
+
+    /// What the client is told, where it is told something at once.
+    pub fn fault(self) -> Option<Fault> {
+        Some(match self {
+            Self::LostRequest => Fault::new(FaultKind::Transient, "simulated: the request was lost"),
+            Self::LostAnswer => Fault::new(FaultKind::Transient, "simulated: the answer was lost"),
+            Self::Reset(_) => Fault::new(FaultKind::Transient, "simulated: connection reset"),
+            Self::OkWithError => Fault::new(FaultKind::Transient, "simulated: 200 with InternalError"),
+            Self::Throttled(seconds) => Fault::new(FaultKind::Throttled, "simulated: SlowDown")
+                .with_retry_after(seconds.map(Duration::from_secs)),
+            Self::Integrity => Fault::new(FaultKind::Integrity, "simulated: BadDigest"),
+            Self::Denied => Fault::new(FaultKind::Denied, "simulated: AccessDenied"),
+            Self::Silence | Self::Late(_) | Self::Slow | Self::Expired => return None,
+        })
+    }
+}
+
+impl Profile {
+    /// Draws what becomes of a request.
+    pub fn draw(&self, random: &mut Rng, operation: Operation, pieces: usize) -> Fate {
+        let ms = |random: &mut Rng| Duration::from_millis(random.u64(self.latency.0..=self.latency.1));
+        let mut fate = Fate {
+            before: ms(random),
+            pace: Duration::ZERO,
+            work: ms(random) / 2,
+            after: ms(random) / 4,
+            trouble: self.trouble(random, operation, pieces),
+            outlives_client: random.bool(),
+        };
+        if random.f64() < self.tail.0 {
+            // Heavy: of the logarithm, so that most are short and some very long.
+            let most = (self.tail.1.max(2) as f64).ln();
+            let tail = Duration::from_millis((random.f64() * most).exp() as u64);
+            match random.u8(0..3) {
+                0 => fate.before += tail,
+                1 => fate.work += tail,
+                _ => fate.after += tail,
+            }
+        }
+        if fate.trouble == Some(Trouble::Slow) {
+            fate.pace = Duration::from_millis(random.u64(1..=300));
+        }
+        fate
+    }
+
+    fn trouble(&self, random: &mut Rng, operation: Operation, pieces: usize) -> Option<Trouble> {
+        let publishes = matches!(operation, Operation::Put | Operation::Complete);
+        let payload = matches!(operation, Operation::Put | Operation::Part);
+        let factor = if publishes { self.commit_factor.max(1.0) } else { 1.0 };
+        let mut drawn = random.f64();
+        let mut hit = |share: f64, applies: bool| {
+            drawn -= if applies { share * factor } else { 0.0 };
+            drawn < 0.0
+        };
+        if hit(self.lost_request, true) {
+            return Some(Trouble::LostRequest);
+        }
+        if hit(self.lost_answer, true) {
+            return Some(Trouble::LostAnswer);
+        }
+        if hit(self.silence, true) {
+            return Some(match random.u8(0..3) {
+                0 => Trouble::Silence,
+                1 => Trouble::Late(0),
+                _ => Trouble::Late(random.u64(1..=self.late.max(1))),
+            });
+        }
+        if hit(self.throttled, true) {
+            return Some(Trouble::Throttled(random.bool().then(|| random.u64(0..4))));
+        }
+        if hit(self.slow, payload) {
+            return Some(Trouble::Slow);
+        }
+        if hit(self.reset, payload) {
+            return Some(Trouble::Reset(random.usize(0..=pieces)));
+        }
+        if hit(self.integrity, payload) {
+            return Some(Trouble::Integrity);
+        }
+        if hit(self.ok_with_error, operation == Operation::Complete) {
+            return Some(Trouble::OkWithError);
+        }
+        if hit(self.denied, true) {
+            return Some(Trouble::Denied);
+        }
+        hit(self.expired, matches!(operation, Operation::Part | Operation::Complete)).then_some(Trouble::Expired)
+    }
+}

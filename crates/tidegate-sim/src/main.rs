@@ -1,0 +1,102 @@
+//! `tidegate-sim`: runs seeds of the simulation, and replays one.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tidegate_sim::campaign::{Campaign, Summary, replay_command};
+use tidegate_sim::{Plant, Settings, run};
+
+/// Most failed seeds that are shown in full.
+const SHOWN: usize = 10;
+
+/// Deterministic simulation of the Tidegate engine.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate-sim", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run many seeds; fails where one of them does.
+    Run {
+        /// How many seeds.
+        #[arg(long, default_value_t = 10_000)]
+        seeds: u64,
+        /// The first of them.
+        #[arg(long, default_value_t = 0)]
+        start: u64,
+        /// On how many threads; one a core by default.
+        #[arg(long)]
+        jobs: Option<usize>,
+        /// Plant a bug, to see it found.
+        #[arg(long)]
+        plant: Option<Plant>,
+    },
+    /// Run one seed again.
+    Replay {
+        /// Which.
+        #[arg(long)]
+        seed: u64,
+        /// Print everything that happens.
+        #[arg(long)]
+        trace: bool,
+        /// Plant a bug, to see it found.
+        #[arg(long)]
+        plant: Option<Plant>,
+    },
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run { seeds, start, jobs, plant } => {
+            let cores = std::thread::available_parallelism().map_or(1, usize::from);
+            run_all(&Campaign { start, seeds, jobs: jobs.unwrap_or(cores), plant })
+        }
+        Command::Replay { seed, trace, plant } => replay(&Settings { seed, plant, trace }),
+    }
+}
+
+fn run_all(campaign: &Campaign) -> ExitCode {
+    let terminal = std::io::stderr().is_terminal();
+    let line = |summary: &Summary| {
+        let failed = summary.failed.len();
+        let _ = write!(std::io::stderr(), "\r{} of {} seeds, {failed} failed", summary.seeds, campaign.seeds);
+    };
+    let summary = campaign.run(|summary| {
+        if terminal {
+            line(summary);
+        }
+    });
+    if terminal {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    for (seed, failures) in summary.failed.iter().take(SHOWN) {
+        println!("seed {seed} failed; replay: {}", replay_command(*seed, campaign.plant));
+        for failure in failures {
+            println!("  {failure}");
+        }
+    }
+    println!("{summary}");
+    if summary.failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    let seeds: Vec<String> = summary.failed.keys().take(100).map(u64::to_string).collect();
+    println!("failed seeds: {}", seeds.join(" "));
+    ExitCode::FAILURE
+}
+
+fn replay(settings: &Settings) -> ExitCode {
+    let report = run(settings);
+    for event in &report.trace {
+        println!("{event}");
+    }
+    let (seed, hash) = (report.seed, report.hash);
+    println!("seed {seed}: {} events, hash {hash:016x}, {:?} of virtual time", report.events, report.elapsed);
+    for failure in &report.failures {
+        println!("  {failure}");
+    }
+    if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

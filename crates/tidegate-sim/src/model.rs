@@ -1,0 +1,281 @@
+//! What a store is: objects, sessions and their parts, by S3's rules, in one synchronous step a request.
+//!
+//! Written anew, not the library's memory backend: a mistake in one is seen by the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tidegate::Object;
+use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, WriteOptions};
+use tidegate::checksum::{Algorithm, Checksum, Hasher};
+
+/// A request as the store carries it out, its bytes received.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Write an object.
+    Put {
+        /// Where.
+        key: String,
+        /// All of it.
+        bytes: Bytes,
+        /// How.
+        options: WriteOptions,
+    },
+    /// Open a session.
+    Open {
+        /// For which key.
+        key: String,
+        /// How the object is to be written.
+        options: WriteOptions,
+    },
+    /// Store a part.
+    Part {
+        /// Of which session.
+        session: Session,
+        /// Which number.
+        number: u32,
+        /// All of it.
+        bytes: Bytes,
+    },
+    /// Publish an object from its parts.
+    Complete {
+        /// Of which session.
+        session: Session,
+        /// Which parts, in which order.
+        parts: Vec<Receipt>,
+        /// Of the whole.
+        checksum: Checksum,
+        /// Whether only where there is none.
+        create_only: bool,
+    },
+    /// End a session.
+    Abort {
+        /// Which.
+        session: Session,
+    },
+    /// Describe an object.
+    Head {
+        /// Which.
+        key: String,
+    },
+    /// Remove an object.
+    Delete {
+        /// Which.
+        key: String,
+    },
+}
+
+/// What the store answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// An object.
+    Object(Object),
+    /// A session.
+    Session(Session),
+    /// A part's receipt.
+    Receipt(Receipt),
+    /// Nothing more to say.
+    Done,
+}
+
+/// An object as it was visible at some time.
+#[derive(Clone, Debug)]
+pub struct Version {
+    /// Since when, in virtual milliseconds.
+    pub at: u64,
+    /// Its description.
+    pub object: Object,
+    /// Its bytes, in pieces.
+    pub pieces: Arc<[Bytes]>,
+}
+
+#[derive(Debug)]
+struct Upload {
+    key: String,
+    options: WriteOptions,
+    parts: BTreeMap<u32, (Receipt, Bytes)>,
+}
+
+/// The store's state.
+#[derive(Debug)]
+pub struct Model {
+    limits: Capabilities,
+    /// Every version of every key, oldest first: nothing that was ever visible is forgotten.
+    history: BTreeMap<String, Vec<Version>>,
+    gone: BTreeMap<String, bool>,
+    sessions: BTreeMap<String, Upload>,
+    opened: u64,
+}
+
+impl Model {
+    /// An empty store.
+    pub fn new(limits: Capabilities) -> Self {
+        Self { limits, history: BTreeMap::new(), gone: BTreeMap::new(), sessions: BTreeMap::new(), opened: 0 }
+    }
+
+    /// Every version that `key` ever had, oldest first.
+    pub fn history(&self, key: &str) -> &[Version] {
+        self.history.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    /// The keys that ever had an object.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.history.keys().map(String::as_str)
+    }
+
+    /// What is visible at `key` now.
+    pub fn current(&self, key: &str) -> Option<&Version> {
+        if self.gone.get(key).copied().unwrap_or(false) { None } else { self.history.get(key)?.last() }
+    }
+
+    /// The sessions that are open.
+    pub fn sessions(&self) -> impl Iterator<Item = Session> {
+        self.sessions.iter().map(|(id, upload)| Session { key: upload.key.clone(), id: id.clone() })
+    }
+
+    /// Ends a session as a third party would.
+    pub fn expire(&mut self, session: &Session) {
+        self.sessions.remove(&session.id);
+    }
+
+    /// Carries out a request at virtual time `now`.
+    pub fn execute(&mut self, command: Command, now: u64) -> Result<Answer, Fault> {
+        match command {
+            Command::Put { key, bytes, options } => {
+                if bytes.len() as u64 > self.limits.max_put.min(self.limits.max_object) {
+                    return Err(Fault::new(FaultKind::TooLarge, "EntityTooLarge: one request"));
+                }
+                let checksum = Checksum::of(self.limits.checksum, &bytes);
+                self.publish(&key, vec![bytes], &checksum, &options, options.create_only, now)
+            }
+            Command::Open { key, options } => {
+                self.opened += 1;
+                let id = format!("session-{}", self.opened);
+                let upload = Upload { key: key.clone(), options, parts: BTreeMap::new() };
+                self.sessions.insert(id.clone(), upload);
+                Ok(Answer::Session(Session { key, id }))
+            }
+            Command::Part { session, number, bytes } => self.part(&session, number, bytes),
+            Command::Complete { session, parts, checksum, create_only } => {
+                self.complete(&session, &parts, &checksum, create_only, now)
+            }
+            Command::Abort { session } => {
+                self.upload(&session)?;
+                self.sessions.remove(&session.id);
+                Ok(Answer::Done)
+            }
+            Command::Head { key } => match self.current(&key) {
+                Some(version) => Ok(Answer::Object(version.object.clone())),
+                None => Err(Fault::new(FaultKind::NotFound, "no such object")),
+            },
+            Command::Delete { key } => {
+                self.gone.insert(key, true);
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn upload(&mut self, session: &Session) -> Result<&mut Upload, Fault> {
+        let upload = self.sessions.get_mut(&session.id).filter(|upload| upload.key == session.key);
+        upload.ok_or_else(|| Fault::new(FaultKind::NoSession, "no such session"))
+    }
+
+    fn part(&mut self, session: &Session, number: u32, bytes: Bytes) -> Result<Answer, Fault> {
+        let (most, count, algorithm) = (self.limits.max_part, self.limits.max_parts, self.limits.checksum);
+        let upload = self.upload(session)?;
+        if number == 0 || number > count {
+            return Err(invalid(format!("part number {number}, of 1 to {count}")));
+        }
+        if bytes.len() as u64 > most {
+            return Err(invalid(format!("EntityTooLarge: a part of {} bytes, of at most {most}", bytes.len())));
+        }
+        let checksum = Checksum::of(algorithm, &bytes);
+        let etag = format!("\"{:016x}-{number}\"", checksum.value());
+        let receipt = Receipt { number, size: bytes.len() as u64, etag, checksum };
+        upload.parts.insert(number, (receipt.clone(), bytes));
+        Ok(Answer::Receipt(receipt))
+    }
+
+    fn complete(
+        &mut self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        create_only: bool,
+        now: u64,
+    ) -> Result<Answer, Fault> {
+        let limits = self.limits.clone();
+        let upload = self.upload(session)?;
+        let mut pieces = Vec::with_capacity(parts.len());
+        let mut hasher = Hasher::new(limits.checksum);
+        let mut before = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let number = part.number;
+            if number <= before {
+                return Err(invalid(format!("InvalidPartOrder: part {number} after part {before}")));
+            }
+            before = number;
+            let Some((receipt, bytes)) = upload.parts.get(&number) else {
+                return Err(invalid(format!("InvalidPart: there is no part {number}")));
+            };
+            if receipt != part {
+                return Err(invalid(format!("InvalidPart: the receipt of part {number} is not the one given")));
+            }
+            let last = index + 1 == parts.len();
+            if !last && part.size < limits.min_part {
+                return Err(invalid(format!("EntityTooSmall: part {number} has {} bytes", part.size)));
+            }
+            if limits.equal_parts && (part.size > parts[0].size || (!last && part.size < parts[0].size)) {
+                return Err(invalid(format!("part {number} has {} bytes, the first {}", part.size, parts[0].size)));
+            }
+            hasher.update(bytes);
+            pieces.push(bytes.clone());
+        }
+        if parts.is_empty() {
+            return Err(invalid("a completion without parts".to_owned()));
+        }
+        if hasher.finish() != *checksum {
+            return Err(invalid("BadDigest: the checksum is not that of the parts".to_owned()));
+        }
+        if checksum.covers() > limits.max_object {
+            return Err(Fault::new(FaultKind::TooLarge, "EntityTooLarge: the object"));
+        }
+        let options = upload.options.clone();
+        let published = self.publish(&session.key, pieces, checksum, &options, create_only, now)?;
+        self.sessions.remove(&session.id);
+        Ok(published)
+    }
+
+    fn publish(
+        &mut self,
+        key: &str,
+        pieces: Vec<Bytes>,
+        checksum: &Checksum,
+        options: &WriteOptions,
+        create_only: bool,
+        now: u64,
+    ) -> Result<Answer, Fault> {
+        if create_only && self.current(key).is_some() {
+            return Err(Fault::new(FaultKind::Exists, "the key has an object"));
+        }
+        let mut object = Object::default();
+        object.key = key.to_owned();
+        object.size = checksum.covers();
+        object.etag = Some(format!("\"{:016x}\"", checksum.value()));
+        match checksum.algorithm() {
+            Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
+            _ => object.crc64nvme = Some(checksum.base64()),
+        }
+        object.token = options.token.clone();
+        object.attributes = options.attributes.clone();
+        let version = Version { at: now, object: object.clone(), pieces: pieces.into() };
+        self.gone.remove(key);
+        self.history.entry(key.to_owned()).or_default().push(version);
+        Ok(Answer::Object(object))
+    }
+}
+
+fn invalid(message: String) -> Fault {
+    Fault::new(FaultKind::Invalid, message)
+}

@@ -1,0 +1,227 @@
+//! Planted bugs: what a client could do wrong, done between the engine and the store, to see that the
+//! checks find it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use tidegate::Object;
+use tidegate::backend::{Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, WriteOptions};
+use tidegate::checksum::Checksum;
+use tidegate::payload::Payload;
+
+use crate::store::SimStore;
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// Completes with two parts in the wrong order.
+    UnsortedParts,
+    /// Says that a part was stored without sending it.
+    UnsentPart,
+    /// Sends other bytes when a part is sent again.
+    OtherBytes,
+    /// Says that a session was aborted without asking.
+    ForgottenAbort,
+    /// Publishes an empty object when a session is opened.
+    PublishOnOpen,
+    /// Sends every part twice.
+    PartTwice,
+    /// Overwrites where it should only create.
+    Overwrite,
+    /// Says that a failed completion went well.
+    SwallowedError,
+    /// Leaves out the last byte of an object that is sent in one request.
+    ShortPut,
+}
+
+impl Plant {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::UnsortedParts,
+        Self::UnsentPart,
+        Self::OtherBytes,
+        Self::ForgottenAbort,
+        Self::PublishOnOpen,
+        Self::PartTwice,
+        Self::Overwrite,
+        Self::SwallowedError,
+        Self::ShortPut,
+    ];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnsortedParts => "unsorted-parts",
+            Self::UnsentPart => "unsent-part",
+            Self::OtherBytes => "other-bytes",
+            Self::ForgottenAbort => "forgotten-abort",
+            Self::PublishOnOpen => "publish-on-open",
+            Self::PartTwice => "part-twice",
+            Self::Overwrite => "overwrite",
+            Self::SwallowedError => "swallowed-error",
+            Self::ShortPut => "short-put",
+        }
+    }
+}
+
+impl std::str::FromStr for Plant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|plant| plant.name() == name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("unknown bug `{name}`: use one of {names}")
+        })
+    }
+}
+
+/// A simulated store with a bug before it.
+#[derive(Debug)]
+pub struct Planted {
+    store: SimStore,
+    plant: Plant,
+    /// How often each part was sent.
+    sent: Mutex<BTreeMap<(String, u32), u32>>,
+}
+
+impl Planted {
+    /// `store` behind `plant`.
+    pub fn new(store: SimStore, plant: Plant) -> Self {
+        Self { store, plant, sent: Mutex::default() }
+    }
+
+    fn is(&self, plant: Plant) -> bool {
+        self.plant == plant
+    }
+
+    /// How often this part was sent before.
+    fn sent_before(&self, session: &Session, number: u32) -> u32 {
+        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = sent.entry((session.id.clone(), number)).or_default();
+        *times += 1;
+        *times - 1
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> Checksum {
+        Checksum::of(self.store.capabilities().checksum, bytes)
+    }
+
+    fn payload(&self, bytes: Bytes) -> Payload {
+        let checksum = self.checksum(&bytes);
+        Payload::from_memory(vec![bytes], checksum)
+    }
+}
+
+async fn read(payload: &Payload) -> Result<BytesMut, Fault> {
+    let pieces: Result<Vec<Bytes>, _> = payload.stream().try_collect().await;
+    let pieces = pieces.map_err(|error| Fault::new(tidegate::backend::FaultKind::Source, error.to_string()))?;
+    Ok(BytesMut::from(&pieces.concat()[..]))
+}
+
+#[async_trait]
+impl Backend for Planted {
+    fn location(&self) -> &str {
+        self.store.location()
+    }
+
+    fn endpoint(&self) -> &str {
+        self.store.endpoint()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let mut options = options.clone();
+        options.create_only &= !self.is(Plant::Overwrite);
+        if !self.is(Plant::ShortPut) || payload.is_empty() {
+            return self.store.put(key, payload, &options).await;
+        }
+        let mut bytes = read(&payload).await?;
+        bytes.truncate(bytes.len() - 1);
+        self.store.put(key, self.payload(bytes.freeze()), &options).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let session = self.store.open(key, options).await?;
+        if self.is(Plant::PublishOnOpen) {
+            self.store.put(key, self.payload(Bytes::new()), options).await?;
+        }
+        Ok(session)
+    }
+
+    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+        let before = self.sent_before(session, number);
+        match self.plant {
+            Plant::UnsentPart if number.is_multiple_of(3) => {
+                let checksum = self.checksum(&read(&payload).await?);
+                let (size, etag) = (payload.len(), format!("\"{:016x}-{number}\"", checksum.value()));
+                Ok(Receipt { number, size, etag, checksum })
+            }
+            Plant::OtherBytes if before > 0 => {
+                let mut bytes = read(&payload).await?;
+                if let Some(first) = bytes.first_mut() {
+                    *first ^= 1;
+                }
+                self.store.part(session, number, offset, self.payload(bytes.freeze())).await
+            }
+            Plant::PartTwice => {
+                self.store.part(session, number, offset, payload.clone()).await?;
+                self.store.part(session, number, offset, payload).await
+            }
+            _ => self.store.part(session, number, offset, payload).await,
+        }
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let (mut parts, mut options) = (parts.to_vec(), options.clone());
+        options.create_only &= !self.is(Plant::Overwrite);
+        if self.is(Plant::UnsortedParts) && parts.len() > 1 {
+            parts.swap(0, 1);
+        }
+        let completed = self.store.complete(session, &parts, checksum, &options).await;
+        if !self.is(Plant::SwallowedError) || completed.is_ok() {
+            return completed;
+        }
+        let mut object = Object::default();
+        object.key = session.key.clone();
+        object.size = checksum.covers();
+        Ok(object)
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        if self.is(Plant::ForgottenAbort) { Ok(()) } else { self.store.abort(session).await }
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        self.store.sessions(prefix)
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.store.head(key).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        self.store.get(key, range).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        self.store.list(prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.store.delete(key).await
+    }
+}

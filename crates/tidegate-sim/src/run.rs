@@ -1,0 +1,215 @@
+//! One run: the engine, the store and the writers of one seed, from beginning to end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tidegate::backend::Backend;
+use tidegate::{Concurrency, Progress, Tidegate};
+use tokio::time::timeout;
+
+use crate::actor::{Actor, Outcome};
+use crate::checks::{self, Seen};
+use crate::content::{content, mix};
+use crate::faults::NAMES;
+use crate::plant::{Plant, Planted};
+use crate::scenario::{Scenario, Source};
+use crate::store::SimStore;
+use crate::trace::Trace;
+use crate::witness::{Subject, Witness};
+
+/// A run that is not over by then never will be.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The seed that decides everything.
+    pub seed: u64,
+    /// A bug to be planted.
+    pub plant: Option<Plant>,
+    /// Whether the trace's lines are kept.
+    pub trace: bool,
+}
+
+impl Settings {
+    /// A run of `seed` without a planted bug.
+    pub fn new(seed: u64) -> Self {
+        Self { seed, plant: None, trace: false }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// What was wrong; empty where all is well.
+    pub failures: Vec<String>,
+    /// The hash of everything that happened.
+    pub hash: u64,
+    /// How many events that were.
+    pub events: u64,
+    /// The events, where they were kept.
+    pub trace: Vec<String>,
+    /// Faults injected, in the order of [`NAMES`].
+    pub troubles: [u64; NAMES.len()],
+    /// Writers by what came of them.
+    pub outcomes: BTreeMap<String, u64>,
+    /// Requests that the store has seen.
+    pub requests: u64,
+    /// Bytes in objects that writers committed.
+    pub committed: u64,
+    /// Virtual time that passed.
+    pub elapsed: Duration,
+}
+
+/// Runs one seed.
+pub fn run(settings: &Settings) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(simulate(settings)),
+        Err(error) => Report { seed: settings.seed, failures: vec![format!("no runtime: {error}")], ..Report::default() },
+    }
+}
+
+/// A writer that was started.
+struct Started {
+    outcome: tokio::task::JoinHandle<Outcome>,
+    status: Arc<Mutex<&'static str>>,
+    progress: Arc<Mutex<Option<Progress>>>,
+}
+
+async fn simulate(settings: &Settings) -> Report {
+    let scenario = Scenario::new(settings.seed);
+    let trace = Arc::new(Trace::new(settings.trace));
+    trace.note(format_args!("{scenario:?}"));
+    let subjects = subjects(&scenario);
+    let mut random = Rng::with_seed(mix(settings.seed ^ 0x0073_746f_7265));
+    let witness = Witness::new(subjects.clone(), scenario.concurrency);
+    let store =
+        SimStore::new(scenario.capabilities.clone(), scenario.profile.clone(), witness, random.fork(), trace.clone());
+    let built = Tidegate::builder()
+        .memory(scenario.memory)
+        .slab(scenario.slab)
+        .concurrency(scenario.concurrency.map_or(Concurrency::Auto, Concurrency::Fixed))
+        .parts_in_flight(scenario.parts_in_flight)
+        .retry(scenario.retry.clone())
+        .seed(settings.seed)
+        .build();
+    let tide = match built {
+        Ok(tide) => tide,
+        Err(error) => {
+            let failures = vec![format!("the engine refuses its settings: {error}")];
+            return Report { seed: settings.seed, failures, ..Report::default() };
+        }
+    };
+    store.watch(tide.clone());
+    let backend: Arc<dyn Backend> = match settings.plant {
+        None => Arc::new(store.clone()),
+        Some(plant) => Arc::new(Planted::new(store.clone(), plant)),
+    };
+    let bucket = tide.store(backend);
+    let mut writers = Vec::new();
+    for (number, plan) in scenario.writers.iter().enumerate() {
+        let status = Arc::new(Mutex::new("not started"));
+        let progress = Arc::new(Mutex::new(None));
+        let actor = Actor {
+            number,
+            plan: plan.clone(),
+            content: subjects[number].content.clone(),
+            bucket: bucket.clone(),
+            store: store.clone(),
+            trace: trace.clone(),
+            random: random.fork(),
+            status: status.clone(),
+            progress: progress.clone(),
+        };
+        writers.push(Started { outcome: tokio::spawn(actor.run()), status, progress });
+    }
+    for (key, at) in scenario.foreign.clone() {
+        let (store, seed) = (store.clone(), settings.seed);
+        let write = async move {
+            tokio::time::sleep(Duration::from_millis(at)).await;
+            store.write_foreign(&key, content(seed, usize::MAX - 1, at % 1000));
+        };
+        tokio::spawn(write);
+    }
+    drop(bucket);
+
+    let mut report = Report { seed: settings.seed, ..Report::default() };
+    let mut outcomes = Vec::new();
+    let all = async {
+        for writer in &mut writers {
+            outcomes.push((&mut writer.outcome).await);
+        }
+        tide.settled().await;
+    };
+    if timeout(LONGEST, all).await.is_err() {
+        report.failures.push(stuck(&writers, &store, &tide));
+    }
+    let at_settled: Vec<String> = store.state().model.sessions().map(|session| session.id).collect();
+    let usage = tide.usage();
+    store.quiesce().await;
+
+    let mut seen = Vec::new();
+    for (number, outcome) in outcomes.into_iter().enumerate() {
+        match outcome {
+            Ok(outcome) => {
+                *report.outcomes.entry(outcome.name()).or_default() += 1;
+                if matches!(outcome, Outcome::Committed(_)) {
+                    report.committed += scenario.writers[number].size;
+                }
+                let progress = writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                seen.push(Seen { outcome, progress: progress.map(|progress| progress.snapshot()) });
+            }
+            Err(ended) => report.failures.push(format!("writer {number} panicked: {ended}")),
+        }
+    }
+    if report.failures.is_empty() {
+        let whole = tide.progress().snapshot();
+        report.failures = checks::check(&scenario, &subjects, &seen, &store.state(), &at_settled, usage, whole);
+    }
+    let state = store.state();
+    report.failures.extend(state.witness.violations.iter().cloned());
+    report.troubles = state.witness.troubles;
+    report.requests = state.witness.requests;
+    report.elapsed = Duration::from_millis(trace.now());
+    report.hash = trace.hash();
+    report.events = trace.events();
+    report.trace = trace.lines();
+    report
+}
+
+fn subjects(scenario: &Scenario) -> Vec<Subject> {
+    let writers = scenario.writers.iter().enumerate();
+    writers
+        .map(|(number, plan)| Subject {
+            key: plan.key.clone(),
+            content: content(scenario.seed, number, plan.size),
+            parts_in_flight: match plan.strategy {
+                tidegate::Strategy::Chunked => 1,
+                _ => plan.parts_in_flight.unwrap_or(scenario.parts_in_flight),
+            },
+            streamed: matches!(plan.source, Source::File { .. }),
+        })
+        .collect()
+}
+
+/// Who waits for what.
+fn stuck(writers: &[Started], store: &SimStore, tide: &Tidegate) -> String {
+    let mut dump = format!("not over after {} virtual hours; memory: {:?}", LONGEST.as_secs() / 3600, tide.usage());
+    for (number, writer) in writers.iter().enumerate() {
+        let status = *writer.status.lock().unwrap_or_else(PoisonError::into_inner);
+        if status != "ended" {
+            let progress = writer.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let figures = progress.map(|progress| progress.snapshot());
+            dump.push_str(&format!("\n  writer {number} is {status}: {figures:?}"));
+        }
+    }
+    for (id, flight) in &store.state().witness.flights {
+        dump.push_str(&format!("\n  in flight: #{id} {}", flight.label));
+    }
+    dump
+}

@@ -1,0 +1,76 @@
+//! Sizes: around the boundaries of parts, within what the store takes and a bit past it.
+
+use fastrand::Rng;
+use tidegate::{ErrorKind, Strategy};
+
+use super::{Scenario, Source, Theme, WriterPlan};
+
+/// The engine's default part size ("16 MiB, less where the memory budget is below 64 MiB").
+const DEFAULT_PART: u64 = 16 << 20;
+/// Objects are kept small, or ten thousand seeds would take long.
+const MOST: u64 = 96 << 10;
+
+impl Scenario {
+    /// The size of a writer's first part.
+    pub fn part(&self, plan: &WriterPlan) -> u64 {
+        let (least, most) = (self.capabilities.min_part, self.capabilities.max_part);
+        let memory = if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.memory / 4 };
+        plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
+    }
+
+    /// The most that one request can be, for this writer.
+    fn put_limit(&self, plan: &WriterPlan) -> u64 {
+        let memory = if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.memory };
+        self.capabilities.max_put.min(memory)
+    }
+
+    /// Whether the engine should refuse this write, and how, whatever the store does.
+    pub fn refusal(&self, plan: &WriterPlan) -> Option<ErrorKind> {
+        let hint = if matches!(plan.source, Source::File { .. }) { Some(plan.size) } else { plan.hint };
+        let most = match plan.strategy {
+            Strategy::Put => self.put_limit(plan).min(self.capabilities.max_object),
+            _ => self.capabilities.max_object,
+        };
+        let bound = match plan.strategy {
+            // A put takes no more than the hint.
+            Strategy::Put => most.min(hint.map_or(u64::MAX, |hint| hint.max(1))),
+            _ => most,
+        };
+        (hint.is_some_and(|hint| hint > most) || plan.size > bound).then_some(ErrorKind::TooLarge)
+    }
+
+    pub(super) fn draw_size(&self, plan: &WriterPlan, random: &mut Rng) -> u64 {
+        let part = self.part(plan);
+        // Well within the reach of parts that do not grow.
+        let reach = part * u64::from(self.capabilities.max_parts) * 4 / 5;
+        let reach = if plan.strategy == Strategy::Put { self.put_limit(plan) } else { reach };
+        let around = |parts: u64, random: &mut Rng| (part * parts + random.u64(0..=2)).saturating_sub(1);
+        let parts = if self.theme == Theme::Crowd { 5 } else { 24 };
+        let size = match random.u8(0..10) {
+            0 => random.u64(0..=2),
+            1 => random.u64(0..=part),
+            2 | 3 => around(1, random),
+            4 => around(2, random),
+            5 => {
+                let times = random.u64(1..=parts);
+                around(times, random)
+            }
+            6 if random.u8(0..4) == 0 => reach,
+            _ => random.u64(0..=part * parts),
+        };
+        let size = size.min(reach).min(MOST);
+        // Now and then a bit past what is taken, else within it.
+        if random.u8(0..12) == 0 { size } else { size.min(self.capabilities.max_object) }
+    }
+
+    pub(super) fn draw_hint(&self, plan: &WriterPlan, random: &mut Rng) -> Option<u64> {
+        let hint = match random.u8(0..8) {
+            0..3 => return None,
+            3..6 => plan.size,
+            6 => random.u64(0..=plan.size),
+            _ => plan.size + random.u64(0..=plan.size),
+        };
+        // Past this the parts would be made larger, and the part count no longer known here.
+        Some(hint.min(self.part(plan) * u64::from(self.capabilities.max_parts)))
+    }
+}

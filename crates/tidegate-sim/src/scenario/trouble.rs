@@ -1,0 +1,52 @@
+//! Which troubles a scenario has.
+
+use fastrand::Rng;
+
+use super::{Scenario, Theme};
+use crate::faults::Profile;
+
+impl Scenario {
+    pub(super) fn draw_profile(&mut self, random: &mut Rng) -> Profile {
+        // The least is more than the milliseconds in which files are opened.
+        let least = random.u64(5..=20);
+        let latency = (least, least + random.u64(0..=200));
+        let calm = Profile { latency, commit_factor: 1.0, ..Profile::default() };
+        if self.theme == Theme::Calm || (self.theme != Theme::Faulty && random.u8(0..3) == 0) {
+            return calm;
+        }
+        let patience = u64::try_from(self.retry.patience.as_millis()).unwrap_or(u64::MAX);
+        // A run has few kinds of trouble, or many; each rare, or frequent.
+        let (kinds, most) = (random.f64(), *random.choice(&[0.01, 0.05, 0.2]).unwrap_or(&0.05));
+        let mut share = |factor: f64| if random.f64() < kinds { random.f64() * most * factor } else { 0.0 };
+        let mut profile = Profile {
+            lost_request: share(1.0),
+            lost_answer: share(1.0),
+            silence: share(0.6),
+            throttled: share(1.0),
+            slow: share(1.0),
+            reset: share(1.0),
+            integrity: share(0.5),
+            ok_with_error: share(1.0),
+            denied: share(0.1),
+            expired: share(0.1),
+            tail: (share(1.0), 0),
+            ..calm
+        };
+        profile.tail.1 = if profile.tail.0 > 0.0 { patience * 2 } else { 0 };
+        profile.late = if profile.silence > 0.0 { patience * 4 } else { 0 };
+        if self.theme == Theme::Commits {
+            profile.commit_factor = 1.0 + random.f64() * 9.0;
+        }
+        profile
+    }
+
+    pub(super) fn draw_foreign(&mut self, random: &mut Rng) {
+        for index in 0..self.writers.len() {
+            let share = if self.theme == Theme::Races { 3 } else { 12 };
+            if random.u8(0..share) == 0 {
+                let at = if random.bool() { 0 } else { random.u64(5..=1500) };
+                self.foreign.push((self.writers[index].key.clone(), at));
+            }
+        }
+    }
+}

@@ -1,0 +1,446 @@
+//! The simulated store: a [`Model`] behind a network on which things go wrong.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use fastrand::Rng;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use tidegate::backend::{
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+};
+use tidegate::checksum::Checksum;
+use tidegate::payload::Payload;
+use tidegate::{Object, Operation, Tidegate};
+use tokio::time::sleep;
+
+use crate::faults::{Profile, Trouble};
+use crate::model::{Answer, Command, Model};
+use crate::trace::Trace;
+use crate::witness::Witness;
+
+/// The metadata name under which a writer says who it is.
+pub const WRITER: &str = "writer";
+
+/// A simulated store; a clone is the same store.
+#[derive(Clone, Debug)]
+pub struct SimStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    capabilities: Capabilities,
+    profile: Profile,
+    trace: Arc<Trace>,
+    engine: OnceLock<Tidegate>,
+    state: Mutex<State>,
+}
+
+/// What the store knows and has seen.
+#[derive(Debug)]
+pub struct State {
+    /// Objects and sessions.
+    pub model: Model,
+    /// What was seen.
+    pub witness: Witness,
+    /// Effects that are yet to come of requests whose clients have given up.
+    pub late: usize,
+    random: Rng,
+}
+
+/// A request on its way. Dropped without an answer, the client has given up.
+struct Arrival {
+    store: SimStore,
+    id: u64,
+    label: String,
+    /// Carried out where the client gives up now.
+    outlives: Option<Command>,
+    answered: bool,
+}
+
+/// What is asked, before its bytes are read.
+struct Asked<'a> {
+    operation: Operation,
+    writers: Vec<usize>,
+    label: String,
+    session: Option<&'a Session>,
+    payload: Option<&'a Payload>,
+    /// The part's number and its offset.
+    part: Option<(u32, u64)>,
+}
+
+impl SimStore {
+    /// An empty store.
+    pub fn new(
+        capabilities: Capabilities,
+        profile: Profile,
+        witness: Witness,
+        random: Rng,
+        trace: Arc<Trace>,
+    ) -> Self {
+        let state = State { model: Model::new(capabilities.clone()), witness, late: 0, random };
+        let shared = Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The engine whose memory is watched.
+    pub fn watch(&self, engine: Tidegate) {
+        // A second engine would be watched by no one.
+        let _ = self.shared.engine.set(engine);
+    }
+
+    /// What it knows and has seen. Held only between awaits.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another writer's object appears, without the engine.
+    pub fn write_foreign(&self, key: &str, bytes: Bytes) {
+        let mut options = WriteOptions::default();
+        options.attributes.metadata.insert(WRITER.to_owned(), "foreign".to_owned());
+        self.carry_out("another's put", Command::Put { key: key.to_owned(), bytes, options });
+    }
+
+    /// Waits until nothing is on its way any more.
+    pub async fn quiesce(&self) {
+        while self.state().late > 0 {
+            sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    fn execute(&self, label: &str, command: Command) -> Result<Answer, Fault> {
+        let opener = match &command {
+            Command::Open { options, .. } => writer_of(options),
+            _ => None,
+        };
+        let mut state = self.state();
+        let answer = state.model.execute(command, self.shared.trace.now());
+        match &answer {
+            Ok(Answer::Session(session)) => state.witness.opened(session, opener),
+            // The engine is the one that must know the rules.
+            Err(fault) if fault.kind == FaultKind::Invalid => state.witness.violation(format!("{label}: {fault}")),
+            _ => {}
+        }
+        drop(state);
+        let outcome = match &answer {
+            Ok(_) => "done".to_owned(),
+            Err(fault) => fault.to_string(),
+        };
+        self.shared.trace.note(format_args!("{label} carried out: {outcome}"));
+        answer
+    }
+
+    /// As `execute`, where nobody waits for the answer; the trace has it.
+    fn carry_out(&self, label: &str, command: Command) {
+        let _ = self.execute(label, command);
+    }
+
+    fn arrive(&self, asked: &Asked<'_>) -> (Arrival, crate::faults::Fate) {
+        let Asked { operation, writers, label, payload, .. } = asked;
+        let usage = self.shared.engine.get().map(Tidegate::usage);
+        let bytes = payload.map_or(0, |payload| payload.len());
+        let mut state = self.state();
+        let held = usage.map_or(u64::MAX, |usage| usage.held);
+        if let Some(usage) = usage.filter(|usage| usage.held > usage.total) {
+            state.witness.violation(format!("{} bytes held of a budget of {}", usage.held, usage.total));
+        }
+        let id = state.witness.arrive(*operation, writers.clone(), label.clone(), bytes, held);
+        let pieces = usize::try_from(bytes / 1024).unwrap_or(0);
+        let fate = self.shared.profile.draw(&mut state.random, *operation, pieces);
+        if let Some(trouble) = fate.trouble {
+            state.witness.injected(*operation, writers, trouble);
+        }
+        drop(state);
+        self.shared.trace.note(format_args!("#{id} {label}, {bytes} bytes, trouble {:?}", fate.trouble));
+        let arrival =
+            Arrival { store: self.clone(), id, label: label.clone(), outlives: None, answered: false };
+        (arrival, fate)
+    }
+
+    /// One request, from its arrival to its answer.
+    async fn exchange(
+        &self,
+        asked: Asked<'_>,
+        command: impl FnOnce(Bytes) -> Command + Send,
+    ) -> Result<Answer, Fault> {
+        let (mut arrival, fate) = self.arrive(&asked);
+        let label = asked.label.clone();
+        sleep(fate.before).await;
+        if let (Some(Trouble::Expired), Some(session)) = (fate.trouble, asked.session) {
+            self.state().model.expire(session);
+        }
+        let mut bytes = Bytes::new();
+        if let Some(payload) = asked.payload {
+            let stop_after = match fate.trouble {
+                Some(Trouble::Reset(pieces)) => pieces,
+                _ => usize::MAX,
+            };
+            match receive(payload, stop_after, fate.pace).await {
+                Ok(Some(received)) => bytes = received,
+                Ok(None) => {}
+                Err(fault) => return arrival.answer(Err(fault)),
+            }
+            if !matches!(fate.trouble, Some(Trouble::Reset(_))) {
+                self.state().witness.received(&asked.writers, &label, asked.part, &bytes);
+            }
+        }
+        let command = command(bytes);
+        match fate.trouble {
+            Some(
+                Trouble::LostRequest
+                | Trouble::Throttled(_)
+                | Trouble::Reset(_)
+                | Trouble::Integrity
+                | Trouble::OkWithError
+                | Trouble::Denied,
+            ) => {
+                sleep(fate.after).await;
+                let fault = fate.trouble.and_then(Trouble::fault);
+                return arrival.answer(fault.map_or(Ok(Answer::Done), Err));
+            }
+            Some(Trouble::Silence) => return std::future::pending().await,
+            Some(Trouble::Late(after)) => {
+                self.spawn_late(label, command, Duration::from_millis(after));
+                return std::future::pending().await;
+            }
+            Some(Trouble::LostAnswer | Trouble::Slow | Trouble::Expired) | None => {}
+        }
+        arrival.outlives = fate.outlives_client.then(|| command.clone());
+        sleep(fate.work).await;
+        arrival.outlives = None;
+        let answer = self.execute(&label, command);
+        sleep(fate.after).await;
+        match fate.trouble.and_then(Trouble::fault) {
+            Some(fault) => arrival.answer(Err(fault)),
+            None => arrival.answer(answer),
+        }
+    }
+
+    fn spawn_late(&self, label: String, command: Command, after: Duration) {
+        self.state().late += 1;
+        let store = self.clone();
+        tokio::spawn(async move {
+            sleep(after).await;
+            store.carry_out(&format!("late {label}"), command);
+            store.state().late -= 1;
+        });
+    }
+}
+
+impl Arrival {
+    fn answer(&mut self, answer: Result<Answer, Fault>) -> Result<Answer, Fault> {
+        self.answered = true;
+        let trace = self.store.shared.trace.clone();
+        match &answer {
+            Ok(_) => trace.note(format_args!("#{} {} ok", self.id, self.label)),
+            Err(fault) => trace.note(format_args!("#{} {} failed: {fault}", self.id, self.label)),
+        }
+        let mut state = self.store.state();
+        if let Ok(Answer::Session(session)) = &answer
+            && let Some(seen) = state.witness.sessions.get_mut(&session.id)
+        {
+            seen.delivered = true;
+        }
+        answer
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        let answered = self.answered;
+        self.store.state().witness.ended(self.id, answered);
+        if answered {
+            return;
+        }
+        self.store.shared.trace.note(format_args!("#{} {} given up by the client", self.id, self.label));
+        if let Some(command) = self.outlives.take() {
+            self.store.carry_out(&self.label, command);
+        }
+    }
+}
+
+/// Reads a payload; `None` where it was cut off after so many pieces.
+async fn receive(payload: &Payload, stop_after: usize, pace: Duration) -> Result<Option<Bytes>, Fault> {
+    let mut bytes = BytesMut::new();
+    let mut stream = payload.stream();
+    let mut pieces = 0;
+    loop {
+        if pieces >= stop_after {
+            return Ok(None);
+        }
+        match stream.try_next().await {
+            Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+            Ok(None) => return Ok(Some(bytes.freeze())),
+            Err(error) => return Err(Fault::new(FaultKind::Source, error.to_string()).with_source(error)),
+        }
+        pieces += 1;
+        if !pace.is_zero() {
+            sleep(pace).await;
+        }
+    }
+}
+
+fn writer_of(options: &WriteOptions) -> Option<usize> {
+    options.attributes.metadata.get(WRITER)?.parse().ok()
+}
+
+fn odd<T>(answer: Result<Answer, Fault>) -> Result<T, Fault> {
+    let message = |answer| format!("simulated store: {answer:?} answers another question");
+    Err(answer.map_or_else(|fault| fault, |answer| Fault::new(FaultKind::Invalid, message(answer))))
+}
+
+#[async_trait]
+impl Backend for SimStore {
+    fn location(&self) -> &str {
+        "sim://store"
+    }
+
+    fn endpoint(&self) -> &str {
+        "sim://"
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let label = format!("put {key} by {writers:?}");
+        let asked =
+            Asked { operation: Operation::Put, writers, label, session: None, payload: Some(&payload), part: None };
+        let (key, options) = (key.to_owned(), options.clone());
+        match self.exchange(asked, |bytes| Command::Put { key, bytes, options }).await {
+            Ok(Answer::Object(object)) => Ok(object),
+            other => odd(other),
+        }
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let label = format!("open {key} by {writers:?}");
+        let asked = Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };
+        let (key, options) = (key.to_owned(), options.clone());
+        match self.exchange(asked, |_| Command::Open { key, options }).await {
+            Ok(Answer::Session(session)) => Ok(session),
+            other => odd(other),
+        }
+    }
+
+    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("part {number} of {} at {offset}", session.id);
+        let asked = Asked {
+            operation: Operation::Part,
+            writers,
+            label,
+            session: Some(session),
+            payload: Some(&payload),
+            part: Some((number, offset)),
+        };
+        let stored = session.clone();
+        match self.exchange(asked, |bytes| Command::Part { session: stored, number, bytes }).await {
+            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            other => odd(other),
+        }
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("complete {} of {} parts", session.id, parts.len());
+        let asked = Asked {
+            operation: Operation::Complete,
+            writers,
+            label,
+            session: Some(session),
+            payload: None,
+            part: None,
+        };
+        let command = Command::Complete {
+            session: session.clone(),
+            parts: parts.to_vec(),
+            checksum: *checksum,
+            create_only: options.create_only,
+        };
+        match self.exchange(asked, |_| command).await {
+            Ok(Answer::Object(object)) => Ok(object),
+            other => odd(other),
+        }
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("abort {}", session.id);
+        let asked =
+            Asked { operation: Operation::Abort, writers, label, session: Some(session), payload: None, part: None };
+        if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
+            seen.aborts += 1;
+        }
+        let ended = session.clone();
+        let answer = self.exchange(asked, |_| Command::Abort { session: ended }).await;
+        if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
+            seen.abort_denied = answer.as_ref().is_err_and(|fault| fault.kind == FaultKind::Denied);
+        }
+        match answer {
+            Ok(Answer::Done) => Ok(()),
+            other => odd(other),
+        }
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        // Tidegate makes no list of sessions of its own accord yet.
+        let message = format!("the simulated store does not list sessions of {prefix}");
+        stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed()
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let writers = self.state().witness.writers_of(key);
+        let label = format!("head {key}");
+        let asked = Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Head { key }).await {
+            Ok(Answer::Object(object)) => Ok(object),
+            other => odd(other),
+        }
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        let state = self.state();
+        let version = state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
+        if range.is_some() {
+            return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
+        }
+        let pieces: Vec<Bytes> = version.pieces.to_vec();
+        let object = version.object.clone();
+        let range = 0..object.size;
+        Ok(Body { object, range, stream: stream::iter(pieces).map(Ok).boxed() })
+    }
+
+    fn list(&self, prefix: &str, _recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        let state = self.state();
+        let keys = state.model.keys().filter(|key| key.starts_with(prefix));
+        let objects = keys.filter_map(|key| state.model.current(key)).map(|version| version.object.clone());
+        let entries: Vec<Entry> = objects.map(Entry::Object).collect();
+        stream::iter(entries).map(Ok).boxed()
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let writers = Vec::new();
+        let label = format!("delete {key}");
+        let asked = Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Delete { key }).await {
+            Ok(Answer::Done) => Ok(()),
+            other => odd(other),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What the store sees: counts, and whatever is wrong the moment it is seen.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tidegate::Operation;
+use tidegate::backend::{FaultKind, Session};
+
+use crate::faults::{NAMES, Trouble};
+
+/// A writer, as the witness has to know it.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// What it writes.
+    pub key: String,
+    /// The bytes that its object is to have.
+    pub content: Bytes,
+    /// Most parts that it may have in flight.
+    pub parts_in_flight: usize,
+    /// Whether its bytes are streamed from a file, so that requests hold less than their length.
+    pub streamed: bool,
+}
+
+/// What was seen of one writer.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Requests by operation, retries among them.
+    pub requests: BTreeMap<&'static str, u64>,
+    /// Bytes of the parts that were seen, by number: where they begin and how many they are.
+    pub parts: BTreeMap<u32, (u64, u64)>,
+    /// Whether its producer has asked for the commit.
+    pub finishing: bool,
+    /// What it was told that was made up.
+    pub injected: Vec<FaultKind>,
+    /// Whether some request to publish was left without a clear answer.
+    pub doubt: bool,
+    parts_in_flight: usize,
+}
+
+impl Seen {
+    /// Requests of one operation.
+    pub fn count(&self, operation: Operation) -> u64 {
+        self.requests.get(operation.name()).copied().unwrap_or(0)
+    }
+}
+
+/// What was seen of one session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionSeen {
+    /// Whether the client was told of it.
+    pub delivered: bool,
+    /// How often it was asked to be aborted.
+    pub aborts: u32,
+    /// Whether the last answer to an abort was that it is not allowed.
+    pub abort_denied: bool,
+    writer: usize,
+}
+
+/// A request that has no answer yet.
+#[derive(Clone, Debug)]
+pub struct Flight {
+    /// What.
+    pub operation: Operation,
+    /// Whose; several where the key has several writers.
+    pub writers: Vec<usize>,
+    /// In words.
+    pub label: String,
+    held: u64,
+}
+
+/// Sees every request.
+#[derive(Debug)]
+pub struct Witness {
+    subjects: Vec<Subject>,
+    /// Each writer, in order.
+    pub seen: Vec<Seen>,
+    /// Each session, by id.
+    pub sessions: BTreeMap<String, SessionSeen>,
+    /// Faults injected, in the order of [`NAMES`].
+    pub troubles: [u64; NAMES.len()],
+    /// What was wrong.
+    pub violations: Vec<String>,
+    /// Requests without an answer, by number.
+    pub flights: BTreeMap<u64, Flight>,
+    /// The most at once.
+    pub most_flights: usize,
+    /// All requests.
+    pub requests: u64,
+    /// Requests whose clients did not wait for the answer.
+    pub given_up: u64,
+    limit: Option<usize>,
+}
+
+impl Witness {
+    /// Nothing seen yet; `limit` is the most requests that may be in flight.
+    pub fn new(subjects: Vec<Subject>, limit: Option<usize>) -> Self {
+        let seen = vec![Seen::default(); subjects.len()];
+        Self {
+            subjects,
+            seen,
+            sessions: BTreeMap::new(),
+            troubles: [0; NAMES.len()],
+            violations: Vec::new(),
+            flights: BTreeMap::new(),
+            most_flights: 0,
+            requests: 0,
+            given_up: 0,
+            limit,
+        }
+    }
+
+    /// Something is wrong.
+    pub fn violation(&mut self, message: impl Into<String>) {
+        if self.violations.len() < 20 {
+            self.violations.push(message.into());
+        }
+    }
+
+    /// The writers of a key.
+    pub fn writers_of(&self, key: &str) -> Vec<usize> {
+        (0..self.subjects.len()).filter(|writer| self.subjects[*writer].key == key).collect()
+    }
+
+    /// The writer of a session.
+    pub fn writer_of(&self, session: &Session) -> Vec<usize> {
+        self.sessions.get(&session.id).map(|seen| seen.writer).into_iter().collect()
+    }
+
+    /// A request arrives that carries `bytes`, while the budget holds `held`.
+    pub fn arrive(&mut self, operation: Operation, writers: Vec<usize>, label: String, bytes: u64, held: u64) -> u64 {
+        self.requests += 1;
+        for writer in &writers {
+            let seen = &mut self.seen[*writer];
+            *seen.requests.entry(operation.name()).or_default() += 1;
+            if operation == Operation::Part {
+                seen.parts_in_flight += 1;
+                let (now, most) = (seen.parts_in_flight, self.subjects[*writer].parts_in_flight);
+                if now > most {
+                    self.violation(format!("{label}: {now} parts of one writer in flight, of at most {most}"));
+                }
+            }
+            if matches!(operation, Operation::Put | Operation::Complete) && !self.seen[*writer].finishing {
+                self.violation(format!("{label} before the writer was finished"));
+            }
+        }
+        let streamed = writers.iter().any(|writer| self.subjects[*writer].streamed);
+        let id = self.requests;
+        self.flights.insert(id, Flight { operation, writers, label, held: if streamed { 0 } else { bytes } });
+        self.most_flights = self.most_flights.max(self.flights.len());
+        if let Some(limit) = self.limit.filter(|limit| self.flights.len() > *limit) {
+            self.violation(format!("{} requests in flight, of at most {limit}", self.flights.len()));
+        }
+        let in_requests: u64 = self.flights.values().map(|flight| flight.held).sum();
+        if in_requests > held {
+            self.violation(format!("requests carry {in_requests} bytes while the budget says that {held} are held"));
+        }
+        id
+    }
+
+    /// The payload of a request was read to its end.
+    pub fn received(&mut self, writers: &[usize], label: &str, part: Option<(u32, u64)>, bytes: &Bytes) {
+        let Some(&writer) = writers.first() else { return };
+        let content = &self.subjects[writer].content;
+        let (offset, len) = (part.map_or(0, |(_, offset)| offset), bytes.len() as u64);
+        let range = usize::try_from(offset).ok().and_then(|from| content.get(from..from + bytes.len()));
+        if range != Some(&bytes[..]) {
+            self.violation(format!("{label}: not the bytes {offset}..{} of writer {writer}", offset + len));
+        } else if part.is_none() && bytes.len() != content.len() {
+            self.violation(format!("{label}: {len} bytes of an object of {}", content.len()));
+        }
+        if let Some((number, _)) = part {
+            let first = *self.seen[writer].parts.entry(number).or_insert((offset, len));
+            if first != (offset, len) {
+                self.violation(format!("{label}: part {number} was {first:?}, is ({offset}, {len})"));
+            }
+        }
+    }
+
+    /// A session was opened.
+    pub fn opened(&mut self, session: &Session, writer: Option<usize>) {
+        if let Some(writer) = writer {
+            self.sessions.insert(session.id.clone(), SessionSeen { writer, ..SessionSeen::default() });
+        }
+    }
+
+    /// Something goes wrong with a request.
+    pub fn injected(&mut self, operation: Operation, writers: &[usize], trouble: Trouble) {
+        self.troubles[trouble.index()] += 1;
+        let kind = match trouble {
+            Trouble::Slow => return,
+            Trouble::Expired => FaultKind::NoSession,
+            other => other.fault().map_or(FaultKind::Timeout, |fault| fault.kind),
+        };
+        for writer in writers {
+            self.tell(*writer, operation, kind);
+        }
+    }
+
+    /// A request ended; `answered` is false where the client gave up first.
+    pub fn ended(&mut self, id: u64, answered: bool) {
+        let Some(flight) = self.flights.remove(&id) else { return };
+        self.given_up += u64::from(!answered);
+        for writer in flight.writers {
+            if flight.operation == Operation::Part {
+                self.seen[writer].parts_in_flight -= 1;
+            }
+            if !answered {
+                self.tell(writer, flight.operation, FaultKind::Timeout);
+            }
+        }
+    }
+
+    fn tell(&mut self, writer: usize, operation: Operation, kind: FaultKind) {
+        let seen = &mut self.seen[writer];
+        seen.doubt |= matches!(operation, Operation::Put | Operation::Complete) && kind.is_ambiguous();
+        if !seen.injected.contains(&kind) {
+            seen.injected.push(kind);
+        }
+    }
+}
