@@ -91,9 +91,12 @@ impl Transfer {
             if sent < size && self.plan.outstanding() < in_flight {
                 let refused = self.plan.more();
                 refused.map_err(|error| self.upload.error(ErrorKind::TooLarge, Operation::Write, error.to_string()))?;
-                let piece = self.plan.room().min(size - sent);
-                self.plan.push(piece);
-                self.upload.requests.progress.accepted(piece);
+                // `more` may have cut a part, which is then in flight.
+                if self.plan.outstanding() < in_flight {
+                    let piece = self.plan.room().min(size - sent);
+                    self.plan.push(piece);
+                    self.upload.requests.progress.accepted(piece);
+                }
             } else if sent == size && !finished {
                 finished = true;
                 self.plan.finish();

@@ -105,9 +105,13 @@ impl Plan {
         self.part
     }
 
-    /// How many bytes the current part takes yet; 0 where it is full and [`more`](Self::more) is to be
-    /// called before the next byte.
+    /// How many bytes the current part takes yet; 0 where it, or the object, is full and
+    /// [`more`](Self::more) is to be called before the next byte.
     pub(crate) fn room(&self) -> u64 {
+        self.part_room().min(self.max_object.saturating_sub(self.size))
+    }
+
+    fn part_room(&self) -> u64 {
         self.start + self.part - self.size
     }
 
@@ -123,7 +127,7 @@ impl Plan {
         if self.size >= self.max_object {
             return Err(PlanError::TooLarge { limit: self.max_object, by: "this store takes" });
         }
-        if self.room() > 0 {
+        if self.part_room() > 0 {
             return Ok(());
         }
         if let Cut::Whole { limit } = self.cut {
@@ -141,7 +145,7 @@ impl Plan {
         debug_assert!(bytes <= self.room());
         self.size += bytes;
         // A full first part waits for `more`: the object may end here, and then it is one PUT.
-        if self.stage == Stage::Open && self.room() == 0 && self.number < self.max_parts {
+        if self.stage == Stage::Open && self.part_room() == 0 && self.number < self.max_parts {
             self.cut_part();
         }
     }

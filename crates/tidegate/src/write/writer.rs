@@ -76,7 +76,7 @@ impl std::fmt::Debug for Stage {
 }
 
 impl Writer {
-    /// Shared bytes of at least this many are not copied.
+    /// Shared bytes of at least this many, or of a slab, are not copied.
     const SHARE: usize = 64 << 10;
     /// Smallest slab: what the first byte of an idle writer costs.
     const LEAST_SLAB: u64 = 4 << 10;
@@ -102,7 +102,12 @@ impl Writer {
     /// Takes all of `bytes`.
     pub async fn write(&mut self, mut bytes: Bytes) -> Result<()> {
         while !bytes.is_empty() {
-            poll_fn(|cx| self.poll_take(cx, &mut bytes)).await?;
+            poll_fn(|cx| {
+                // What a sink or a cancelled read holds came first.
+                ready!(self.poll_item(cx))?;
+                self.poll_take(cx, &mut bytes)
+            })
+            .await?;
         }
         Ok(())
     }
@@ -142,7 +147,8 @@ impl Writer {
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<Result<()>> {
-        if bytes.len() < Self::SHARE {
+        // A slab that has been begun is filled first: what it has of the budget must not lie idle.
+        if bytes.len() < Self::SHARE.min(self.budget.slab_size()) || !self.fill.spare().is_empty() {
             let taken = ready!(self.poll_copy(cx, bytes))?;
             bytes::Buf::advance(bytes, taken);
             return Poll::Ready(Ok(()));
@@ -244,7 +250,7 @@ impl Writer {
         if self.fill.spare().is_empty() {
             // Slabs grow with what the part holds already, so that little costs little.
             let filled = self.plan.part() - self.plan.room();
-            let slab = filled.clamp(Self::LEAST_SLAB, self.budget.slab_size() as u64).next_power_of_two();
+            let slab = filled.max(Self::LEAST_SLAB).next_power_of_two();
             let slab = slab.min(self.budget.slab_size() as u64).min(self.plan.room());
             let lease = ready!(self.poll_memory(cx, slab));
             self.fill.add_slab(lease);
