@@ -143,7 +143,11 @@ impl Actor {
         self.store.state().witness.seen[self.number].finishing = true;
     }
 
-    async fn upload(&mut self, builder: WriterBuilder, truncate_after: Option<u64>) -> Result<Outcome, Failed> {
+    async fn upload(
+        &mut self,
+        builder: WriterBuilder,
+        truncate_after: Option<u64>,
+    ) -> Result<Outcome, Failed> {
         let mut file = tempfile::NamedTempFile::new()?;
         file.write_all(&self.content)?;
         self.finishing();

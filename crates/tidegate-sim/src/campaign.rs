@@ -51,7 +51,8 @@ impl Campaign {
         std::thread::scope(|scope| {
             for _ in 0..self.jobs.max(1) {
                 scope.spawn(|| {
-                    while let Some(seed) = Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds) {
+                    while let Some(seed) = Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds)
+                    {
                         let settings = Settings { seed: self.start + seed, plant: self.plant, trace: false };
                         let report = run(&settings);
                         let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,7 +71,10 @@ impl Run<'_> {
                 let subject = &self.subjects[number];
                 let equal = version.pieces.concat() == subject.content;
                 self.hold(equal && subject.key == key, || {
-                    format!("{key} at {} ms is not what writer {number} wrote: {:?}", version.at, version.object)
+                    format!(
+                        "{key} at {} ms is not what writer {number} wrote: {:?}",
+                        version.at, version.object
+                    )
                 });
             }
         }
@@ -88,7 +91,9 @@ impl Run<'_> {
         let refusal = self.scenario.refusal(plan);
         match outcome {
             Outcome::Committed(object) => {
-                self.hold(versions > 0, || format!("writer {number} says committed, and no object was there"));
+                self.hold(versions > 0, || {
+                    format!("writer {number} says committed, and no object was there")
+                });
                 self.hold(versions == 1 || !plan.create_only, || {
                     format!("writer {number} created its object {versions} times")
                 });
@@ -111,20 +116,30 @@ impl Run<'_> {
                     format!("writer {number} failed ({}), and its object was visible", failed.text)
                 });
                 let explained = self.explains(number, plan, failed);
-                self.hold(explained, || format!("writer {number} failed without a reason: {failed:?} of {plan:?}"));
+                self.hold(explained, || {
+                    format!("writer {number} failed without a reason: {failed:?} of {plan:?}")
+                });
                 let tried = !is_retried(failed) || failed.attempts == self.scenario.retry.attempts;
-                self.hold(tried, || format!("writer {number} gave up after {} attempts: {failed:?}", failed.attempts));
+                self.hold(tried, || {
+                    format!("writer {number} gave up after {} attempts: {failed:?}", failed.attempts)
+                });
             }
             Outcome::Aborted(failed) => {
-                self.hold(versions == 0, || format!("writer {number} was aborted, and its object was visible"));
+                self.hold(versions == 0, || {
+                    format!("writer {number} was aborted, and its object was visible")
+                });
                 if let Some(failed) = failed {
                     let explained = self.explains(number, plan, failed);
-                    self.hold(explained, || format!("the abort of writer {number} failed without a reason: {failed:?}"));
+                    self.hold(explained, || {
+                        format!("the abort of writer {number} failed without a reason: {failed:?}")
+                    });
                 }
             }
             Outcome::Dropped => {
                 let finishing = self.state.witness.seen[number].finishing;
-                self.hold(versions == 0 || finishing, || format!("writer {number} was dropped, and its object was visible"));
+                self.hold(versions == 0 || finishing, || {
+                    format!("writer {number} was dropped, and its object was visible")
+                });
             }
         }
     }
@@ -167,7 +182,9 @@ impl Run<'_> {
         let troubles = [Trouble::LostAnswer, Trouble::Late(0), Trouble::Late(1)];
         let possible: u64 = troubles.iter().map(|trouble| self.state.witness.troubles[trouble.index()]).sum();
         let possible = possible + self.state.witness.given_up;
-        self.hold(lost <= possible, || format!("{lost} sessions were never told to the client, of {possible} lost answers"));
+        self.hold(lost <= possible, || {
+            format!("{lost} sessions were never told to the client, of {possible} lost answers")
+        });
     }
 
     fn check_memory(&mut self, usage: Usage) {
@@ -180,7 +197,9 @@ impl Run<'_> {
         let size = self.scenario.writers[number].size;
         let still = progress.in_flight == 0 && progress.waiting.is_none();
         self.hold(still, || format!("writer {number} has ended, and its progress goes on: {progress:?}"));
-        self.hold(progress.accepted <= size, || format!("writer {number} took too much: {progress:?} of {size}"));
+        self.hold(progress.accepted <= size, || {
+            format!("writer {number} took too much: {progress:?} of {size}")
+        });
         if matches!(outcome, Outcome::Committed(_)) {
             let whole = progress.accepted == size && progress.acknowledged == size;
             self.hold(whole, || format!("writer {number} committed {size} bytes: {progress:?}"));

@@ -210,6 +210,7 @@ impl Profile {
         if hit(self.denied, true) {
             return Some(Trouble::Denied);
         }
-        hit(self.expired, matches!(operation, Operation::Part | Operation::Complete)).then_some(Trouble::Expired)
+        hit(self.expired, matches!(operation, Operation::Part | Operation::Complete))
+            .then_some(Trouble::Expired)
     }
 }

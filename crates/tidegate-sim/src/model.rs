@@ -188,7 +188,10 @@ impl Model {
             return Err(invalid(format!("part number {number}, of 1 to {count}")));
         }
         if bytes.len() as u64 > most {
-            return Err(invalid(format!("EntityTooLarge: a part of {} bytes, of at most {most}", bytes.len())));
+            return Err(invalid(format!(
+                "EntityTooLarge: a part of {} bytes, of at most {most}",
+                bytes.len()
+            )));
         }
         let checksum = Checksum::of(algorithm, &bytes);
         let etag = format!("\"{:016x}-{number}\"", checksum.value());
@@ -220,14 +223,19 @@ impl Model {
                 return Err(invalid(format!("InvalidPart: there is no part {number}")));
             };
             if receipt != part {
-                return Err(invalid(format!("InvalidPart: the receipt of part {number} is not the one given")));
+                return Err(invalid(format!(
+                    "InvalidPart: the receipt of part {number} is not the one given"
+                )));
             }
             let last = index + 1 == parts.len();
             if !last && part.size < limits.min_part {
                 return Err(invalid(format!("EntityTooSmall: part {number} has {} bytes", part.size)));
             }
             if limits.equal_parts && (part.size > parts[0].size || (!last && part.size < parts[0].size)) {
-                return Err(invalid(format!("part {number} has {} bytes, the first {}", part.size, parts[0].size)));
+                return Err(invalid(format!(
+                    "part {number} has {} bytes, the first {}",
+                    part.size, parts[0].size
+                )));
             }
             hasher.update(bytes);
             pieces.push(bytes.clone());

@@ -10,7 +10,9 @@ use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use tidegate::Object;
-use tidegate::backend::{Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, WriteOptions};
+use tidegate::backend::{
+    Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, WriteOptions,
+};
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
 
@@ -119,7 +121,8 @@ impl Planted {
 
 async fn read(payload: &Payload) -> Result<BytesMut, Fault> {
     let pieces: Result<Vec<Bytes>, _> = payload.stream().try_collect().await;
-    let pieces = pieces.map_err(|error| Fault::new(tidegate::backend::FaultKind::Source, error.to_string()))?;
+    let pieces =
+        pieces.map_err(|error| Fault::new(tidegate::backend::FaultKind::Source, error.to_string()))?;
     Ok(BytesMut::from(&pieces.concat()[..]))
 }
 
@@ -156,7 +159,13 @@ impl Backend for Planted {
         Ok(session)
     }
 
-    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
         let before = self.sent_before(session, number);
         match self.plant {
             Plant::UnsentPart if number.is_multiple_of(3) => {

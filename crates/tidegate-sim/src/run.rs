@@ -70,7 +70,11 @@ pub fn run(settings: &Settings) -> Report {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     match runtime {
         Ok(runtime) => runtime.block_on(simulate(settings)),
-        Err(error) => Report { seed: settings.seed, failures: vec![format!("no runtime: {error}")], ..Report::default() },
+        Err(error) => Report {
+            seed: settings.seed,
+            failures: vec![format!("no runtime: {error}")],
+            ..Report::default()
+        },
     }
 }
 
@@ -88,8 +92,13 @@ async fn simulate(settings: &Settings) -> Report {
     let subjects = subjects(&scenario);
     let mut random = Rng::with_seed(mix(settings.seed ^ 0x0073_746f_7265));
     let witness = Witness::new(subjects.clone(), scenario.concurrency);
-    let store =
-        SimStore::new(scenario.capabilities.clone(), scenario.profile.clone(), witness, random.fork(), trace.clone());
+    let store = SimStore::new(
+        scenario.capabilities.clone(),
+        scenario.profile.clone(),
+        witness,
+        random.fork(),
+        trace.clone(),
+    );
     let built = Tidegate::builder()
         .memory(scenario.memory)
         .slab(scenario.slab)
@@ -161,7 +170,8 @@ async fn simulate(settings: &Settings) -> Report {
                 if matches!(outcome, Outcome::Committed(_)) {
                     report.committed += scenario.writers[number].size;
                 }
-                let progress = writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let progress =
+                    writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 seen.push(Seen { outcome, progress: progress.map(|progress| progress.snapshot()) });
             }
             Err(ended) => report.failures.push(format!("writer {number} panicked: {ended}")),
@@ -169,7 +179,8 @@ async fn simulate(settings: &Settings) -> Report {
     }
     if report.failures.is_empty() {
         let whole = tide.progress().snapshot();
-        report.failures = checks::check(&scenario, &subjects, &seen, &store.state(), &at_settled, usage, whole);
+        report.failures =
+            checks::check(&scenario, &subjects, &seen, &store.state(), &at_settled, usage, whole);
     }
     let state = store.state();
     report.failures.extend(state.witness.violations.iter().cloned());
@@ -199,7 +210,8 @@ fn subjects(scenario: &Scenario) -> Vec<Subject> {
 
 /// Who waits for what.
 fn stuck(writers: &[Started], store: &SimStore, tide: &Tidegate) -> String {
-    let mut dump = format!("not over after {} virtual hours; memory: {:?}", LONGEST.as_secs() / 3600, tide.usage());
+    let mut dump =
+        format!("not over after {} virtual hours; memory: {:?}", LONGEST.as_secs() / 3600, tide.usage());
     for (number, writer) in writers.iter().enumerate() {
         let status = *writer.status.lock().unwrap_or_else(PoisonError::into_inner);
         if status != "ended" {

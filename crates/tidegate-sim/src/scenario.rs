@@ -192,7 +192,8 @@ impl Scenario {
     }
 
     fn draw_writer(&mut self, random: &mut Rng) -> WriterPlan {
-        let strategies = [Strategy::Auto, Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel];
+        let strategies =
+            [Strategy::Auto, Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel];
         let (least, most) = (self.capabilities.min_part, self.capabilities.max_part.min(self.memory));
         let part_size = random.bool().then(|| match random.u8(0..3) {
             0 => least,
@@ -260,7 +261,8 @@ impl Scenario {
             let mut plan = self.writers[index].clone();
             plan.source = Source::File { truncate_after };
             plan.start_after = index as u64;
-            plan.ending = if random.u8(0..6) == 0 { Ending::DropInFinish(random.u64(5..=300)) } else { Ending::Finish };
+            plan.ending =
+                if random.u8(0..6) == 0 { Ending::DropInFinish(random.u64(5..=300)) } else { Ending::Finish };
             plan.hint = None;
             plan.size = self.draw_size(&plan, random);
             self.writers[index] = plan;

@@ -83,7 +83,8 @@ impl SimStore {
         trace: Arc<Trace>,
     ) -> Self {
         let state = State { model: Model::new(capabilities.clone()), witness, late: 0, random };
-        let shared = Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
+        let shared =
+            Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -122,7 +123,9 @@ impl SimStore {
         match &answer {
             Ok(Answer::Session(session)) => state.witness.opened(session, opener),
             // The engine is the one that must know the rules.
-            Err(fault) if fault.kind == FaultKind::Invalid => state.witness.violation(format!("{label}: {fault}")),
+            Err(fault) if fault.kind == FaultKind::Invalid => {
+                state.witness.violation(format!("{label}: {fault}"))
+            }
             _ => {}
         }
         drop(state);
@@ -310,8 +313,14 @@ impl Backend for SimStore {
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let writers: Vec<usize> = writer_of(options).into_iter().collect();
         let label = format!("put {key} by {writers:?}");
-        let asked =
-            Asked { operation: Operation::Put, writers, label, session: None, payload: Some(&payload), part: None };
+        let asked = Asked {
+            operation: Operation::Put,
+            writers,
+            label,
+            session: None,
+            payload: Some(&payload),
+            part: None,
+        };
         let (key, options) = (key.to_owned(), options.clone());
         match self.exchange(asked, |bytes| Command::Put { key, bytes, options }).await {
             Ok(Answer::Object(object)) => Ok(object),
@@ -322,7 +331,8 @@ impl Backend for SimStore {
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         let writers: Vec<usize> = writer_of(options).into_iter().collect();
         let label = format!("open {key} by {writers:?}");
-        let asked = Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };
+        let asked =
+            Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };
         let (key, options) = (key.to_owned(), options.clone());
         match self.exchange(asked, |_| Command::Open { key, options }).await {
             Ok(Answer::Session(session)) => Ok(session),
@@ -330,7 +340,13 @@ impl Backend for SimStore {
         }
     }
 
-    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault> {
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("part {number} of {} at {offset}", session.id);
         let asked = Asked {
@@ -380,8 +396,14 @@ impl Backend for SimStore {
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         let writers = self.state().witness.writer_of(session);
         let label = format!("abort {}", session.id);
-        let asked =
-            Asked { operation: Operation::Abort, writers, label, session: Some(session), payload: None, part: None };
+        let asked = Asked {
+            operation: Operation::Abort,
+            writers,
+            label,
+            session: Some(session),
+            payload: None,
+            part: None,
+        };
         if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
             seen.aborts += 1;
         }
@@ -405,7 +427,8 @@ impl Backend for SimStore {
     async fn head(&self, key: &str) -> Result<Object, Fault> {
         let writers = self.state().witness.writers_of(key);
         let label = format!("head {key}");
-        let asked = Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
+        let asked =
+            Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
         let key = key.to_owned();
         match self.exchange(asked, |_| Command::Head { key }).await {
             Ok(Answer::Object(object)) => Ok(object),
@@ -415,7 +438,8 @@ impl Backend for SimStore {
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
         let state = self.state();
-        let version = state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
+        let version =
+            state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
         if range.is_some() {
             return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
         }
@@ -436,7 +460,8 @@ impl Backend for SimStore {
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         let writers = Vec::new();
         let label = format!("delete {key}");
-        let asked = Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
+        let asked =
+            Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
         let key = key.to_owned();
         match self.exchange(asked, |_| Command::Delete { key }).await {
             Ok(Answer::Done) => Ok(()),

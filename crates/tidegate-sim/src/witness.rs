@@ -127,7 +127,14 @@ impl Witness {
     }
 
     /// A request arrives that carries `bytes`, while the budget holds `held`.
-    pub fn arrive(&mut self, operation: Operation, writers: Vec<usize>, label: String, bytes: u64, held: u64) -> u64 {
+    pub fn arrive(
+        &mut self,
+        operation: Operation,
+        writers: Vec<usize>,
+        label: String,
+        bytes: u64,
+        held: u64,
+    ) -> u64 {
         self.requests += 1;
         for writer in &writers {
             let seen = &mut self.seen[*writer];
@@ -136,7 +143,9 @@ impl Witness {
                 seen.parts_in_flight += 1;
                 let (now, most) = (seen.parts_in_flight, self.subjects[*writer].parts_in_flight);
                 if now > most {
-                    self.violation(format!("{label}: {now} parts of one writer in flight, of at most {most}"));
+                    self.violation(format!(
+                        "{label}: {now} parts of one writer in flight, of at most {most}"
+                    ));
                 }
             }
             if matches!(operation, Operation::Put | Operation::Complete) && !self.seen[*writer].finishing {
@@ -152,7 +161,9 @@ impl Witness {
         }
         let in_requests: u64 = self.flights.values().map(|flight| flight.held).sum();
         if in_requests > held {
-            self.violation(format!("requests carry {in_requests} bytes while the budget says that {held} are held"));
+            self.violation(format!(
+                "requests carry {in_requests} bytes while the budget says that {held} are held"
+            ));
         }
         id
     }

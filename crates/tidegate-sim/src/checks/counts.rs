@@ -35,7 +35,8 @@ impl Run<'_> {
                 committing <= u64::from(finishing) && open <= 1 && part <= parts && abort <= open
             }
         };
-        let kept = seen.count(Operation::Head) == 0 || self.subjects.iter().filter(|s| s.key == plan.key).count() > 1;
+        let kept = seen.count(Operation::Head) == 0
+            || self.subjects.iter().filter(|s| s.key == plan.key).count() > 1;
         self.hold(fewest && kept, || {
             let requests = &seen.requests;
             format!("writer {number} needed {requests:?} for {outcome:?} of {plan:?}, parts of {first_part}")

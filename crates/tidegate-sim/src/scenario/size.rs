@@ -27,14 +27,14 @@ impl Scenario {
     /// Whether the engine should refuse this write, and how, whatever the store does.
     pub fn refusal(&self, plan: &WriterPlan) -> Option<ErrorKind> {
         let hint = if matches!(plan.source, Source::File { .. }) { Some(plan.size) } else { plan.hint };
-        let most = match plan.strategy {
-            Strategy::Put => self.put_limit(plan).min(self.capabilities.max_object),
-            _ => self.capabilities.max_object,
-        };
-        let bound = match plan.strategy {
+        let object = self.capabilities.max_object;
+        let (most, bound) = match plan.strategy {
             // A put takes no more than the hint.
-            Strategy::Put => most.min(hint.map_or(u64::MAX, |hint| hint.max(1))),
-            _ => most,
+            Strategy::Put => {
+                let most = self.put_limit(plan);
+                (most, most.min(object).min(hint.map_or(u64::MAX, |hint| hint.max(1))))
+            }
+            _ => (object, object),
         };
         (hint.is_some_and(|hint| hint > most) || plan.size > bound).then_some(ErrorKind::TooLarge)
     }
