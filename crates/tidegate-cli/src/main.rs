@@ -1,2 +1,101 @@
-//! The command line of Tidegate.
-fn main() {}
+//! `tidegate`: moves byte streams into and out of object storage.
+//!
+//! One file a command, in `commands/`; what they share is beside this file.
+
+mod bar;
+mod commands;
+mod dev;
+mod exit;
+mod interrupt;
+mod options;
+mod output;
+mod runtime;
+mod stores;
+mod text;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{cat, completions, cp, ls, rm, serve, sessions, stat};
+use crate::exit::Outcome;
+
+const AFTER_HELP: &str = "\
+Locations:
+  s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
+  dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
+  PATH, file:///PATH    a file on this machine
+  -                     standard input or output
+
+Exit codes:
+  0    everything was done
+  1    a transfer or a request failed
+  2    the command line or its input is wrong; nothing was sent
+  130  interrupted by Ctrl-C; unfinished uploads were aborted
+  143  ended by SIGTERM; unfinished uploads were aborted";
+
+/// Moves byte streams into and out of object storage, fast and in a fixed amount of memory.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, after_help = AFTER_HELP, max_term_width = 100)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Say on standard error what is done; RUST_LOG chooses more finely.
+    #[arg(short, long, global = true)]
+    verbose: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Cp(Box<cp::Args>),
+    Cat(cat::Args),
+    Ls(ls::Args),
+    Rm(rm::Args),
+    Stat(stat::Args),
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    Serve(serve::Args),
+    Completions(completions::Args),
+}
+
+impl Command {
+    async fn run(self) -> Outcome {
+        match self {
+            Self::Cp(args) => args.run().await,
+            Self::Cat(args) => args.run().await,
+            Self::Ls(args) => args.run().await,
+            Self::Rm(args) => args.run().await,
+            Self::Stat(args) => args.run().await,
+            Self::Sessions(command) => command.run().await,
+            Self::Serve(args) => args.run().await,
+            Self::Completions(args) => args.run(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let CommandLine { command, verbose } = CommandLine::parse();
+    log(verbose);
+    exit::end(runtime::run(command.run()), verbose)
+}
+
+fn log(verbose: bool) {
+    use tracing_subscriber::EnvFilter;
+    if !verbose && std::env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
+        return;
+    }
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("tidegate=debug"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::CommandLine::command().debug_assert();
+    }
+}

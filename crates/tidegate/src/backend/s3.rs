@@ -77,7 +77,7 @@ impl S3 {
             ..Capabilities::default()
         };
         Ok(Self {
-            location: format!("s3://{bucket}").into(),
+            location: format!("{}://{bucket}", settings.scheme).into(),
             capabilities: Arc::new(capabilities),
             bucket: Bucket { shared, address: Arc::new(address) },
         })

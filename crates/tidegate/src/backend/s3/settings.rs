@@ -30,6 +30,7 @@ pub struct S3Settings {
     pub(super) payload_sha256: bool,
     pub(super) equal_parts: Option<bool>,
     pub(super) connect_timeout: Duration,
+    pub(super) scheme: &'static str,
 }
 
 impl Default for S3Settings {
@@ -46,6 +47,7 @@ impl Default for S3Settings {
             payload_sha256: false,
             equal_parts: None,
             connect_timeout: Duration::from_secs(5),
+            scheme: "s3",
         }
     }
 }
@@ -131,6 +133,14 @@ impl S3Settings {
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// What locations of these buckets begin with, in messages: `s3` by default. For a store that its
+    /// users know by another scheme.
+    #[must_use]
+    pub fn with_scheme(mut self, scheme: &'static str) -> Self {
+        self.scheme = scheme;
         self
     }
 }

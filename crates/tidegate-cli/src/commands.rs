@@ -1,0 +1,10 @@
+//! The commands, one file each.
+
+pub(crate) mod cat;
+pub(crate) mod completions;
+pub(crate) mod cp;
+pub(crate) mod ls;
+pub(crate) mod rm;
+pub(crate) mod serve;
+pub(crate) mod sessions;
+pub(crate) mod stat;

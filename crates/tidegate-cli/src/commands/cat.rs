@@ -1,0 +1,63 @@
+//! `tidegate cat`: objects, or a range of them, to standard output.
+
+use futures::TryStreamExt;
+use tidegate::Location;
+
+use crate::exit::Outcome;
+use crate::options::Connection;
+use crate::output::Output;
+use crate::stores::Stores;
+use crate::values::ByteRange;
+
+/// Write objects to standard output, one after another.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The objects: s3://BUCKET/KEY, dev://BUCKET/KEY or a path.
+    #[arg(required = true, value_name = "URL")]
+    objects: Vec<String>,
+
+    /// Only these bytes of each object, counted from 0; the last one is included, or left out for the rest.
+    #[arg(long, value_name = "FIRST-[LAST]")]
+    range: Option<ByteRange>,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let objects: Vec<Location> =
+            self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+        let settings = self.connection.settings();
+        Stores::with_defaults(settings, async |stores| {
+            let mut output = Output::stdout()?;
+            let written = show(stores, &objects, self.range, &mut output).await;
+            // What was read before an error is shown all the same.
+            output.finish().await?;
+            written
+        })
+        .await
+    }
+}
+
+async fn show(
+    stores: &Stores,
+    objects: &[Location],
+    range: Option<ByteRange>,
+    output: &mut Output,
+) -> Outcome {
+    for location in objects {
+        let place = stores.object(location).await?;
+        let reader = place.store.reader(&place.key);
+        let reader = match range {
+            Some(ByteRange { first, last: Some(last) }) => reader.range(first..=last),
+            Some(ByteRange { first, last: None }) => reader.range(first..),
+            None => reader,
+        };
+        let mut reader = reader.start().await?;
+        while let Some(piece) = reader.try_next().await? {
+            output.write(piece).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! `tidegate completions`: what a shell needs to complete command lines.
+
+use std::io::Write;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::exit::Outcome;
+use crate::{CommandLine, output};
+
+/// Print the completions of a shell, to be sourced by it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The shell.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Args {
+    pub(crate) fn run(self) -> Outcome {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut CommandLine::command(), "tidegate", &mut script);
+        let mut out = output::text()?;
+        out.write_all(&script)?;
+        Ok(out.flush()?)
+    }
+}

@@ -1,0 +1,267 @@
+//! `tidegate cp`: copies into, out of and between stores.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::ValueEnum;
+use tidegate::checksum::Algorithm;
+use tidegate::{Attributes, Concurrency, Encryption, Location, Strategy, Tidegate};
+
+use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{bar, values};
+
+mod directory;
+mod download;
+mod job;
+mod naming;
+mod report;
+mod stdin;
+mod upload;
+mod verify;
+mod walk;
+
+use job::{Job, Writing};
+use report::{Report, Show};
+
+/// Copy a file, standard input, an object or all that lies below a directory or prefix.
+///
+/// A target that ends with a slash, or is a directory, keeps the source's name; a directory as source
+/// that ends with a slash gives what is in it, without its own name.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to copy: a path, s3://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
+    #[arg(value_name = "SRC")]
+    source: OsString,
+
+    /// Where to: a path, s3://BUCKET/KEY, dev://BUCKET/KEY, or - for standard output.
+    #[arg(value_name = "DST")]
+    target: OsString,
+
+    /// Copy everything below a directory or prefix.
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Fail where there is an object already, and leave it as it is.
+    #[arg(long)]
+    create_only: bool,
+
+    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel.
+    #[arg(long, default_value = "auto", value_name = "HOW")]
+    strategy: Strategy,
+
+    /// Size of a part, from 5MiB to 5GiB; it grows for very large objects; default: 16MiB.
+    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
+    part_size: Option<u64>,
+
+    /// How many requests may fly at once: a number, or auto to find out.
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    concurrency: Concurrency,
+
+    /// Most memory to hold bytes in, for all transfers together.
+    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
+    memory: u64,
+
+    /// Checksum to take and send: crc64nvme, or crc32c for stores that have only that.
+    #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
+    checksum: Algorithm,
+
+    /// Whether to show progress: auto (a bar on a terminal, else a line at the end) or never.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    progress: Progress,
+
+    /// Print one JSON object on standard output for each object that was copied, and nothing else.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    carried: Carried,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// What the objects carry beside their bytes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "What the object carries")]
+struct Carried {
+    /// MIME type; default: guessed from the name.
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+
+    /// The Cache-Control header that readers get.
+    #[arg(long, value_name = "TEXT")]
+    cache_control: Option<String>,
+
+    /// One entry of user metadata; may be given again.
+    #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
+    metadata: Vec<(String, String)>,
+
+    /// One tag; may be given again.
+    #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
+    tag: Vec<(String, String)>,
+
+    /// Storage class, in the store's words, such as STANDARD_IA.
+    #[arg(long, value_name = "CLASS")]
+    storage_class: Option<String>,
+
+    /// Encryption by the store: AES256, aws:kms, or aws:kms:KEY.
+    #[arg(long, value_parser = values::encryption, value_name = "HOW")]
+    sse: Option<Encryption>,
+}
+
+/// Whether to show progress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Progress {
+    /// A bar on a terminal, else a line at the end.
+    #[default]
+    Auto,
+    /// Nothing.
+    Never,
+}
+
+/// One end of a copy.
+enum End {
+    /// Standard input or output.
+    Standard,
+    Place(Location),
+}
+
+impl End {
+    fn parse(text: &OsStr) -> Outcome<Self> {
+        if text == "-" {
+            return Ok(Self::Standard);
+        }
+        Ok(Self::Place(Location::try_from(text)?))
+    }
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let source = End::parse(&self.source)?;
+        let target = End::parse(&self.target)?;
+        self.check(&source, &target)?;
+        let settings = self.connection.settings_with(self.checksum);
+        let mut engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency).s3(settings);
+        if let Some(bytes) = self.part_size {
+            engine = engine.part_size(bytes);
+        }
+        let show = self.show(&target);
+        let writing = Writing::new(self.strategy, self.create_only, self.carried.into());
+        Stores::with(engine, async |stores| {
+            let report = Report::new(show, stores)?;
+            let job = Job { stores, writing, report };
+            let copied = {
+                let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
+                tokio::select! {
+                    copied = &mut copy => copied,
+                    never = job.report.watch() => match never {},
+                }
+            };
+            let closed = job.report.close(copied)?;
+            match closed.target {
+                Some(target) if closed.verified > 0 && show != Show::Json => {
+                    verify::say_where(&target, closed.verified)
+                }
+                _ => Ok(()),
+            }
+        })
+        .await
+    }
+
+    /// Refuses what can't be meant, before anything is looked at in a store.
+    fn check(&self, source: &End, target: &End) -> Outcome {
+        let usage = |message: String| Err(Failure::Usage(message));
+        let (from, to) = (self.source.display(), self.target.display());
+        match (source, target) {
+            (End::Standard, End::Standard) => {
+                usage("-: standard input to standard output needs no tidegate".to_owned())
+            }
+            (End::Standard, _) if self.recursive => {
+                usage("-: standard input is no directory: leave out -r".to_owned())
+            }
+            (End::Standard, End::Place(place)) if naming::is_container(place) => usage(format!(
+                "{to}: this is a directory, and standard input has no name to keep in it: add one"
+            )),
+            (_, End::Standard) if self.recursive => {
+                usage("-: standard output takes one object: leave out -r".to_owned())
+            }
+            (_, End::Standard) if self.json => {
+                usage("-: standard output can't take the object and --json both".to_owned())
+            }
+            (End::Place(place), _) if !self.recursive && naming::is_container(place) => {
+                usage(format!("{from}: this is a directory: add -r to copy all that is below it"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn show(&self, target: &End) -> Show {
+        let to_terminal = matches!(target, End::Standard) && bar::is_terminal(std::io::stdout());
+        match self.progress {
+            _ if self.json => Show::Json,
+            Progress::Never => Show::Nothing,
+            // An object and a bar on one terminal would be a mess.
+            Progress::Auto if to_terminal => Show::Nothing,
+            Progress::Auto if bar::is_terminal(std::io::stderr()) => Show::Bar,
+            Progress::Auto => Show::Line,
+        }
+    }
+}
+
+impl From<Carried> for Attributes {
+    fn from(carried: Carried) -> Self {
+        let mut attributes = Self::default();
+        attributes.content_type = carried.content_type;
+        attributes.cache_control = carried.cache_control;
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        attributes.metadata = carried.metadata.into_iter().map(lower).collect();
+        attributes.tags = carried.tag.into_iter().collect();
+        attributes.storage_class = carried.storage_class;
+        attributes.encryption = carried.sse;
+        attributes
+    }
+}
+
+async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outcome {
+    match (source, target) {
+        (End::Standard, End::Place(target)) => upload::standard_input(job, &target).await,
+        (End::Place(source), End::Standard) => {
+            let from = job.stores.object(&source).await?;
+            download::to_standard_output(job, &source, &from).await
+        }
+        (End::Place(source), End::Place(target)) if is_directory(&source) => {
+            directory::upload(job, &source, &target).await
+        }
+        (End::Place(source @ Location::Local { .. }), End::Place(target)) => {
+            let to = job.stores.object(&naming::of_one(&source, &target)?).await?;
+            upload::path(job, &source, &to).await
+        }
+        (End::Place(source), End::Place(target)) if recursive => directory::copy(job, &source, &target).await,
+        (End::Place(source), End::Place(target)) => {
+            let from = job.stores.object(&source).await?;
+            let target = naming::of_one(&source, &target)?;
+            match &target {
+                Location::Local { path } if is_stream(path) => {
+                    download::to_device(job, &source, &from, path).await
+                }
+                _ => {
+                    let to = job.stores.object(&target).await?;
+                    let done = download::object(job, &source.to_string(), &from, &to).await?;
+                    job.report.done(done)
+                }
+            }
+        }
+        (End::Standard, End::Standard) => Ok(()),
+    }
+}
+
+fn is_directory(location: &Location) -> bool {
+    matches!(location, Location::Local { path } if path.is_dir())
+}
+
+/// Whether there is something at `path` that is written to and not replaced: a device, a named pipe.
+fn is_stream(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}

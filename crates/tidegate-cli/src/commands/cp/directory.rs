@@ -1,0 +1,121 @@
+//! All that lies below a directory or prefix, many objects at once.
+
+use std::future::Future;
+use std::path::Path;
+
+use futures::{Stream, StreamExt};
+use tidegate::backend::Entry;
+use tidegate::{Location, Store};
+
+use super::job::Job;
+use super::report::Done;
+use super::walk::{self, Missed};
+use super::{download, naming, upload};
+use crate::dev;
+use crate::exit::{Failure, Outcome};
+use crate::stores::Place;
+
+/// Objects on their way at once; how many requests that makes the limiter decides.
+const IN_FLIGHT: usize = 64;
+
+/// Where the objects go.
+struct Target {
+    store: Store,
+    prefix: String,
+}
+
+impl Target {
+    async fn new(job: &Job<'_>, source: &Location, target: &Location) -> Outcome<Self> {
+        let target = naming::of_tree(source, target)?;
+        let (store, prefix) = job.stores.tree(&target).await?;
+        job.report.tree(source.to_string(), format!("{}/{prefix}", store.location()));
+        Ok(Self { store, prefix })
+    }
+
+    fn place(&self, key: &str) -> Place {
+        Place { store: self.store.clone(), key: format!("{}{key}", self.prefix) }
+    }
+}
+
+/// The files below a local directory.
+pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
+    let Location::Local { path } = source else { return Ok(()) };
+    refuse_itself(path, target)?;
+    let target = Target::new(job, source, target).await?;
+    // The embedded server's own files change while it takes them.
+    let except = dev::directory().canonicalize().ok();
+    let files = walk::files(path.to_owned(), except, job.report.wants_total());
+    let target = &target;
+    let copies = files.map(|file| async move {
+        match file {
+            Ok(file) => {
+                job.report.expect(file.size);
+                let source = file.path.display().to_string();
+                upload::file(job, &file.path, source, &target.place(&file.key)).await.map(Some)
+            }
+            Err(Missed::Failed(failure)) => Err(failure),
+            Err(Missed::NoFile(path)) => {
+                job.report.say(&format!("left out: {} is no file", path.display()));
+                Ok(None)
+            }
+        }
+    });
+    let copied = all(job, copies).await?;
+    if copied == 0 {
+        job.report.say(&format!("nothing copied: there is no file below {source}"));
+    }
+    Ok(())
+}
+
+/// The objects below a prefix of a store.
+pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
+    let (from, prefix) = job.stores.tree(source).await?;
+    let target = Target::new(job, source, target).await?;
+    let (from, prefix, target) = (&from, prefix.as_str(), &target);
+    let copies = from.list(prefix, true).map(move |entry| async move {
+        let Entry::Object(object) = entry? else { return Ok(None) };
+        let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
+        if key.is_empty() || (key.ends_with('/') && object.size == 0) {
+            return Ok(None); // what some tools leave in place of a directory
+        }
+        let from = Place { store: from.clone(), key: object.key.clone() };
+        download::object(job, &from.url(), &from, &target.place(key)).await.map(Some)
+    });
+    if all(job, copies).await? == 0 {
+        return Err(Failure::Failed(format!("{source}: there is no object below it")));
+    }
+    Ok(())
+}
+
+/// Carries all copies out, as many at once as may be; says how many it tried. One that fails is
+/// reported and holds up no other, unless the others would fail as it did.
+async fn all<F>(job: &Job<'_>, copies: impl Stream<Item = F>) -> Outcome<u64>
+where
+    F: Future<Output = Outcome<Option<Done>>>,
+{
+    let mut copies = std::pin::pin!(copies.buffer_unordered(IN_FLIGHT));
+    let mut tried = 0;
+    while let Some(copied) = copies.next().await {
+        match copied {
+            Ok(None) => continue,
+            Ok(Some(done)) => job.report.done(done)?,
+            Err(failure) if failure.is_common() => return Err(failure),
+            Err(failure) => job.report.failed(&failure),
+        }
+        tried += 1;
+    }
+    Ok(tried)
+}
+
+/// A copy of a directory into itself would never end.
+fn refuse_itself(source: &Path, target: &Location) -> Outcome {
+    let Location::Local { path } = target else { return Ok(()) };
+    let Ok(source) = source.canonicalize() else { return Ok(()) };
+    let target = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let existing = target.ancestors().find_map(|ancestor| ancestor.canonicalize().ok());
+    if existing.is_some_and(|existing| existing.starts_with(&source)) {
+        let (path, source) = (path.display(), source.display());
+        return Err(Failure::Usage(format!("{path}: this is in {source}, which is to be copied")));
+    }
+    Ok(())
+}

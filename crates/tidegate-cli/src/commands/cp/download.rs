@@ -1,0 +1,73 @@
+//! One object out of a store: to standard output, to a device, or through a writer into another store,
+//! which a local directory is too.
+
+use std::path::Path;
+
+use futures::TryStreamExt;
+use tidegate::Location;
+
+use super::job::Job;
+use super::report::Done;
+use super::verify;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::stores::Place;
+
+pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &Place) -> Outcome {
+    let done = write(job, source, from, "-".to_owned(), Output::stdout()?).await?;
+    job.report.done(done)
+}
+
+/// To something that is there and is written to: a named pipe, a device.
+pub(super) async fn to_device(job: &Job<'_>, source: &Location, from: &Place, path: &Path) -> Outcome {
+    // Of a named pipe this waits until someone reads.
+    let opened = tokio::fs::File::options().write(true).open(path).await;
+    let failed = |error| Failure::Failed(format!("{}: {error}", path.display()));
+    let output = Output::new(opened.map_err(failed)?.into_std().await);
+    let done = write(job, source, from, path.display().to_string(), output).await?;
+    job.report.done(done)
+}
+
+async fn write(
+    job: &Job<'_>,
+    source: &Location,
+    from: &Place,
+    target: String,
+    mut output: Output,
+) -> Outcome<Done> {
+    let builder = from.store.reader(&from.key);
+    let live = job.report.read(&builder.progress());
+    let mut reader = builder.start().await?;
+    let (object, range) = (reader.object().clone(), reader.range());
+    let bytes = range.end - range.start;
+    job.report.expect(Some(bytes));
+    while let Some(piece) = reader.try_next().await? {
+        output.write(piece).await?;
+    }
+    output.finish().await?;
+    Ok(live.done(source.to_string(), target, bytes, &object))
+}
+
+/// An object into another store. Whatever fails, nothing is published there.
+pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
+    let reading = from.store.reader(&from.key);
+    let mut counted = vec![reading.progress()];
+    let mut reader = reading.start().await?;
+    let object = reader.object().clone();
+    let builder = job.writing.builder_like(to, &object.attributes).size_hint(object.size);
+    let progress = builder.progress();
+    if !to.is_local() {
+        counted.push(progress.clone());
+    }
+    job.report.expect(Some(object.size));
+    let live = job.report.upload(&progress, counted);
+    let mut writer = builder.start().await?;
+    let strategy = writer.strategy();
+    while let Some(piece) = reader.try_next().await? {
+        writer.write(piece).await?;
+    }
+    let written = writer.finish().await?;
+    let known = if to.is_local() { &object } else { &written };
+    let done = live.done(source.to_owned(), to.url(), written.size, known);
+    verify::if_dev(job, to, &written, done.by(strategy)).await
+}

@@ -1,0 +1,55 @@
+//! What every transfer of one `cp` shares.
+
+use tidegate::{Attributes, Strategy, WriterBuilder};
+
+use super::report::Report;
+use crate::stores::{Place, Stores};
+
+/// One `cp`.
+pub(super) struct Job<'a> {
+    pub(super) stores: &'a Stores,
+    pub(super) writing: Writing,
+    pub(super) report: Report<'a>,
+}
+
+/// How objects are written.
+pub(super) struct Writing {
+    strategy: Strategy,
+    create_only: bool,
+    attributes: Attributes,
+}
+
+impl Writing {
+    pub(super) fn new(strategy: Strategy, create_only: bool, attributes: Attributes) -> Self {
+        Self { strategy, create_only, attributes }
+    }
+
+    /// A writer of `place` with what was asked for.
+    pub(super) fn builder(&self, place: &Place) -> WriterBuilder {
+        let builder = place.store.writer(&place.key).strategy(self.strategy);
+        let builder = builder.attributes(self.attributes.clone());
+        if self.create_only { builder.create_only() } else { builder }
+    }
+
+    /// The same for a copy of an object that carries `theirs`: what was not asked for is taken over.
+    pub(super) fn builder_like(&self, place: &Place, theirs: &Attributes) -> WriterBuilder {
+        let (mut attributes, theirs) = (self.attributes.clone(), theirs.clone());
+        attributes.content_type = attributes.content_type.or(theirs.content_type);
+        attributes.cache_control = attributes.cache_control.or(theirs.cache_control);
+        attributes.content_encoding = theirs.content_encoding;
+        attributes.content_disposition = theirs.content_disposition;
+        if attributes.metadata.is_empty() {
+            attributes.metadata = theirs.metadata;
+        }
+        self.builder(place).attributes(attributes)
+    }
+
+    /// The strategy that a file's upload took, by what it came to.
+    pub(super) fn of_file(&self, parts: u64) -> Strategy {
+        match self.strategy {
+            Strategy::Auto if parts == 0 => Strategy::Put,
+            Strategy::Auto => Strategy::Parallel,
+            asked => asked,
+        }
+    }
+}

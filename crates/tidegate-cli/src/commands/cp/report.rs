@@ -1,0 +1,311 @@
+//! What a `cp` says: the bar, the line at the end, the lines of `--json`.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidegate::{Object, Progress, Snapshot, Strategy};
+
+use crate::bar::{Bar, State};
+use crate::exit::{Failure, Outcome};
+use crate::stores::{Begun, Stores};
+use crate::{output, text};
+
+/// What is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Show {
+    /// A bar while it goes on, a line at its end.
+    Bar,
+    /// A line at its end.
+    Line,
+    /// An object of JSON for each object.
+    Json,
+    Nothing,
+}
+
+/// A transfer that was carried out; the names are those of `--json`.
+#[derive(Debug, Serialize)]
+pub(super) struct Done {
+    source: String,
+    target: String,
+    bytes: u64,
+    seconds: f64,
+    strategy: Option<&'static str>,
+    parts: u64,
+    requests: u64,
+    retries: u64,
+    checksum: Option<String>,
+    peak_buffered_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+}
+
+/// The report of one `cp`.
+pub(super) struct Report<'a> {
+    show: Show,
+    began: Instant,
+    stores: &'a Stores,
+    bar: Option<Bar>,
+    state: Mutex<Totals>,
+}
+
+/// The figures of all transfers together.
+struct Totals {
+    json: BufWriter<File>,
+    next: u64,
+    live: BTreeMap<u64, Progress>,
+    /// Bytes to come, as far as they are known; `None` where nobody knows.
+    expected: Option<u64>,
+    /// What is copied where: of one object, or of a whole tree.
+    label: Option<(String, String)>,
+    is_tree: bool,
+    objects: u64,
+    bytes: u64,
+    parts: u64,
+    requests: u64,
+    retries: u64,
+    verified: u64,
+    failed: u64,
+}
+
+/// What a `cp` came to where everything was copied.
+pub(super) struct Closed {
+    /// The object, or what all objects lie below; `None` where there was nothing to copy.
+    pub(super) target: Option<String>,
+    /// How many were read back.
+    pub(super) verified: u64,
+}
+
+/// A transfer that goes on, until it is dropped.
+pub(super) struct Live<'a> {
+    report: &'a Report<'a>,
+    id: u64,
+    began: Instant,
+    counted: Vec<Progress>,
+    /// Counts as an unfinished upload meanwhile.
+    _begun: Option<Begun>,
+}
+
+impl<'a> Report<'a> {
+    /// How often the bar is drawn.
+    const BEAT: Duration = Duration::from_millis(100);
+
+    pub(super) fn new(show: Show, stores: &'a Stores) -> Outcome<Self> {
+        let totals = Totals {
+            json: output::text()?,
+            next: 0,
+            live: BTreeMap::new(),
+            expected: Some(0),
+            label: None,
+            is_tree: false,
+            objects: 0,
+            bytes: 0,
+            parts: 0,
+            requests: 0,
+            retries: 0,
+            verified: 0,
+            failed: 0,
+        };
+        Ok(Self {
+            show,
+            began: Instant::now(),
+            stores,
+            bar: (show == Show::Bar).then(Bar::new),
+            state: Mutex::new(totals),
+        })
+    }
+
+    fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All that lies below `source` is copied: the line at the end is of the whole.
+    pub(super) fn tree(&self, source: String, target: String) {
+        let mut totals = self.totals();
+        totals.label = Some((source, target));
+        totals.is_tree = true;
+    }
+
+    /// So many bytes more are to come; `None` where that is not known.
+    pub(super) fn expect(&self, bytes: Option<u64>) {
+        let mut totals = self.totals();
+        totals.expected = totals.expected.zip(bytes).map(|(before, more)| before + more);
+    }
+
+    /// Whether the total is shown to anyone.
+    pub(super) fn wants_total(&self) -> bool {
+        self.bar.is_some()
+    }
+
+    /// An upload begins. `progress` is shown; the requests of `counted` are counted.
+    pub(super) fn upload(&'a self, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
+        self.begin(progress, counted, Some(self.stores.unfinished().begin()))
+    }
+
+    /// A download to where nothing can be left unfinished begins.
+    pub(super) fn read(&'a self, progress: &Progress) -> Live<'a> {
+        self.begin(progress, vec![progress.clone()], None)
+    }
+
+    fn begin(&'a self, progress: &Progress, counted: Vec<Progress>, begun: Option<Begun>) -> Live<'a> {
+        let mut totals = self.totals();
+        let id = totals.next;
+        totals.next += 1;
+        totals.live.insert(id, progress.clone());
+        drop(totals);
+        Live { report: self, id, began: Instant::now(), counted, _begun: begun }
+    }
+
+    /// Takes in a transfer that was carried out.
+    pub(super) fn done(&self, done: Done) -> Outcome {
+        let mut totals = self.totals();
+        totals.objects += 1;
+        totals.bytes += done.bytes;
+        totals.parts += done.parts;
+        totals.requests += done.requests;
+        totals.retries += done.retries;
+        totals.verified += u64::from(done.verified == Some(true));
+        if self.show == Show::Json {
+            serde_json::to_writer(&mut totals.json, &done).map_err(std::io::Error::from)?;
+            totals.json.write_all(b"\n")?;
+        }
+        if !totals.is_tree {
+            totals.label = Some((done.source, done.target));
+        }
+        Ok(())
+    }
+
+    /// Takes in a transfer of many that failed, and says why.
+    pub(super) fn failed(&self, failure: &Failure) {
+        self.totals().failed += 1;
+        if let Some(sentence) = failure.sentence() {
+            self.say(&format!("error: {sentence}"));
+        }
+    }
+
+    /// Says a line on standard error, past the bar.
+    pub(super) fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| output::say(line)),
+            None => output::say(line),
+        }
+    }
+
+    /// Draws the bar, for ever.
+    pub(super) async fn watch(&self) -> Infallible {
+        let Some(bar) = &self.bar else { return std::future::pending().await };
+        let mut beat = tokio::time::interval(Self::BEAT);
+        loop {
+            beat.tick().await;
+            let waiting = self.stores.tide().progress().snapshot().waiting;
+            let totals = self.totals();
+            let live = totals.live.values().map(|live| live.snapshot().acknowledged).sum::<u64>();
+            bar.show(&State {
+                bytes: totals.bytes + live,
+                expected: totals.expected,
+                objects: totals.is_tree.then_some(totals.objects),
+                waiting,
+            });
+        }
+    }
+
+    /// Everything has ended, as `copied` says: the last lines.
+    pub(super) fn close(self, copied: Outcome) -> Outcome<Closed> {
+        let Self { show, began, bar, state, .. } = self;
+        drop(bar);
+        let mut totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let seconds = began.elapsed().as_secs_f64();
+        if matches!(show, Show::Bar | Show::Line) && totals.objects > 0 {
+            if let Some(line) = totals.line(seconds) {
+                output::say(&line);
+            }
+        }
+        totals.json.flush()?;
+        copied?;
+        match (totals.failed, totals.objects) {
+            (0, _) => {
+                Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
+            }
+            (failed, copied) => {
+                let all = text::count(failed + copied, "object");
+                Err(Failure::Failed(format!("{failed} of {all} could not be copied")))
+            }
+        }
+    }
+}
+
+impl Totals {
+    fn line(&self, seconds: f64) -> Option<String> {
+        let (source, target) = self.label.as_ref()?;
+        let mut line = format!("{source} -> {target}: ");
+        if self.is_tree {
+            line += &format!("{}, ", text::count(self.objects, "object"));
+        }
+        let (size, rate) = (text::size(self.bytes), text::rate(self.bytes, seconds));
+        line += &format!("{size} in {seconds:.1} s ({rate})");
+        for (number, what) in [(self.parts, "part"), (self.requests, "request")] {
+            if number > 0 {
+                line += &format!(", {}", text::count(number, what));
+            }
+        }
+        match self.retries {
+            0 => {}
+            1 => line += ", 1 retry",
+            retries => line += &format!(", {retries} retries"),
+        }
+        Some(line)
+    }
+}
+
+impl Live<'_> {
+    /// What it came to, where `object` is what the store of the target, or that of the source, said.
+    pub(super) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> Done {
+        let sum = |figure: fn(&Snapshot) -> u64| {
+            self.counted.iter().map(|progress| figure(&progress.snapshot())).sum()
+        };
+        Done {
+            source,
+            target,
+            bytes,
+            seconds: self.began.elapsed().as_secs_f64(),
+            strategy: None,
+            parts: sum(|snapshot| snapshot.parts),
+            requests: sum(|snapshot| snapshot.requests),
+            retries: sum(|snapshot| snapshot.retries),
+            checksum: checksum(object),
+            peak_buffered_bytes: self.report.stores.tide().usage().peak,
+            verified: None,
+        }
+    }
+}
+
+impl Drop for Live<'_> {
+    fn drop(&mut self) {
+        self.report.totals().live.remove(&self.id);
+    }
+}
+
+impl Done {
+    pub(super) fn by(mut self, strategy: Strategy) -> Self {
+        self.strategy = Some(strategy.name());
+        self
+    }
+
+    pub(super) fn parts(&self) -> u64 {
+        self.parts
+    }
+
+    pub(super) fn verified(&mut self) {
+        self.verified = Some(true);
+    }
+}
+
+/// The checksum of the whole object, as its store has answered it.
+fn checksum(object: &Object) -> Option<String> {
+    let named = |name: &str, sum: &Option<String>| sum.as_ref().map(|sum| format!("{name}:{sum}"));
+    named("crc64nvme", &object.crc64nvme).or_else(|| named("crc32c", &object.crc32c))
+}

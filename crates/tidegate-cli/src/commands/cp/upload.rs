@@ -1,0 +1,74 @@
+//! One file, pipe or device into a store.
+
+use std::fs::FileType;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use tidegate::Location;
+use tokio::io::AsyncRead;
+
+use super::job::Job;
+use super::report::Done;
+use super::stdin::Stdin;
+use super::verify;
+use crate::exit::{Failure, Outcome};
+use crate::stores::Place;
+
+/// Standard input to `target`.
+pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
+    let to = job.stores.object(target).await?;
+    job.report.expect(None);
+    let done = stream(job, "-".to_owned(), &mut Stdin::open(), &to).await?;
+    job.report.done(done)
+}
+
+/// What is at the local path `source`: a file, or something that gives bytes as a pipe does.
+pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcome {
+    let Location::Local { path } = source else { return Ok(()) };
+    let found = tokio::fs::metadata(path).await;
+    let found = found.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    let name = source.to_string();
+    let done = if gives_a_stream(found.file_type()) {
+        job.report.expect(None);
+        let opened = tokio::fs::File::open(path).await;
+        let mut opened = opened.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        stream(job, name, &mut opened, to).await?
+    } else {
+        job.report.expect(Some(found.len()));
+        file(job, path, name, to).await?
+    };
+    job.report.done(done)
+}
+
+fn gives_a_stream(kind: FileType) -> bool {
+    kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
+}
+
+/// A file, streamed from the disk.
+pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
+    let builder = job.writing.builder(to);
+    let progress = builder.progress();
+    let live = job.report.upload(&progress, vec![progress.clone()]);
+    let object = builder.upload(path).await?;
+    let done = live.done(source, to.url(), object.size, &object);
+    let strategy = job.writing.of_file(done.parts());
+    verify::if_dev(job, to, &object, done.by(strategy)).await
+}
+
+/// Whatever `input` gives until its end.
+async fn stream(
+    job: &Job<'_>,
+    source: String,
+    input: &mut (impl AsyncRead + Unpin),
+    to: &Place,
+) -> Outcome<Done> {
+    let builder = job.writing.builder(to);
+    let progress = builder.progress();
+    let live = job.report.upload(&progress, vec![progress.clone()]);
+    let mut writer = builder.start().await?;
+    let strategy = writer.strategy();
+    writer.read_from(input).await?;
+    let object = writer.finish().await?;
+    let done = live.done(source, to.url(), object.size, &object);
+    verify::if_dev(job, to, &object, done.by(strategy)).await
+}

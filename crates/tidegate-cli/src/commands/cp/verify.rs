@@ -1,0 +1,68 @@
+//! `dev://`: what was written is read back, and where it is is said.
+
+use std::io::Write;
+
+use futures::TryStreamExt;
+use tidegate::checksum::{Algorithm, Hasher};
+use tidegate::{Location, Object};
+
+use super::job::Job;
+use super::report::Done;
+use crate::exit::{Failure, Outcome};
+use crate::stores::Place;
+use crate::{dev, output, text};
+
+/// Reads `object` back where it was written to `dev://`: it must have the size and the checksum that
+/// its writer was told.
+pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut done: Done) -> Outcome<Done> {
+    if !place.store.location().starts_with("dev://") {
+        return Ok(done);
+    }
+    let reader = place.store.reader(&place.key);
+    let live = job.report.read(&tidegate::Progress::default());
+    let mut reader = reader.start().await?;
+    let written = match &object.crc64nvme {
+        Some(sum) => Some((Algorithm::Crc64Nvme, sum)),
+        None => object.crc32c.as_ref().map(|sum| (Algorithm::Crc32c, sum)),
+    };
+    let mut hasher = Hasher::new(written.map_or(Algorithm::default(), |(algorithm, _)| algorithm));
+    while let Some(piece) = reader.try_next().await? {
+        hasher.update(&piece);
+    }
+    drop(live);
+    let read = hasher.finish();
+    let agrees = written.is_none_or(|(_, sum)| read.agrees_with(sum));
+    if !agrees || read.covers() != object.size {
+        let url = place.url();
+        return Err(Failure::Failed(format!("{url}: what is read back is not what was written")));
+    }
+    done.verified();
+    Ok(done)
+}
+
+/// Says where `target` is and how to read it.
+pub(super) fn say_where(target: &str, verified: u64) -> Outcome {
+    let Ok(Location::Dev { bucket, key }) = target.parse() else { return Ok(()) };
+    // As it was called, so that the line can be copied to where this one was written.
+    let program = std::env::args().next().unwrap_or_else(|| "tidegate".to_owned());
+    let program = text::quoted(&program);
+    let directory = dev::directory();
+    let is_object = !key.is_empty() && !key.ends_with('/');
+    let (command, copy) = if is_object { ("cat", "") } else { ("ls -r", " --recursive") };
+    let mut out = output::text()?;
+    let objects = text::count(verified, "object");
+    writeln!(out, "verified: {objects} read back, size and checksum agree")?;
+    writeln!(out, "{target} is kept in {}; to read it:", directory.display())?;
+    writeln!(out, "  {program} {command} {}", text::quoted(target))?;
+    writeln!(out, "or with any S3 client, while `{program} serve` runs:")?;
+    writeln!(
+        out,
+        "  AWS_ACCESS_KEY_ID={key} AWS_SECRET_ACCESS_KEY={key} AWS_REGION={region} \
+         aws --endpoint-url http://127.0.0.1:9123 s3 cp{copy} {url} {to}",
+        key = dev::KEY,
+        region = dev::REGION,
+        url = text::quoted(&format!("s3://{bucket}/{key}")),
+        to = if is_object { "-" } else { "." },
+    )?;
+    Ok(out.flush()?)
+}

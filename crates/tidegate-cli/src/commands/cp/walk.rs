@@ -1,0 +1,151 @@
+//! The files below a directory, found in a thread while the first ones are sent already.
+
+use std::path::{Path, PathBuf};
+
+use futures::Stream;
+use tokio::sync::mpsc;
+use walkdir::{DirEntry, WalkDir};
+
+use crate::exit::Failure;
+use crate::stores::not_utf8;
+
+/// Files that are found and wait.
+const WAITING: usize = 1024;
+
+/// A file and what it is called below the directory, as a key.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) path: PathBuf,
+    pub(super) key: String,
+    /// Its size, where it was asked for.
+    pub(super) size: Option<u64>,
+}
+
+/// What is not copied.
+#[derive(Debug)]
+pub(super) enum Missed {
+    /// Could not be looked at, or has no key.
+    Failed(Failure),
+    /// No file: a socket, a device, a named pipe.
+    NoFile(PathBuf),
+}
+
+/// The files below `root`, but none below `except`. Links are followed, not round in circles. Its
+/// sizes cost a look at each file.
+pub(super) fn files(
+    root: PathBuf,
+    except: Option<PathBuf>,
+    with_sizes: bool,
+) -> impl Stream<Item = Result<Found, Missed>> {
+    let (found, mut waiting) = mpsc::channel(WAITING);
+    tokio::task::spawn_blocking(move || {
+        let walk = WalkDir::new(&root).min_depth(1).follow_links(true).into_iter();
+        let is_kept =
+            |entry: &DirEntry| !(entry.file_type().is_dir() && is_same(entry.path(), except.as_deref()));
+        for entry in walk.filter_entry(is_kept) {
+            let Some(file) = look_at(&root, entry, with_sizes) else { continue };
+            if found.blocking_send(file).is_err() {
+                return; // nobody waits any more
+            }
+        }
+    });
+    futures::stream::poll_fn(move |cx| waiting.poll_recv(cx))
+}
+
+fn is_same(path: &Path, except: Option<&Path>) -> bool {
+    except.is_some_and(|except| {
+        path.file_name() == except.file_name()
+            && path.canonicalize().is_ok_and(|canonical| canonical == except)
+    })
+}
+
+fn look_at(root: &Path, entry: walkdir::Result<DirEntry>, with_sizes: bool) -> Option<Result<Found, Missed>> {
+    let entry = match entry {
+        Ok(entry) => entry,
+        Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
+    };
+    let kind = entry.file_type();
+    if kind.is_dir() {
+        return None;
+    }
+    let size = match with_sizes.then(|| entry.metadata()).transpose() {
+        Ok(metadata) => metadata.map(|metadata| metadata.len()),
+        Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
+    };
+    let path = entry.into_path();
+    if !kind.is_file() {
+        return Some(Err(Missed::NoFile(path)));
+    }
+    let key = path.strip_prefix(root).unwrap_or(&path).to_str().map(str::to_owned);
+    Some(match key {
+        Some(key) => Ok(Found { path, key, size }),
+        None => Err(Missed::Failed(not_utf8(&path))),
+    })
+}
+
+fn failure(root: &Path, error: &walkdir::Error) -> Failure {
+    let path = error.path().unwrap_or(root).display();
+    Failure::Failed(match (error.loop_ancestor(), error.io_error()) {
+        (Some(ancestor), _) => {
+            format!("{path}: this link leads back to {}, which it is in", ancestor.display())
+        }
+        (None, Some(error)) => format!("{path}: {error}"),
+        (None, None) => format!("{path}: can't be looked at"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use futures::StreamExt;
+
+    use super::*;
+
+    async fn keys(root: &Path, except: Option<PathBuf>) -> (Vec<String>, Vec<Missed>) {
+        let (mut keys, mut missed) = (Vec::new(), Vec::new());
+        let mut files = Box::pin(files(root.to_owned(), except, true));
+        while let Some(file) = files.next().await {
+            match file {
+                Ok(found) => keys.push(found.key),
+                Err(file) => missed.push(file),
+            }
+        }
+        keys.sort();
+        (keys, missed)
+    }
+
+    #[tokio::test]
+    async fn links_to_files_are_files() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::write(root.path().join("a/b/file"), "1").unwrap();
+        symlink("a/b/file", root.path().join("link")).unwrap();
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a/b/file", "link"]);
+        assert!(missed.is_empty(), "{missed:?}");
+    }
+
+    #[tokio::test]
+    async fn circles_and_broken_links_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        fs::write(root.path().join("a/file"), "1").unwrap();
+        symlink("..", root.path().join("a/up")).unwrap();
+        symlink("nowhere", root.path().join("broken")).unwrap();
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a/file"]);
+        assert_eq!(missed.len(), 2, "{missed:?}");
+    }
+
+    #[tokio::test]
+    async fn the_exception_is_left_out() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("store")).unwrap();
+        fs::write(root.path().join("store/file"), "1").unwrap();
+        fs::write(root.path().join("file"), "1").unwrap();
+        let except = root.path().join("store").canonicalize().unwrap();
+        assert_eq!(keys(root.path(), Some(except)).await.0, ["file"]);
+    }
+}

@@ -1,0 +1,108 @@
+//! `tidegate ls`: what is below a prefix.
+
+use std::io::Write;
+
+use futures::TryStreamExt;
+use serde::Serialize;
+use tidegate::backend::Entry;
+use tidegate::{Location, Object};
+
+use crate::exit::Outcome;
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text};
+
+/// List the objects whose names begin with a URL, and the prefixes below it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory.
+    #[arg(value_name = "URL")]
+    prefix: String,
+
+    /// List everything below, too.
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Show sizes in bytes.
+    #[arg(long)]
+    bytes: bool,
+
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase", tag = "type")]
+enum Line<'a> {
+    Prefix { url: String },
+    Object { url: String, size: u64, modified: Option<String>, etag: Option<&'a str> },
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let location: Location = self.prefix.parse()?;
+        let settings = self.connection.settings();
+        Stores::with_defaults(settings, async |stores| self.list(stores, &location).await).await
+    }
+
+    async fn list(&self, stores: &Stores, location: &Location) -> Outcome {
+        let (store, prefix) = stores.bucket(location).await?;
+        let root = store.location();
+        let mut entries = store.list(&prefix, self.recursive);
+        // Names are shown from the last slash on, as a directory's are.
+        let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
+        let mut out = output::text()?;
+        let mut failed = None;
+        loop {
+            let entry = match entries.try_next().await {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            if self.json {
+                serde_json::to_writer(&mut out, &line(&root, &entry)).map_err(std::io::Error::from)?;
+                out.write_all(b"\n")?;
+                continue;
+            }
+            match &entry {
+                Entry::Prefix(key) => {
+                    let name = key.get(shown_from..).unwrap_or(key);
+                    writeln!(out, "{:>14}  {:20}  {name}", "-", "")?;
+                }
+                Entry::Object(object) => {
+                    let name = object.key.get(shown_from..).unwrap_or(&object.key);
+                    let modified = object.modified.map(text::time).unwrap_or_default();
+                    writeln!(out, "{:>14}  {modified:20}  {name}", self.size(object))?;
+                }
+                _ => {}
+            }
+        }
+        out.flush()?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    fn size(&self, object: &Object) -> String {
+        if self.bytes { object.size.to_string() } else { text::size(object.size) }
+    }
+}
+
+fn line<'a>(root: &str, entry: &'a Entry) -> Option<Line<'a>> {
+    Some(match entry {
+        Entry::Prefix(key) => Line::Prefix { url: format!("{root}/{key}") },
+        Entry::Object(object) => Line::Object {
+            url: format!("{root}/{}", object.key),
+            size: object.size,
+            modified: object.modified.map(text::time),
+            etag: object.etag.as_deref(),
+        },
+        _ => return None,
+    })
+}

@@ -1,0 +1,162 @@
+//! `tidegate serve`: the embedded S3-compatible server.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage};
+
+use crate::dev::{self, Contact};
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::Signals;
+use crate::{output, text, values};
+
+/// Run the embedded S3-compatible server, for tests, trials and measurements, until Ctrl-C.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Address to listen on; port 0 takes any free one.
+    #[arg(long, default_value = "127.0.0.1:9123", value_name = "HOST:PORT")]
+    listen: SocketAddr,
+
+    /// Where objects are kept: disk:PATH, memory, or discard (nothing is kept, to measure clients);
+    /// default: what dev:// uses, disk:.tidegate-dev.
+    #[arg(long, value_parser = storage, value_name = "WHERE")]
+    storage: Option<Storage>,
+
+    /// Make a bucket at the first write to it; always so for the storage of dev://.
+    #[arg(long)]
+    create_buckets: bool,
+
+    /// The access key that is let in.
+    #[arg(long, default_value = dev::KEY, value_name = "KEY")]
+    access_key: String,
+
+    /// The secret key that belongs to it.
+    #[arg(long, default_value = dev::KEY, value_name = "KEY")]
+    secret_key: String,
+
+    /// What to do badly, as JSON or as @FILE; see also GET and PUT of /_tidegate/knobs.
+    #[arg(long, value_parser = knobs, value_name = "JSON|@FILE")]
+    knobs: Option<Knobs>,
+
+    /// Wait so long before each answer, such as 20ms.
+    #[arg(long, value_parser = values::duration, value_name = "TIME")]
+    latency: Option<Duration>,
+
+    /// Move at most so many bytes a second each way on each connection, such as 40MiB.
+    #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
+    bandwidth: Option<u64>,
+
+    /// Make ETags the MD5 of the content, as S3 mostly does; it costs processor time.
+    #[arg(long)]
+    md5_etags: bool,
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let mut signals = Signals::new()?;
+        let is_dev = self.storage.is_none();
+        let storage = self.storage.unwrap_or_else(|| Storage::Disk(dev::directory()));
+        let mut knobs = self.knobs.unwrap_or_default();
+        if let Some(latency) = self.latency {
+            knobs.latency = Delay::FixedMs(latency.as_secs_f64() * 1e3);
+        }
+        if let Some(bandwidth) = self.bandwidth {
+            knobs.bandwidth = Bandwidth::per_connection(bandwidth);
+        }
+        let server = Server::builder()
+            .storage(storage.clone())
+            .listen(self.listen)
+            .credentials(self.access_key, self.secret_key)
+            .region(dev::REGION)
+            .knobs(knobs)
+            .md5_etags(self.md5_etags)
+            .auto_create_buckets(is_dev || self.create_buckets)
+            .start()
+            .await
+            .map_err(|error| Failure::Failed(error.to_string()))?;
+        let directory = match &storage {
+            Storage::Disk(directory) => Some(directory.as_path()),
+            _ => None,
+        };
+        if let Some(directory) = directory {
+            Contact::leave(&server, directory).map_err(|error| {
+                Failure::Failed(format!("can't write in {}: {error}", directory.display()))
+            })?;
+        }
+        let said = say_how_to_use(&server, directory, is_dev);
+        if said.is_ok() {
+            signals.next().await;
+        }
+        if let Some(directory) = directory {
+            Contact::take_back(directory);
+        }
+        server.stop().await;
+        said
+    }
+}
+
+fn say_how_to_use(server: &Server, directory: Option<&Path>, is_dev: bool) -> Outcome {
+    let (url, (access_key, secret_key)) = (server.endpoint(), server.credentials());
+    let mut out = output::text()?;
+    writeln!(out, "listening on {url}")?;
+    match directory {
+        Some(directory) => writeln!(out, "objects are kept in {}", directory.display())?,
+        None => writeln!(out, "objects are gone when it stops")?,
+    }
+    if is_dev {
+        writeln!(out, "they are those of dev://; a bucket is made at the first write to it")?;
+    }
+    writeln!(out, "for any S3 client:")?;
+    let variables = [
+        ("AWS_ENDPOINT_URL", url.as_str()),
+        ("AWS_ACCESS_KEY_ID", access_key),
+        ("AWS_SECRET_ACCESS_KEY", secret_key),
+        ("AWS_REGION", dev::REGION),
+    ];
+    for (name, value) in variables {
+        writeln!(out, "  export {name}={}", text::quoted(value))?;
+    }
+    writeln!(out, "Ctrl-C stops it")?;
+    Ok(out.flush()?)
+}
+
+fn storage(text: &str) -> Result<Storage, String> {
+    match text.split_once(':') {
+        None if text == "memory" => Ok(Storage::Memory),
+        None if text == "discard" => Ok(Storage::Discard),
+        Some(("disk", path)) if !path.is_empty() => Ok(Storage::Disk(PathBuf::from(path))),
+        _ => Err("write disk:PATH, memory or discard".to_owned()),
+    }
+}
+
+fn knobs(text: &str) -> Result<Knobs, String> {
+    let json = match text.strip_prefix('@') {
+        Some(path) => std::fs::read_to_string(path).map_err(|error| error.to_string())?,
+        None => text.to_owned(),
+    };
+    serde_json::from_str(&json).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storages_are_named() {
+        assert_eq!(storage("memory"), Ok(Storage::Memory));
+        assert_eq!(storage("discard"), Ok(Storage::Discard));
+        assert_eq!(storage("disk:a:b"), Ok(Storage::Disk(PathBuf::from("a:b"))));
+        for wrong in ["", "disk", "disk:", "tape", "memory:x"] {
+            assert!(storage(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn knobs_are_json_with_known_names() {
+        assert!(knobs(r#"{"latency": {"fixed_ms": 5}}"#).is_ok());
+        assert!(knobs(r#"{"latencies": 5}"#).is_err());
+        assert!(knobs("@/nowhere/knobs.json").is_err());
+    }
+}

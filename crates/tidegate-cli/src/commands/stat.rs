@@ -1,0 +1,124 @@
+//! `tidegate stat`: what the store says of an object.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use serde::Serialize;
+use tidegate::{Encryption, Location, Object};
+
+use crate::exit::Outcome;
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text};
+
+/// Say what the store knows of an object: size, checksum, time, attributes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The object.
+    #[arg(value_name = "URL")]
+    object: String,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// The names are those of `--json` and, with spaces, those that people read.
+#[derive(Serialize)]
+struct Facts<'a> {
+    url: String,
+    size: u64,
+    etag: Option<&'a str>,
+    version: Option<&'a str>,
+    modified: Option<String>,
+    crc64nvme: Option<&'a str>,
+    crc32c: Option<&'a str>,
+    content_type: Option<&'a str>,
+    cache_control: Option<&'a str>,
+    content_encoding: Option<&'a str>,
+    content_disposition: Option<&'a str>,
+    storage_class: Option<&'a str>,
+    encryption: Option<String>,
+    metadata: &'a BTreeMap<String, String>,
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let location: Location = self.object.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let place = stores.object(&location).await?;
+            let object = place.store.head(&place.key).await?;
+            let facts = facts(place.url(), &object);
+            let mut out = output::text()?;
+            if self.json {
+                serde_json::to_writer(&mut out, &facts).map_err(std::io::Error::from)?;
+                writeln!(out)?;
+            } else {
+                write(&mut out, &facts)?;
+            }
+            Ok(out.flush()?)
+        })
+        .await
+    }
+}
+
+fn facts(url: String, object: &Object) -> Facts<'_> {
+    let attributes = &object.attributes;
+    Facts {
+        url,
+        size: object.size,
+        etag: object.etag.as_deref(),
+        version: object.version.as_deref(),
+        modified: object.modified.map(text::time),
+        crc64nvme: object.crc64nvme.as_deref(),
+        crc32c: object.crc32c.as_deref(),
+        content_type: attributes.content_type.as_deref(),
+        cache_control: attributes.cache_control.as_deref(),
+        content_encoding: attributes.content_encoding.as_deref(),
+        content_disposition: attributes.content_disposition.as_deref(),
+        storage_class: attributes.storage_class.as_deref(),
+        encryption: attributes.encryption.as_ref().map(encryption),
+        metadata: &attributes.metadata,
+    }
+}
+
+fn encryption(encryption: &Encryption) -> String {
+    match encryption {
+        Encryption::Managed => "AES256".to_owned(),
+        Encryption::Kms { key_id: None } => "aws:kms".to_owned(),
+        Encryption::Kms { key_id: Some(key) } => format!("aws:kms:{key}"),
+        _ => "other".to_owned(),
+    }
+}
+
+fn write(out: &mut impl Write, facts: &Facts<'_>) -> std::io::Result<()> {
+    let mut line = |name: &str, value: Option<&str>| match value {
+        Some(value) => writeln!(out, "{name:<20} {value}"),
+        None => Ok(()),
+    };
+    line("url", Some(&facts.url))?;
+    let size = format!("{} bytes", facts.size);
+    let size = match facts.size {
+        0..1024 => size,
+        bytes => format!("{size} ({})", text::size(bytes)),
+    };
+    line("size", Some(&size))?;
+    line("modified", facts.modified.as_deref())?;
+    line("etag", facts.etag)?;
+    line("version", facts.version)?;
+    line("crc64nvme", facts.crc64nvme)?;
+    line("crc32c", facts.crc32c)?;
+    line("content type", facts.content_type)?;
+    line("cache control", facts.cache_control)?;
+    line("content encoding", facts.content_encoding)?;
+    line("content disposition", facts.content_disposition)?;
+    line("storage class", facts.storage_class)?;
+    line("encryption", facts.encryption.as_deref())?;
+    for (name, value) in facts.metadata {
+        line(&format!("metadata {name}"), Some(value))?;
+    }
+    Ok(())
+}

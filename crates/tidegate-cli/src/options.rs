@@ -1,0 +1,84 @@
+//! Options that several commands take.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
+use tidegate::checksum::Algorithm;
+
+/// How `s3://` is reached.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct Connection {
+    /// Address of the store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS.
+    #[arg(long, value_name = "URL")]
+    endpoint_url: Option<String>,
+
+    /// Region to sign for; default: AWS_REGION or the profile's.
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+
+    /// Profile in the AWS configuration files; default: AWS_PROFILE.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+
+    /// Send requests without credentials, as for public buckets.
+    #[arg(long)]
+    no_sign_request: bool,
+
+    /// File of certificate authorities (PEM) to trust beside the system's; default: AWS_CA_BUNDLE.
+    #[arg(long, value_name = "FILE")]
+    ca_bundle: Option<PathBuf>,
+
+    /// Where the bucket's name goes in an address.
+    #[arg(long, value_enum, default_value_t, value_name = "HOW")]
+    addressing: Where,
+
+    /// Sign the SHA-256 of what is sent, for stores that demand it; it costs much processor time.
+    #[arg(long)]
+    payload_sha256: bool,
+}
+
+/// Where the bucket's name goes.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Where {
+    /// In the host at AWS, in the path elsewhere.
+    #[default]
+    Auto,
+    /// https://HOST/BUCKET/KEY
+    Path,
+    /// https://BUCKET.HOST/KEY
+    Virtual,
+}
+
+impl Connection {
+    pub(crate) fn settings(&self) -> S3Settings {
+        let mut settings = S3Settings::default().with_payload_sha256(self.payload_sha256).with_addressing(
+            match self.addressing {
+                Where::Auto => Addressing::Auto,
+                Where::Path => Addressing::Path,
+                Where::Virtual => Addressing::VirtualHost,
+            },
+        );
+        if let Some(url) = &self.endpoint_url {
+            settings = settings.with_endpoint_url(url);
+        }
+        if let Some(region) = &self.region {
+            settings = settings.with_region(region);
+        }
+        if let Some(profile) = &self.profile {
+            settings = settings.with_profile(profile);
+        }
+        if self.no_sign_request {
+            settings = settings.with_credentials(Credentials::anonymous());
+        }
+        if let Some(file) = &self.ca_bundle {
+            settings = settings.with_ca_bundle(file);
+        }
+        settings
+    }
+
+    pub(crate) fn settings_with(&self, checksum: Algorithm) -> S3Settings {
+        self.settings().with_checksum(checksum)
+    }
+}

@@ -1,0 +1,32 @@
+//! The one tokio runtime of the process.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+
+use crate::exit::{Failure, Outcome};
+
+/// What sends and receives is a few connections: more threads cost more than they carry.
+const WORKERS: usize = 2;
+/// Files that are read from a disk that is slow, each in a thread, at once.
+const BLOCKING: usize = 64;
+/// Nothing here recurses deeply.
+const STACK: usize = 512 << 10;
+/// How long work on local files may go on after the command has ended: what it began to remove,
+/// it removes. A thread that waits for a terminal's input would wait for ever.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// Runs a command to its end.
+pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(BLOCKING)
+        .thread_stack_size(STACK)
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("the system gives no threads: {error}")))?;
+    let outcome = runtime.block_on(command);
+    runtime.shutdown_timeout(GRACE);
+    outcome
+}

@@ -1,0 +1,199 @@
+//! What a command works on: the engine, and the stores that locations name.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use tidegate::backend::local::Local;
+use tidegate::backend::s3::S3Settings;
+use tidegate::{Builder, Location, Store, Tidegate};
+use tokio::sync::OnceCell;
+
+use crate::dev::Dev;
+use crate::exit::{Failure, Outcome};
+use crate::interrupt::{Signal, Signals};
+use crate::{output, text};
+
+/// How long sessions may take to be aborted after a signal.
+const ABORTING: Duration = Duration::from_secs(10);
+
+/// One object, or one that is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) store: Store,
+    pub(crate) key: String,
+}
+
+impl Place {
+    /// As users write it.
+    pub(crate) fn url(&self) -> String {
+        format!("{}/{}", self.store.location(), self.key)
+    }
+
+    /// Whether it is a file on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        !self.store.location().contains("://")
+    }
+}
+
+/// The engine and its stores.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    tide: Tidegate,
+    dev: OnceCell<Dev>,
+    unfinished: Unfinished,
+}
+
+/// How many uploads are not finished.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unfinished(Arc<AtomicUsize>);
+
+impl Unfinished {
+    /// One more, until the guard is dropped.
+    pub(crate) fn begin(&self) -> Begun {
+        self.0.fetch_add(1, Relaxed);
+        Begun(self.clone())
+    }
+}
+
+/// An upload that is not finished.
+#[derive(Debug)]
+pub(crate) struct Begun(Unfinished);
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Stores {
+    /// Does `work` on stores that are reached so, with an engine of its defaults.
+    pub(crate) async fn with_defaults(
+        settings: S3Settings,
+        work: impl AsyncFnOnce(&Self) -> Outcome,
+    ) -> Outcome {
+        Self::with(Tidegate::builder().s3(settings), work).await
+    }
+
+    /// Does `work` on an engine. Whatever ends it, a signal too, nothing is left unfinished in the
+    /// stores when this returns; after a signal a second one ends the wait for that.
+    pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
+        let mut signals = Signals::new()?;
+        let stores = Self { tide: engine.build()?, dev: OnceCell::new(), unfinished: Unfinished::default() };
+        let outcome = {
+            let mut work = std::pin::pin!(work(&stores));
+            tokio::select! {
+                outcome = &mut work => Ok(outcome),
+                signal = signals.next() => Err((signal, stores.unfinished.0.load(Relaxed))),
+            }
+        }; // here the work is dropped, and with it every writer
+        let outcome = match outcome {
+            Ok(outcome) => match stores.settle(&mut signals, None).await {
+                Ok(()) => outcome,
+                Err(signal) => Err(Failure::Interrupted(signal.unwrap_or(Signal::Interrupt))),
+            },
+            Err((signal, unfinished)) => {
+                output::say(&match unfinished as u64 {
+                    0 => "interrupted".to_owned(),
+                    n => format!("interrupted: aborting {}", text::count(n, "unfinished upload")),
+                });
+                // What was not aborted in time has been said; the signal decides the exit code.
+                let _ = stores.settle(&mut signals, Some(ABORTING)).await;
+                Err(Failure::Interrupted(signal))
+            }
+        };
+        if let Some(dev) = stores.dev.into_inner() {
+            dev.stop().await;
+        }
+        outcome
+    }
+
+    /// Waits until what was dropped or failed is aborted: until a signal, or to the limit.
+    async fn settle(&self, signals: &mut Signals, limit: Option<Duration>) -> Result<(), Option<Signal>> {
+        let late = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let cut_short = tokio::select! {
+            () = self.tide.settled() => return Ok(()),
+            () = late => None,
+            signal = signals.next() => Some(signal),
+        };
+        output::say("not every upload was aborted: `tidegate sessions ls` shows what is left");
+        Err(cut_short)
+    }
+
+    pub(crate) fn tide(&self) -> &Tidegate {
+        &self.tide
+    }
+
+    pub(crate) fn unfinished(&self) -> &Unfinished {
+        &self.unfinished
+    }
+
+    /// The object that `location` names.
+    pub(crate) async fn object(&self, location: &Location) -> Outcome<Place> {
+        let nameless = || Failure::Usage(format!("{location}: this is no object: name one in it"));
+        let place = match location {
+            Location::Local { path } => {
+                let name = path.file_name().ok_or_else(nameless)?;
+                let key = name.to_str().ok_or_else(|| not_utf8(path))?.to_owned();
+                let directory = path.parent().unwrap_or(Path::new("."));
+                Place { store: self.directory(directory), key }
+            }
+            _ => {
+                let (store, key) = self.bucket(location).await?;
+                Place { store, key }
+            }
+        };
+        if place.key.is_empty() || location.ends_with_slash() {
+            return Err(nameless());
+        }
+        Ok(place)
+    }
+
+    /// The store and the prefix of keys that `location` names as a whole: a bucket or what lies below
+    /// a key, a directory or what lies below it. The prefix is empty or ends with a slash.
+    pub(crate) async fn tree(&self, location: &Location) -> Outcome<(Store, String)> {
+        if let Location::Local { path } = location {
+            return Ok((self.directory(path), String::new()));
+        }
+        let (store, mut prefix) = self.bucket(location).await?;
+        if !prefix.is_empty() && !prefix.ends_with('/') {
+            prefix.push('/');
+        }
+        Ok((store, prefix))
+    }
+
+    /// The store of `location`, and its key as it is written.
+    pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
+        Ok(match location {
+            Location::S3 { bucket, key } => (self.tide.open(&format!("s3://{bucket}")).await?, key.clone()),
+            Location::Memory { name, key } => {
+                (self.tide.open(&format!("memory://{name}")).await?, key.clone())
+            }
+            Location::Dev { bucket, key } => {
+                let dev = self.dev.get_or_try_init(Dev::start).await?;
+                (self.tide.store(dev.bucket(bucket)?), key.clone())
+            }
+            Location::Local { path } if path.is_dir() => (self.directory(path), String::new()),
+            Location::Local { .. } => {
+                let place = Box::pin(self.object(location)).await?;
+                (place.store, place.key)
+            }
+            _ => return Err(Failure::Usage(format!("{location}: not known to this command"))),
+        })
+    }
+
+    fn directory(&self, path: &Path) -> Store {
+        self.tide.store(Arc::new(Local::new(path)))
+    }
+}
+
+/// Why a file has no place in a store.
+pub(crate) fn not_utf8(path: &Path) -> Failure {
+    Failure::Usage(format!("{}: its name is not UTF-8, which keys are", path.display()))
+}

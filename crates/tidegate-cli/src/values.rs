@@ -1,0 +1,173 @@
+//! What options take: sizes, pairs, ranges, times.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use tidegate::{Concurrency, Encryption};
+
+/// Bytes: `16MiB`, `16M`, `64KiB`, `1GiB`, or a plain number. Units are powers of 1024.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err("write a size such as 16MiB, 64KiB, 1GiB or 1048576".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "write a size such as 16MiB, 64KiB, 1GiB or 1048576, in whole numbers".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "that is more than a machine can count".to_owned())
+}
+
+/// A size of at least one byte.
+pub(crate) fn size_above_zero(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("it must be more than 0".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A memory budget: enough for the engine's own buffers.
+pub(crate) fn memory(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        bytes if bytes < 1 << 20 => Err("it must be at least 1MiB".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// `NAME=VALUE`.
+pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".to_owned()),
+    }
+}
+
+/// `auto`, or how many requests.
+pub(crate) fn concurrency(text: &str) -> Result<Concurrency, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(Concurrency::Auto),
+        Ok(0) | Err(_) => Err("write auto, or a number from 1".to_owned()),
+        Ok(requests) => Ok(Concurrency::Fixed(requests)),
+    }
+}
+
+/// `AES256`, `aws:kms` or `aws:kms:KEY`.
+pub(crate) fn encryption(text: &str) -> Result<Encryption, String> {
+    let kms = |key_id: Option<&str>| Encryption::Kms { key_id: key_id.map(str::to_owned) };
+    match text {
+        "AES256" => Ok(Encryption::Managed),
+        "aws:kms" => Ok(kms(None)),
+        _ => match text.strip_prefix("aws:kms:") {
+            Some(key) if !key.is_empty() => Ok(kms(Some(key))),
+            _ => Err("write AES256, aws:kms or aws:kms:KEY".to_owned()),
+        },
+    }
+}
+
+/// A range of bytes as HTTP writes it: the last byte is part of it. `FIRST-`, `FIRST-LAST`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteRange {
+    pub(crate) first: u64,
+    pub(crate) last: Option<u64>,
+}
+
+impl FromStr for ByteRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "write FIRST-LAST or FIRST-, counted from 0".to_owned();
+        let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+        let first = first.parse().map_err(|_| wrong())?;
+        let last = match last {
+            "" => None,
+            last => Some(last.parse().map_err(|_| wrong())?),
+        };
+        if last.is_some_and(|last| last < first) {
+            return Err("the last byte comes before the first".to_owned());
+        }
+        Ok(Self { first, last })
+    }
+}
+
+/// A time: `20ms`, `1s`.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "write a time such as 20ms or 1s".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_their_units() {
+        let written = [
+            ("16MiB", 16 << 20),
+            ("16M", 16 << 20),
+            ("16mib", 16 << 20),
+            ("16 MiB", 16 << 20),
+            ("64KiB", 64 << 10),
+            ("64k", 64 << 10),
+            ("1GiB", 1 << 30),
+            ("5TiB", 5 << 40),
+            ("1048576", 1 << 20),
+            ("12B", 12),
+            ("0", 0),
+        ];
+        for (text, bytes) in written {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused() {
+        for text in ["", "lots", "-1", "1.5MiB", "MiB", "16MB", "1 2", "99999999TiB", "0x10", "+5"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+        assert!(size_above_zero("0").is_err());
+        assert!(memory("512KiB").is_err());
+        assert_eq!(memory("1MiB"), Ok(1 << 20));
+    }
+
+    #[test]
+    fn pairs_have_a_name_and_an_equals_sign() {
+        assert_eq!(pair("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(pair("a="), Ok(("a".to_owned(), String::new())));
+        assert!(pair("no-equals").is_err());
+        assert!(pair("=b").is_err());
+    }
+
+    #[test]
+    fn concurrency_is_auto_or_a_number() {
+        assert_eq!(concurrency("auto"), Ok(Concurrency::Auto));
+        assert_eq!(concurrency("8"), Ok(Concurrency::Fixed(8)));
+        assert!(concurrency("0").is_err());
+        assert!(concurrency("-1").is_err());
+        assert!(concurrency("many").is_err());
+    }
+
+    #[test]
+    fn encryption_is_named_as_s3_names_it() {
+        let kms = |key: Option<&str>| Ok(Encryption::Kms { key_id: key.map(str::to_owned) });
+        assert_eq!(encryption("AES256"), Ok(Encryption::Managed));
+        assert_eq!(encryption("aws:kms"), kms(None));
+        assert_eq!(encryption("aws:kms:arn:x"), kms(Some("arn:x")));
+        assert!(encryption("aws:kms:").is_err());
+        assert!(encryption("rot13").is_err());
+    }
+
+    #[test]
+    fn ranges_are_those_of_http() {
+        let range = |first, last| Ok(ByteRange { first, last });
+        assert_eq!("0-0".parse(), range(0, Some(0)));
+        assert_eq!("4-".parse(), range(4, None));
+        for text in ["", "-", "-5", "5", "5-4", "a-b", "1-2-3"] {
+            assert!(text.parse::<ByteRange>().is_err(), "{text}");
+        }
+    }
+}
