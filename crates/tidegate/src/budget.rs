@@ -21,7 +21,8 @@
 //!
 //! Waiting is first come, first served. Where the rule stops the writer at the head, only a writer
 //! that holds most and requests (which need nobody else) pass it: each writer at most once for each
-//! of its parts, so nobody starves. What remains is a producer that never writes again: its bytes are
+//! of its parts, so nobody starves. Where half-filled memory leaves no room for a request at the head
+//! (one that streams a file needs two slabs to begin), a writer that holds most passes it likewise. What remains is a producer that never writes again: its bytes are
 //! not coming back, and a wait that only it can end is the caller's to see ([`Budget::usage`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -356,17 +357,24 @@ impl State {
         }
     }
 
-    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, the
-    /// writer that holds most or the oldest request, whichever waits longer.
+    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
+    /// half-filled memory the oldest request, the writer that holds most or the oldest request,
+    /// whichever waits longer.
     fn next_to_serve(&self, total: u64) -> Option<u64> {
         let (&first, waiter) = self.waiters.first_key_value()?;
-        let Some(account) = waiter.account else { return Some(first) };
-        if self.is_safe(account, waiter.bytes, total) {
+        let its_turn = match waiter.account {
+            Some(account) => self.is_safe(account, waiter.bytes, total),
+            // What is in flight comes back, but that is not enough for it.
+            None => self.half_filled + waiter.bytes <= total,
+        };
+        if its_turn {
             return Some(first);
         }
         let most = self.by_holding.last().map_or(0, |(held, _)| *held);
         let hold_most = self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
         let passes = hold_most.filter_map(|holding| holding.waiting).next();
-        [passes, self.requests.first().copied()].into_iter().flatten().min()
+        let fits = |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
+        let request = self.requests.first().copied().filter(fits);
+        [passes, request].into_iter().flatten().min()
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct Failure {
     pub(crate) elapsed: Duration,
     /// Whether some attempt may have been carried out although its answer was lost.
     pub(crate) in_doubt: bool,
+    /// Whether some attempt was never answered, so that the store may carry it out yet.
+    pub(crate) late: bool,
 }
 
 impl Requests {
@@ -61,7 +63,7 @@ impl Requests {
         F: Future<Output = Result<T, Fault>>,
     {
         let began = Instant::now();
-        let mut in_doubt = false;
+        let (mut in_doubt, mut late) = (false, false);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -87,8 +89,9 @@ impl Requests {
                 _ => Outcome::Other,
             });
             in_doubt |= fault.kind.is_ambiguous();
+            late |= fault.kind == FaultKind::Timeout;
             let Some(pause) = self.retry.pause(&fault, attempt) else {
-                return Err(Failure { fault, attempts: attempt, elapsed: began.elapsed(), in_doubt });
+                return Err(Failure { fault, attempts: attempt, elapsed: began.elapsed(), in_doubt, late });
             };
             debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
             let _waiting = self.progress.waiting(Waiting::Backoff);

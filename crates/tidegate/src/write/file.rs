@@ -65,6 +65,8 @@ impl Transfer {
                     Action::Open => self.upload.open(),
                     Action::Part { number, range } => {
                         let payload = self.payload(range.start, range.end - range.start).await?;
+                        // A turn that waits for the session would be in the way of the session's own.
+                        self.upload.session().await?;
                         // This part's turn comes before the next part takes memory.
                         let permit = self.upload.requests.turn().await;
                         let upload = self.upload.clone();

@@ -61,7 +61,8 @@ impl Upload {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn session(&self) -> Result<Session> {
+    /// The session; waits until it is open.
+    pub(crate) async fn session(&self) -> Result<Session> {
         let opening = self.lock().clone();
         match opening {
             Some(opening) => opening.await.map_err(|error| error.again()),
@@ -86,18 +87,15 @@ impl Upload {
 
     /// Writes the whole object in one request.
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
-        let mut options = self.options.clone();
-        if !options.create_only {
-            options.token = None; // the same bytes may be put again; there is nothing to settle
-        }
         let sent = self
             .requests
-            .send(Operation::Put, payload.len(), None, || self.backend.put(&self.key, payload.clone(), &options))
+            .send(Operation::Put, payload.len(), None, || {
+                self.backend.put(&self.key, payload.clone(), &self.options)
+            })
             .await;
         let object = match sent {
             Ok(object) => object,
-            // Our own first attempt may be the object that is in the way of the second.
-            Err(failure) if failure.in_doubt && failure.fault.kind == FaultKind::Exists => {
+            Err(failure) if failure.in_doubt => {
                 self.settle(failure, Operation::Put, payload.len(), payload.checksum()).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Put)),
@@ -133,19 +131,28 @@ impl Upload {
         checksum: Option<Checksum>,
     ) -> Result<Object> {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
-        if let Some(object) = self.ours(size, checksum).await? {
-            return Ok(object);
-        }
-        if operation != Operation::Complete {
-            return Err(self.failed(failure, operation));
+        let there = match self.there(size, checksum, operation).await? {
+            There::Ours(object) => return Ok(object),
+            There::Nothing => false,
+            There::Another => true,
+        };
+        if operation == Operation::Put {
+            // No session that could be aborted: what came before another's object, or comes yet, is
+            // not for this side to know.
+            let why = match (there, failure.late) {
+                (true, _) => "the object that is there now is another's, and may have replaced this one",
+                (false, true) => "the store may write the object yet",
+                (false, false) => return Err(self.failed(failure, operation)),
+            };
+            return Err(self.error(ErrorKind::Uncertain, operation, format!("{}; {why}", failure.fault)));
         }
         // Not there yet: a request that is still on its way could publish it. Once the session is
         // aborted it can't.
         match self.abort_session().await {
             Ok(true) => Err(self.failed(failure, operation)),
-            Ok(false) => match self.ours(size, checksum).await? {
-                Some(object) => Ok(object),
-                None => Err(self.error(
+            Ok(false) => match self.there(size, checksum, operation).await? {
+                There::Ours(object) => Ok(object),
+                There::Another | There::Nothing => Err(self.error(
                     ErrorKind::Uncertain,
                     operation,
                     "the session has ended, and the object that is there now is not this one",
@@ -158,20 +165,20 @@ impl Upload {
         }
     }
 
-    /// The object that the store has, where this writer wrote it.
-    async fn ours(&self, size: u64, checksum: Option<Checksum>) -> Result<Option<Object>> {
+    /// Whose object the store has.
+    async fn there(&self, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<There> {
         let head = self.requests.send(Operation::Head, 0, None, || self.backend.head(&self.key)).await;
         let object = match head {
             Ok(object) => object,
-            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(None),
+            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
             Err(failure) => {
                 let message = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
-                return Err(self.error(ErrorKind::Uncertain, Operation::Complete, message));
+                return Err(self.error(ErrorKind::Uncertain, operation, message));
             }
         };
         let same_token = object.token.is_some() && object.token == self.options.token;
         let same_bytes = object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
-        Ok((same_token && same_bytes).then_some(object))
+        Ok(if same_token && same_bytes { There::Ours(object) } else { There::Another })
     }
 
     fn verify(&self, object: Object, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<Object> {
@@ -235,6 +242,13 @@ impl Upload {
     fn failed(&self, failure: Failure, operation: Operation) -> Error {
         failure.into_error(operation, &self.requests.object)
     }
+}
+
+/// What the store has where an object may have been written.
+enum There {
+    Ours(Object),
+    Another,
+    Nothing,
 }
 
 /// Cancels the requests of parts and waits until they are gone, so that none arrives after an abort.

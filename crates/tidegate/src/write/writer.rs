@@ -180,7 +180,8 @@ impl Writer {
 
     /// One read; `false` at the source's end.
     fn poll_read_from(&mut self, cx: &mut Context<'_>, source: &mut (impl AsyncRead + Unpin)) -> Poll<Result<bool>> {
-        if self.plan.room() == 0 && self.item.is_empty() {
+        ready!(self.poll_item(cx))?;
+        if self.plan.room() == 0 {
             // An object that ends here is one request, so the part is not cut before another byte is
             // there to be seen.
             self.check_open()?;
@@ -193,8 +194,8 @@ impl Writer {
             if self.item.is_empty() {
                 return Poll::Ready(Ok(false));
             }
+            ready!(self.poll_item(cx))?;
         }
-        ready!(self.poll_item(cx))?;
         let spare = ready!(self.poll_spare(cx))?;
         let mut buffer = ReadBuf::new(spare);
         let result = ready!(Pin::new(source).poll_read(cx, &mut buffer));
