@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use http::{HeaderMap, Method, header};
+use http::{Method, header};
 
 use super::{
     Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
@@ -23,7 +23,9 @@ mod address;
 mod attributes;
 mod body;
 mod client;
+mod complete;
 mod credentials;
+mod download;
 mod fault;
 mod list;
 mod request;
@@ -40,9 +42,7 @@ pub use settings::{Addressing, Credentials, S3Settings};
 
 use address::Address;
 use client::Shared;
-use request::{Content, Request, check, checksum_header, set};
-
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+use request::{Request, set};
 
 /// One bucket of an S3 store. A clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -170,39 +170,12 @@ impl Backend for S3 {
         checksum: &Checksum,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        let mut request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
-        let headers = &mut request.headers;
-        set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
-        set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-        set(headers, "x-amz-mp-object-size", Some(checksum.covers().to_string()))?;
-        set(headers, "content-type", Some("application/xml"))?;
-        if options.create_only {
-            set(headers, "if-none-match", Some("*"))?;
-        }
-        let request = request.with(Content::Text(completion(parts)?.into()));
+        let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
+        let request = complete::request(request, parts, checksum, options)?;
         let (headers, body) = self.bucket.shared.ask(request).await?;
-        // The status was sent before the store knew how it would end; the body tells.
-        if xml::root(&body).as_deref() != Some("CompleteMultipartUploadResult") {
-            let status = http::StatusCode::OK;
-            return Err(fault::refusal(status, &headers, &body, &self.bucket.shared.region));
-        }
-        let result: xml::CompleteMultipartUploadResult = xml::read(&body)?;
-        let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
-        let (crc64nvme, crc32c) = (whole(result.crc64nvme), whole(result.crc32c));
-        let theirs = match checksum.algorithm() {
-            Algorithm::Crc64Nvme => &crc64nvme,
-            Algorithm::Crc32c => &crc32c,
-        };
-        check(checksum, theirs.as_deref())?;
-        Ok(Object {
-            size: checksum.covers(),
-            etag: result.etag,
-            crc64nvme,
-            crc32c,
-            token: options.token.clone(),
-            attributes: options.attributes.clone(),
-            ..attributes::from_headers(&session.key, &headers)
-        })
+        let region = &self.bucket.shared.region;
+        let object = complete::answer(&session.key, &headers, &body, checksum, region)?;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
@@ -232,10 +205,7 @@ impl Backend for S3 {
             set(&mut request.headers, "range", Some(format!("bytes={start}-{}", end - 1)))?;
         }
         let response = self.bucket.shared.send(request).await?;
-        let (range, size) = extent(&response)?;
-        let object = Object { size, ..attributes::from_headers(key, response.headers()) };
-        let left = range.end - range.start;
-        Ok(Body { object, range, stream: bytes(response, left) })
+        download::body(key, response)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
@@ -249,59 +219,4 @@ impl Backend for S3 {
             answer => answer.map(|_| ()),
         }
     }
-}
-
-/// The list of parts that a completion names.
-fn completion(parts: &[Receipt]) -> Result<String, Fault> {
-    let parts = parts.iter().map(|receipt| {
-        let sum = |algorithm| (receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64());
-        xml::Part {
-            crc64nvme: sum(Algorithm::Crc64Nvme),
-            crc32c: sum(Algorithm::Crc32c),
-            etag: receipt.etag.clone(),
-            part_number: receipt.number,
-        }
-    });
-    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts: parts.collect() };
-    quick_xml::se::to_string(&complete).map_err(|error| {
-        Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
-    })
-}
-
-/// Which bytes an answer carries, and of how many: from `Content-Range`, or all of `Content-Length`.
-fn extent(response: &reqwest::Response) -> Result<(Range<u64>, u64), Fault> {
-    let text = |headers: &HeaderMap, name| {
-        headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-    };
-    let headers = response.headers();
-    let extent = if response.status() == http::StatusCode::PARTIAL_CONTENT {
-        text(headers, header::CONTENT_RANGE).and_then(|range| {
-            let (range, size) = range.strip_prefix("bytes ")?.split_once('/')?;
-            let (first, last) = range.split_once('-')?;
-            let range: Range<u64> = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
-            Some((range, size.parse().ok()?))
-                .filter(|(range, size)| range.start <= range.end && range.end <= *size)
-        })
-    } else {
-        let size = text(headers, header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
-        size.map(|size| (0..size, size))
-    };
-    extent.ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))
-}
-
-/// The `left` bytes of an answer; fewer or more are a fault.
-fn bytes(response: reqwest::Response, left: u64) -> BoxStream<'static, Result<bytes::Bytes, Fault>> {
-    let odd = |message| Fault::new(FaultKind::Transient, message);
-    stream::try_unfold((response, left), move |(mut response, left)| async move {
-        let piece = response.chunk().await.map_err(unanswered::fault)?;
-        match piece {
-            Some(piece) => match left.checked_sub(piece.len() as u64) {
-                Some(left) => Ok(Some((piece, (response, left)))),
-                None => Err(odd("the store sent more bytes than it said")),
-            },
-            None if left > 0 => Err(odd("the store sent fewer bytes than it said")),
-            None => Ok(None),
-        }
-    })
-    .boxed()
 }

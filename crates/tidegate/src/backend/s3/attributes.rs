@@ -137,6 +137,13 @@ mod tests {
     }
 
     #[test]
+    fn encryption_is_asked_for_by_name() {
+        let mut options = WriteOptions::default();
+        options.attributes.encryption = Some(Encryption::Managed);
+        assert_eq!(to_headers(&options).unwrap()["x-amz-server-side-encryption"], "AES256");
+    }
+
+    #[test]
     fn what_no_header_can_carry_is_refused() {
         let mut options = WriteOptions::default();
         options.attributes.metadata = [("a b".to_owned(), String::new())].into();

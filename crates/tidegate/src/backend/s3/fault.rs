@@ -8,6 +8,9 @@ use http::{HeaderMap, StatusCode, header};
 use super::xml;
 use crate::backend::{Fault, FaultKind};
 
+#[cfg(test)]
+mod tests;
+
 /// Further than this from the store's clock, requests are refused.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
@@ -27,6 +30,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
         (
             kind,
             clause(&said)
+                .or_else(|| plain(body))
                 .unwrap_or_else(|| status.canonical_reason().unwrap_or("the store refused").to_owned()),
         )
     };
@@ -49,6 +53,13 @@ fn clause(said: &xml::Error) -> Option<String> {
         _ => said.message.trim().trim_end_matches('.'),
     };
     Some(ours.to_owned()).filter(|ours| !ours.is_empty())
+}
+
+/// What is no document but a line of text, as proxies and servers say on which S3 is not reached.
+fn plain(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim().trim_end_matches('.');
+    let is_line = (1..=200).contains(&text.len()) && !text.contains(['<', '{', '\n']);
+    is_line.then(|| text.to_owned())
 }
 
 /// Where the store says that the bucket is in another region, or at another address.
@@ -162,86 +173,4 @@ pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
         last = source;
     }
     last.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
-    }
-
-    fn said(status: u16, code: &str, message: &str) -> Fault {
-        let body = format!("<Error><Code>{code}</Code><Message>{message}</Message></Error>");
-        refusal(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body.as_bytes(), "us-east-1")
-    }
-
-    fn bare(status: u16, pairs: &[(&'static str, &str)]) -> Fault {
-        refusal(StatusCode::from_u16(status).unwrap(), &headers(pairs), b"", "us-east-1")
-    }
-
-    #[test]
-    fn codes_come_before_status() {
-        use FaultKind::*;
-        for (status, code, kind) in [
-            (404, "NoSuchKey", NotFound),
-            (404, "NoSuchBucket", NoBucket),
-            (404, "NoSuchUpload", NoSession),
-            (412, "PreconditionFailed", Exists),
-            (409, "ConditionalRequestConflict", Transient),
-            (403, "AccessDenied", Denied),
-            (403, "InvalidAccessKeyId", Credentials),
-            (400, "ExpiredToken", Credentials),
-            (503, "SlowDown", Throttled),
-            (400, "ThrottlingException", Throttled),
-            (200, "InternalError", Transient),
-            (200, "SomethingNew", Transient),
-            (200, "InvalidPart", Invalid),
-            (400, "RequestTimeout", Transient),
-            (400, "BadDigest", Integrity),
-            (400, "EntityTooLarge", TooLarge),
-            (400, "EntityTooSmall", Invalid),
-            (400, "SomethingElse", Invalid),
-            (507, "XMinioStorageFull", NoSpace),
-            (501, "NotImplemented", Unsupported),
-        ] {
-            assert_eq!(said(status, code, "m").kind, kind, "{status} {code}");
-        }
-        assert_eq!(
-            said(403, "AccessDenied", "Access Denied.").message,
-            "Access Denied (AccessDenied, HTTP 403)"
-        );
-    }
-
-    #[test]
-    fn without_a_body_the_status_and_headers_tell() {
-        assert_eq!(bare(404, &[]).kind, FaultKind::NotFound);
-        assert_eq!(bare(403, &[]).message, "Forbidden (HTTP 403)");
-        assert_eq!(bare(504, &[]).kind, FaultKind::Transient);
-        let away = bare(301, &[("x-amz-bucket-region", "eu-west-1")]);
-        assert_eq!(away.kind, FaultKind::Invalid);
-        assert_eq!(
-            away.message,
-            "the bucket is in region `eu-west-1`, not in `us-east-1`: set AWS_REGION=eu-west-1 (HTTP 301)"
-        );
-        let old = bare(403, &[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-        assert_eq!(old.kind, FaultKind::Credentials);
-        assert!(old.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", old.message);
-    }
-
-    #[test]
-    fn the_region_is_read_from_the_body_too() {
-        let body = b"<Error><Code>AuthorizationHeaderMalformed</Code><Message>m</Message><Region>eu-west-1</Region></Error>";
-        let fault = refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), body, "us-east-1");
-        assert!(fault.message.contains("set AWS_REGION=eu-west-1"), "{}", fault.message);
-    }
-
-    #[test]
-    fn retry_after_is_seconds_or_a_date() {
-        assert_eq!(bare(503, &[("retry-after", "7")]).retry_after, Some(Duration::from_secs(7)));
-        let past = bare(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-        assert_eq!((past.kind, past.retry_after), (FaultKind::Throttled, Some(Duration::ZERO)));
-        assert_eq!(bare(503, &[]).retry_after, None);
-    }
 }

@@ -18,6 +18,10 @@ pub(super) fn fault(error: reqwest::Error) -> Fault {
                     "the certificate of {at} is not trusted ({why}): name its authority's file in AWS_CA_BUNDLE"
                 )
             }
+            rustls::Error::InvalidMessage(_) => {
+                kind = FaultKind::Invalid;
+                format!("{at} does not speak TLS: its address may begin with http://")
+            }
             other => format!("TLS with {at} failed: {other}"),
         }
     } else if let Some(why) = find::<io::Error>(&error) {

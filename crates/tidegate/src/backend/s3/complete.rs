@@ -1,0 +1,104 @@
+//! The end of a session: what is asked, and what the answer means.
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+
+use super::request::{Content, Request, check, checksum_header, set};
+use super::{attributes, fault, xml};
+use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
+use crate::checksum::{Algorithm, Checksum};
+use crate::object::Object;
+
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// Fills in the request that publishes the object of a session.
+pub(super) fn request(
+    mut request: Request,
+    parts: &[Receipt],
+    checksum: &Checksum,
+    options: &WriteOptions,
+) -> Result<Request, Fault> {
+    let headers = &mut request.headers;
+    set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
+    set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+    set(headers, "x-amz-mp-object-size", Some(checksum.covers().to_string()))?;
+    set(headers, "content-type", Some("application/xml"))?;
+    if options.create_only {
+        set(headers, "if-none-match", Some("*"))?;
+    }
+    Ok(request.with(Content::Text(completion(parts)?)))
+}
+
+/// The list of parts that a completion names.
+fn completion(parts: &[Receipt]) -> Result<Bytes, Fault> {
+    let parts = parts.iter().map(|receipt| {
+        let sum = |algorithm| (receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64());
+        xml::Part {
+            crc64nvme: sum(Algorithm::Crc64Nvme),
+            crc32c: sum(Algorithm::Crc32c),
+            etag: receipt.etag.clone(),
+            part_number: receipt.number,
+        }
+    });
+    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts: parts.collect() };
+    quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
+        Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
+    })
+}
+
+/// What came of it. The status was sent before the store knew how it would end; the body tells.
+pub(super) fn answer(
+    key: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    checksum: &Checksum,
+    region: &str,
+) -> Result<Object, Fault> {
+    match xml::root(body).as_deref() {
+        Some("CompleteMultipartUploadResult") => {}
+        Some("Error") => return Err(fault::refusal(StatusCode::OK, headers, body, region)),
+        _ => {
+            let message = "the store's answer does not say whether the object is complete";
+            return Err(Fault::new(FaultKind::Transient, message));
+        }
+    }
+    let result: xml::CompleteMultipartUploadResult = xml::read(body)?;
+    let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
+    let (crc64nvme, crc32c) = (whole(result.crc64nvme), whole(result.crc32c));
+    let theirs = match checksum.algorithm() {
+        Algorithm::Crc64Nvme => &crc64nvme,
+        Algorithm::Crc32c => &crc32c,
+    };
+    check(checksum, theirs.as_deref())?;
+    let size = checksum.covers();
+    let described = attributes::from_headers(key, headers);
+    Ok(Object { size, etag: result.etag, crc64nvme, crc32c, ..described })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(body: &str) -> Result<Object, Fault> {
+        let checksum = Checksum::of(Algorithm::Crc64Nvme, b"123456789");
+        answer("k", &HeaderMap::new(), body.as_bytes(), &checksum, "us-east-1")
+    }
+
+    #[test]
+    fn the_body_tells_how_it_ended() {
+        let result = |sum| {
+            format!(
+                "\n \n<CompleteMultipartUploadResult><ETag>\"e-1\"</ETag>\
+                 <ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME></CompleteMultipartUploadResult>"
+            )
+        };
+        let object = told(&result("rosUhgp5mIg=")).unwrap();
+        assert_eq!((object.size, object.etag.as_deref()), (9, Some("\"e-1\"")));
+        assert_eq!(told(&result("AAAAAAAAAAA=")).unwrap_err().kind, FaultKind::Integrity);
+        // A checksum of the parts' checksums says nothing of the bytes.
+        assert_eq!(told(&result("AAAAAAAAAAA=-2")).unwrap().crc64nvme, None);
+        let error = told("   <Error><Code>InternalError</Code><Message>Try again.</Message></Error>");
+        assert_eq!(error.unwrap_err().message, "Try again (InternalError, HTTP 200)");
+        assert_eq!(told("  ").unwrap_err().kind, FaultKind::Transient);
+    }
+}

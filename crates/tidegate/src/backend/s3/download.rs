@@ -1,0 +1,71 @@
+//! An answer that is an object's bytes.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use http::{HeaderMap, StatusCode, header};
+
+use super::{attributes, unanswered};
+use crate::backend::{Body, Fault, FaultKind};
+use crate::object::Object;
+
+/// The object and the bytes that an answer carries.
+pub(super) fn body(key: &str, response: reqwest::Response) -> Result<Body, Fault> {
+    let (range, size) = extent(response.status(), response.headers())
+        .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
+    let object = Object { size, ..attributes::from_headers(key, response.headers()) };
+    let left = range.end - range.start;
+    Ok(Body { object, range, stream: bytes(response, left) })
+}
+
+/// Which bytes an answer carries, and of how many: from `Content-Range`, or all of `Content-Length`.
+fn extent(status: StatusCode, headers: &HeaderMap) -> Option<(Range<u64>, u64)> {
+    let text = |name| headers.get(name)?.to_str().ok();
+    if status != StatusCode::PARTIAL_CONTENT {
+        let size = text(header::CONTENT_LENGTH)?.parse().ok()?;
+        return Some((0..size, size));
+    }
+    let (range, size) = text(header::CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let range: Range<u64> = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
+    let size = size.parse().ok()?;
+    (range.start <= range.end && range.end <= size).then_some((range, size))
+}
+
+/// The `left` bytes of an answer; fewer or more are a fault.
+fn bytes(response: reqwest::Response, left: u64) -> BoxStream<'static, Result<Bytes, Fault>> {
+    let odd = |message| Fault::new(FaultKind::Transient, message);
+    stream::try_unfold((response, left), move |(mut response, left)| async move {
+        let piece = response.chunk().await.map_err(unanswered::fault)?;
+        match piece {
+            Some(piece) => match left.checked_sub(piece.len() as u64) {
+                Some(left) => Ok(Some((piece, (response, left)))),
+                None => Err(odd("the store sent more bytes than it said")),
+            },
+            None if left > 0 => Err(odd("the store sent fewer bytes than it said")),
+            None => Ok(None),
+        }
+    })
+    .boxed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extent_is_read_from_the_headers() {
+        let told = |status, name: header::HeaderName, value: &str| {
+            extent(status, &HeaderMap::from_iter([(name, value.parse().unwrap())]))
+        };
+        let part = |value| told(StatusCode::PARTIAL_CONTENT, header::CONTENT_RANGE, value);
+        assert_eq!(part("bytes 5-9/20"), Some((5..10, 20)));
+        for wrong in ["bytes 5-9/*", "bytes 9-5/20", "bytes 5-20/20", "items 5-9/20", "bytes 5"] {
+            assert_eq!(part(wrong), None, "{wrong}");
+        }
+        assert_eq!(told(StatusCode::OK, header::CONTENT_LENGTH, "7"), Some((0..7, 7)));
+        assert_eq!(told(StatusCode::OK, header::ETAG, "7"), None);
+    }
+}

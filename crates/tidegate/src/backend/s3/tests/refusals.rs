@@ -1,0 +1,104 @@
+//! What goes wrong, by its right name.
+
+use super::*;
+
+#[tokio::test]
+async fn a_source_that_changes_is_the_sources_fault() {
+    let place = place().await;
+    let data = bytes_of(4 * MIB);
+    for attempt in 0..5 {
+        let on_disk = OnDisk::new(&data).await;
+        let payload = on_disk.payload(0..data.len());
+        on_disk.file.as_file().set_len(MIB as u64).unwrap();
+        let (refused, said) = kind(place.store.put("k", payload, &WriteOptions::default())).await;
+        assert_eq!(refused, FaultKind::Source, "{attempt}: {said}");
+        assert!(said.contains("the source was"), "{said}");
+    }
+    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
+    // The client is none the worse for it.
+    place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_told_apart() {
+    let place = place().await;
+    let store = &place.store;
+    assert_eq!(kind(store.get("none", None)).await.0, FaultKind::NotFound);
+    assert_eq!(kind(store.head("none")).await.0, FaultKind::NotFound);
+    store.delete("none").await.unwrap();
+    let client = S3Client { shared: store.bucket.shared.clone() };
+    let missing = client.bucket("there-is-no-such-bucket").unwrap();
+    let (refused, said) = kind(missing.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+    assert_eq!(refused, FaultKind::NoBucket, "{said}");
+    assert_eq!(kind(missing.list("", true).try_next()).await.0, FaultKind::NoBucket);
+    let session = Session { key: "k".into(), id: "none".into() };
+    assert_eq!(kind(store.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::NoSession);
+}
+
+#[tokio::test]
+async fn wrong_credentials_are_named() {
+    let place = place().await;
+    for (access, part) in [("nobody", "does not know the access key"), ("", "signature is refused")] {
+        let mut settings = place.store.bucket.shared.settings.clone();
+        let known = match &place.server {
+            Some(server) => server.credentials().0.to_owned(),
+            None => std::env::var("AWS_ACCESS_KEY_ID").unwrap(),
+        };
+        let access = if access.is_empty() { known } else { access.to_owned() };
+        settings = settings.with_credentials(Credentials::fixed(access, "wrong-secret", None));
+        let store = S3::connect("bucket", &settings).await.unwrap();
+        let (refused, said) = kind(store.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+        assert_eq!(refused, FaultKind::Credentials, "{said}");
+        assert!(said.contains(part), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_there() {
+    let settings = S3Settings::default()
+        .with_endpoint_url("http://127.0.0.1:1")
+        .with_credentials(Credentials::anonymous());
+    let store = S3::connect("b", &settings).await.unwrap();
+    let (refused, said) = kind(store.head("k")).await;
+    assert_eq!((refused, said.as_str()), (FaultKind::Transient, "connection refused by 127.0.0.1:1"));
+}
+
+#[tokio::test]
+async fn faults_of_the_server_are_classified() {
+    let Place { store, server: Some(server) } = place().await else { return };
+    let on_disk = OnDisk::new(&bytes_of(8 * MIB)).await;
+    let slow_down = Action::Error { status: 503, code: "SlowDown".into(), retry_after: Some(3) };
+    let failed = Action::Error { status: 500, code: "InternalError".into(), retry_after: None };
+    for (action, expected, after) in [
+        (slow_down, FaultKind::Throttled, Some(3)),
+        (failed, FaultKind::Transient, None),
+        (Action::LoseAnswer, FaultKind::Transient, None),
+        (Action::ResetRequest { after_bytes: 0 }, FaultKind::Transient, None),
+    ] {
+        let rule = Rule::new("PutObject", action.clone());
+        server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
+        for payload in [in_memory(b"x"), on_disk.payload(0..8 * MIB)] {
+            let fault = store.put("k", payload, &WriteOptions::default()).await.unwrap_err();
+            assert_eq!(fault.kind, expected, "{action:?}: {}", fault.message);
+            assert_eq!(fault.retry_after, after.map(Duration::from_secs));
+        }
+    }
+    server.set_knobs(Knobs::default());
+    store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_completion_that_fails_after_its_status_is_a_fault() {
+    let Place { store, server: Some(server) } = place().await else { return };
+    let session = store.open("k", &WriteOptions::default()).await.unwrap();
+    let part = store.part(&session, 1, 0, in_memory(b"x")).await.unwrap();
+    let parts = [part.clone()];
+    let rule = Rule::new("CompleteMultipartUpload", Action::ErrorIn200 { code: "InternalError".into() });
+    server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
+    let (refused, said) =
+        kind(store.complete(&session, &parts, &part.checksum, &WriteOptions::default())).await;
+    assert_eq!(refused, FaultKind::Transient, "{said}");
+    assert!(said.contains("InternalError"), "{said}");
+    server.set_knobs(Knobs::default());
+    store.complete(&session, &parts, &part.checksum, &WriteOptions::default()).await.unwrap();
+}
