@@ -135,7 +135,7 @@ def tiny_disk(tmp_path):
 def test_a_full_disk(tidegate, tiny_disk, make_file):
     path, _ = make_file(20 * MIB)
     run = tidegate("cp", path, tiny_disk / "out.bin", *QUIET)
-    one_sentence(run, tiny_disk / "out.bin", "space", exit=1)
+    one_sentence(run, tiny_disk / "out.bin", "full", exit=1)
     assert os.listdir(tiny_disk) == []
 
 
@@ -143,5 +143,5 @@ def test_a_full_disk_under_a_download(tidegate, bucket, tiny_disk, make_file):
     path, _ = make_file(20 * MIB)
     bucket.put("k", path.read_bytes())
     run = tidegate("cp", bucket.url("k"), tiny_disk / "out.bin", *QUIET, env=bucket.env)
-    one_sentence(run, tiny_disk / "out.bin", "space", exit=1)
+    one_sentence(run, tiny_disk / "out.bin", "full", exit=1)
     assert os.listdir(tiny_disk) == []

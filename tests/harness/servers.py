@@ -71,7 +71,7 @@ class Embedded:
     def __init__(self, folder: Path, *options):
         self._server = Server(
             "tidegate serve",
-            [binary(), "serve", "--listen", "127.0.0.1:0", *options],
+            [binary(), "serve", "--listen", "127.0.0.1:0", "--storage", f"disk:{folder / 'objects'}", *options],
             folder / "tidegate-serve.log",
             env=clean_env(),
         )

@@ -209,7 +209,7 @@ impl Error {
     /// What to do about it, where there is something to say.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
-            ErrorKind::AlreadyExists => "nothing was changed; leave out create-only to replace it",
+            ErrorKind::AlreadyExists => "an object exists there and was left as it is; leave out create-only to replace it",
             ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
             ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
             ErrorKind::Timeout | ErrorKind::Unavailable => "check the endpoint and the network, then try again",

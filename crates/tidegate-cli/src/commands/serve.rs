@@ -26,7 +26,7 @@ pub(crate) struct Args {
 
     /// Make a bucket at the first write to it; always so for the storage of dev://.
     #[arg(long)]
-    create_buckets: bool,
+    auto_create_buckets: bool,
 
     /// The access key that is let in.
     #[arg(long, default_value = dev::KEY, value_name = "KEY")]
@@ -72,7 +72,7 @@ impl Args {
             .region(dev::REGION)
             .knobs(knobs)
             .md5_etags(self.md5_etags)
-            .auto_create_buckets(is_dev || self.create_buckets)
+            .auto_create_buckets(is_dev || self.auto_create_buckets)
             .start()
             .await
             .map_err(|error| Failure::Failed(error.to_string()))?;

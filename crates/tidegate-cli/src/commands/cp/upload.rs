@@ -4,7 +4,7 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::Location;
+use tidegate::{ErrorKind, Location};
 use tokio::io::AsyncRead;
 
 use super::job::Job;
@@ -49,10 +49,19 @@ pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place)
     let builder = job.writing.builder(to);
     let progress = builder.progress();
     let live = job.report.upload(&progress, vec![progress.clone()]);
-    let object = builder.upload(path).await?;
+    let object = builder.upload(path).await.map_err(|error| of_source(path, error))?;
     let done = live.done(source, to.url(), object.size, &object);
     let strategy = job.writing.of_file(done.parts());
     verify::if_dev(job, to, &object, done.by(strategy)).await
+}
+
+/// An error of the source names it: the library names the object.
+fn of_source(path: &Path, error: tidegate::Error) -> Failure {
+    let path = path.display().to_string();
+    if error.kind() == ErrorKind::Source && !error.to_string().contains(&path) {
+        return Failure::Failed(format!("{path}: {error}"));
+    }
+    error.into()
 }
 
 /// Whatever `input` gives until its end.

@@ -23,18 +23,36 @@ pub(crate) struct Schedule {
 /// Why there is no schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ScheduleError {
-    #[error("a part size of {asked} bytes is outside of what this store takes, {least} to {most} bytes")]
+    #[error(
+        "a part size of {} is outside of what this store takes, {} to {}",
+        Size(*asked), Size(*least), Size(*most)
+    )]
     PartSize { asked: u64, least: u64, most: u64 },
     #[error(
-        "parts of {part} bytes do not fit in a memory budget of {memory} bytes (raise the memory, or lower the part size)"
+        "parts of {} do not fit in a memory budget of {} (raise the memory, or lower the part size)",
+        Size(*part), Size(*memory)
     )]
     Memory { part: u64, memory: u64 },
-    #[error("{size} bytes are more than the {limit} bytes that this store takes in one object")]
+    #[error("{} are more than the {} that this store takes in one object", Size(*size), Size(*limit))]
     TooLarge { size: u64, limit: u64 },
     #[error(
-        "{size} bytes need parts of {part} bytes, more than the {most} bytes that one part can have here (raise the memory, or send a file)"
+        "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
+        Size(*size), Size(*part), Size(*most)
     )]
     Reach { size: u64, part: u64, most: u64 },
+}
+
+/// Bytes, exactly, in the largest unit that they fill: `5 MiB`, `5242881 bytes`.
+struct Size(u64);
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.iter().find(|(shift, _)| self.0 >> shift > 0 && self.0.trailing_zeros() >= *shift) {
+            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
 }
 
 impl Schedule {
