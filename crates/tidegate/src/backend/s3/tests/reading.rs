@@ -14,6 +14,8 @@ async fn odd_keys_are_themselves() {
         "...",
         "a/.hidden/..b",
         "trailing.",
+        "\\back",
+        "tab\tnew\nline",
     ];
     for key in keys {
         place.store.put(key, in_memory(key.as_bytes()), &WriteOptions::default()).await.unwrap();
@@ -30,9 +32,9 @@ async fn odd_keys_are_themselves() {
         place.store.delete(key).await.unwrap();
     }
     assert_eq!(names(&place.store, "", true).await, [""; 0]);
-    // MinIO keeps objects as files and takes neither empty segments nor a leading slash.
+    // MinIO drops a leading slash, refuses empty segments, and sessions of keys that end in a slash.
     if place.server.is_some() {
-        for key in ["/lead", "a//b", "dir/", "\\back", "tab\tnew\nline"] {
+        for key in ["/lead", "a//b", "dir/", "end//"] {
             place.store.put(key, in_memory(key.as_bytes()), &WriteOptions::default()).await.unwrap();
             assert_eq!(read_back(&place.store, key, None).await, key.as_bytes(), "{key}");
         }
