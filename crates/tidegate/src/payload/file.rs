@@ -131,24 +131,29 @@ impl FileStream {
             }
             None => {
                 let mut slab = ready!(self.slice.ring.poll_take(cx));
-                let want = self.want(&slab);
-                match read_cached(&self.slice.file.file, &mut slab.spare()[..want], self.position)? {
-                    Some(0) => return Poll::Ready(Err(self.truncated())),
-                    Some(read) => {
-                        slab.advance(read);
-                        slab
-                    }
-                    None => {
-                        // Not in the page cache: the disk is waited for where waiting is allowed.
-                        let (slice, position) = (self.slice.clone(), self.position);
-                        let read = tokio::task::spawn_blocking(move || {
-                            read_full(&slice.file.file, &mut slab, want, position)?;
-                            Ok(slab)
-                        });
-                        self.read = Some(read);
-                        return self.poll_read(cx);
+                let (want, mut done) = (self.want(&slab), 0);
+                // A piece is short only where the file is: what gathers a range has slabs for full ones.
+                while done < want {
+                    let position = self.position + done as u64;
+                    match read_cached(&self.slice.file.file, &mut slab.spare()[..want - done], position)? {
+                        Some(0) => return Poll::Ready(Err(truncated(position))),
+                        Some(read) => {
+                            slab.advance(read);
+                            done += read;
+                        }
+                        None => {
+                            // Not in the page cache: the disk is waited for where waiting is allowed.
+                            let slice = self.slice.clone();
+                            let read = tokio::task::spawn_blocking(move || {
+                                read_full(&slice.file.file, &mut slab, want - done, position)?;
+                                Ok(slab)
+                            });
+                            self.read = Some(read);
+                            return self.poll_read(cx);
+                        }
                     }
                 }
+                slab
             }
         };
         Poll::Ready(self.take_in(slab))
@@ -156,10 +161,6 @@ impl FileStream {
 
     fn want(&self, slab: &Lent) -> usize {
         usize::try_from(self.remaining).map_or(slab.room(), |remaining| remaining.min(slab.room()))
-    }
-
-    fn truncated(&self) -> io::Error {
-        io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset: self.position })
     }
 
     fn take_in(&mut self, slab: Lent) -> io::Result<Bytes> {
@@ -184,6 +185,10 @@ impl FileStream {
     }
 }
 
+fn truncated(offset: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset })
+}
+
 /// Reads what the page cache holds without waiting for the disk; `None` where that is nothing, or
 /// where the system can't say.
 #[cfg(target_os = "linux")]
@@ -206,10 +211,7 @@ fn read_full(file: &File, slab: &mut Lent, want: usize, offset: u64) -> io::Resu
     let mut done = 0;
     while done < want {
         match file.read_at(&mut slab.spare()[..want - done], offset + done as u64) {
-            Ok(0) => {
-                let changed = SourceChanged::Truncated { offset: offset + done as u64 };
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, changed));
-            }
+            Ok(0) => return Err(truncated(offset + done as u64)),
             Ok(read) => {
                 slab.advance(read);
                 done += read;
