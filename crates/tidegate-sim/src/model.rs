@@ -70,7 +70,7 @@ pub enum Command {
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// An object.
-    Object(Object),
+    Object(Box<Object>),
     /// A session.
     Session(Session),
     /// A part's receipt.
@@ -166,7 +166,7 @@ impl Model {
                 Ok(Answer::Done)
             }
             Command::Head { key } => match self.current(&key) {
-                Some(version) => Ok(Answer::Object(version.object.clone())),
+                Some(version) => Ok(Answer::Object(Box::new(version.object.clone()))),
                 None => Err(Fault::new(FaultKind::NotFound, "no such object")),
             },
             Command::Delete { key } => {
@@ -280,7 +280,7 @@ impl Model {
         let version = Version { at: now, object: object.clone(), pieces: pieces.into() };
         self.gone.remove(key);
         self.history.entry(key.to_owned()).or_default().push(version);
-        Ok(Answer::Object(object))
+        Ok(Answer::Object(Box::new(object)))
     }
 }
 

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use fastrand::Rng;
+use futures::TryStreamExt;
 use tidegate::backend::Backend;
-use tidegate::{Concurrency, Progress, Tidegate};
+use tidegate::{Concurrency, Progress, Store, Tidegate};
 use tokio::time::timeout;
 
 use crate::actor::{Actor, Outcome};
 use crate::checks::{self, Seen};
 use crate::content::{content, mix};
 use crate::faults::NAMES;
+use crate::model::Version;
 use crate::plant::{Plant, Planted};
 use crate::scenario::{Scenario, Source};
 use crate::store::SimStore;
@@ -145,7 +148,6 @@ async fn simulate(settings: &Settings) -> Report {
         };
         tokio::spawn(write);
     }
-    drop(bucket);
 
     let mut report = Report { seed: settings.seed, ..Report::default() };
     let mut outcomes = Vec::new();
@@ -182,6 +184,7 @@ async fn simulate(settings: &Settings) -> Report {
         report.failures =
             checks::check(&scenario, &subjects, &seen, &store.state(), &at_settled, usage, whole);
     }
+    report.failures.extend(read_back(&bucket, &store).await);
     let state = store.state();
     report.failures.extend(state.witness.violations.iter().cloned());
     report.troubles = state.witness.troubles;
@@ -191,6 +194,28 @@ async fn simulate(settings: &Settings) -> Report {
     report.events = trace.events();
     report.trace = trace.lines();
     report
+}
+
+/// Reads what is there through the engine, and says what differs.
+async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
+    let mut failures = Vec::new();
+    let current: Vec<Version> = {
+        let state = store.state();
+        state.model.keys().filter_map(|key| state.model.current(key)).cloned().collect()
+    };
+    for version in current {
+        let key = version.object.key.clone();
+        let read: Result<Vec<Bytes>, _> = match bucket.reader(key.clone()).start().await {
+            Ok(reader) => reader.try_collect().await,
+            Err(error) => Err(error),
+        };
+        match read {
+            Ok(pieces) if pieces.concat() == version.pieces.concat() => {}
+            Ok(_) => failures.push(format!("{key} reads as other bytes than it has")),
+            Err(error) => failures.push(format!("{key} can't be read back: {error}")),
+        }
+    }
+    failures
 }
 
 fn subjects(scenario: &Scenario) -> Vec<Subject> {

@@ -323,7 +323,7 @@ impl Backend for SimStore {
         };
         let (key, options) = (key.to_owned(), options.clone());
         match self.exchange(asked, |bytes| Command::Put { key, bytes, options }).await {
-            Ok(Answer::Object(object)) => Ok(object),
+            Ok(Answer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }
@@ -388,7 +388,7 @@ impl Backend for SimStore {
             create_only: options.create_only,
         };
         match self.exchange(asked, |_| command).await {
-            Ok(Answer::Object(object)) => Ok(object),
+            Ok(Answer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }
@@ -431,7 +431,7 @@ impl Backend for SimStore {
             Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
         let key = key.to_owned();
         match self.exchange(asked, |_| Command::Head { key }).await {
-            Ok(Answer::Object(object)) => Ok(object),
+            Ok(Answer::Object(object)) => Ok(*object),
             other => odd(other),
         }
     }

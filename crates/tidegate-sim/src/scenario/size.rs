@@ -41,9 +41,15 @@ impl Scenario {
 
     pub(super) fn draw_size(&self, plan: &WriterPlan, random: &mut Rng) -> u64 {
         let part = self.part(plan);
-        // Well within the reach of parts that do not grow.
-        let reach = part * u64::from(self.capabilities.max_parts) * 4 / 5;
-        let reach = if plan.strategy == Strategy::Put { self.put_limit(plan) } else { reach };
+        let base = part * u64::from(self.capabilities.max_parts);
+        // Well within the reach of parts that do not grow, or of those that do.
+        let growing =
+            !self.capabilities.equal_parts && self.capabilities.max_part.min(self.memory) >= part * 16;
+        let reach = match plan.strategy {
+            Strategy::Put => self.put_limit(plan),
+            _ if growing => base * 2,
+            _ => base * 4 / 5,
+        };
         let around = |parts: u64, random: &mut Rng| (part * parts + random.u64(0..=2)).saturating_sub(1);
         let parts = if self.theme == Theme::Crowd { 5 } else { 24 };
         let size = match random.u8(0..10) {

@@ -1,0 +1,65 @@
+//! The simulation itself: seeds pass, a seed is a run, planted bugs are found.
+
+use tidegate_sim::campaign::{Campaign, replay_command};
+use tidegate_sim::{Plant, Settings, run};
+
+fn campaign(start: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
+    Campaign { start, seeds, jobs: 2, plant }
+}
+
+#[test]
+fn the_first_seeds_pass() {
+    let summary = campaign(0, 600, None).run(|_| {});
+    assert_eq!(summary.seeds, 600);
+    let failed: Vec<String> = summary.failed.keys().map(|seed| replay_command(*seed, None)).collect();
+    assert!(failed.is_empty(), "replay: {failed:#?}\n{:#?}", summary.failed);
+    // It simulates what it is for.
+    assert!(summary.troubles.iter().all(|count| *count > 0), "{summary}");
+    for outcome in ["committed", "AlreadyExists", "Unavailable", "aborted", "dropped"] {
+        assert!(summary.outcomes.contains_key(outcome), "{summary}");
+    }
+}
+
+#[test]
+fn a_seed_is_one_run_event_for_event() {
+    for seed in 0..150 {
+        let (once, again) = (run(&Settings::new(seed)), run(&Settings::new(seed)));
+        let replay = replay_command(seed, None);
+        assert_eq!((once.hash, once.events), (again.hash, again.events), "{replay} --trace");
+    }
+    assert_ne!(run(&Settings::new(1)).hash, run(&Settings::new(2)).hash);
+}
+
+#[test]
+fn a_trace_is_kept_where_it_is_asked_for_and_changes_nothing() {
+    let traced = run(&Settings { trace: true, ..Settings::new(3) });
+    let plain = run(&Settings::new(3));
+    assert_eq!((traced.hash, traced.events), (plain.hash, plain.events));
+    assert_eq!((traced.trace.len() as u64, plain.trace.len()), (traced.events, 0));
+}
+
+#[test]
+fn every_planted_bug_is_found_within_fifty_seeds() {
+    for plant in Plant::ALL {
+        let summary = campaign(0, 50, Some(plant)).run(|_| {});
+        assert!(!summary.failed.is_empty(), "{} is not found", plant.name());
+    }
+}
+
+#[test]
+fn a_planted_bug_is_found_for_what_it_is() {
+    let found = |plant, words: &str| {
+        let summary = campaign(0, 50, Some(plant)).run(|_| {});
+        let failures: Vec<String> = summary.failed.into_values().flatten().collect();
+        assert!(failures.iter().any(|failure| failure.contains(words)), "{plant:?}: {failures:#?}");
+    };
+    found(Plant::UnsortedParts, "InvalidPartOrder");
+    found(Plant::UnsentPart, "there is no part");
+    found(Plant::OtherBytes, "not the bytes");
+    found(Plant::ForgottenAbort, "is left behind");
+    found(Plant::PublishOnOpen, "before the writer was finished");
+    found(Plant::PartTwice, "needed");
+    found(Plant::Overwrite, "another was there before");
+    found(Plant::SwallowedError, "says committed, and no object was there");
+    found(Plant::ShortPut, "of an object of");
+}
