@@ -132,7 +132,7 @@ impl Upload {
     ) -> Result<Object> {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
         let there = match self.there(size, checksum, operation).await? {
-            There::Ours(object) => return Ok(object),
+            There::Ours(object) => return Ok(*object),
             There::Nothing => false,
             There::Another => true,
         };
@@ -151,7 +151,7 @@ impl Upload {
         match self.abort_session().await {
             Ok(true) => Err(self.failed(failure, operation)),
             Ok(false) => match self.there(size, checksum, operation).await? {
-                There::Ours(object) => Ok(object),
+                There::Ours(object) => Ok(*object),
                 There::Another | There::Nothing => Err(self.error(
                     ErrorKind::Uncertain,
                     operation,
@@ -178,7 +178,7 @@ impl Upload {
         };
         let same_token = object.token.is_some() && object.token == self.options.token;
         let same_bytes = object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
-        Ok(if same_token && same_bytes { There::Ours(object) } else { There::Another })
+        Ok(if same_token && same_bytes { There::Ours(Box::new(object)) } else { There::Another })
     }
 
     fn verify(&self, object: Object, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<Object> {
@@ -246,7 +246,7 @@ impl Upload {
 
 /// What the store has where an object may have been written.
 enum There {
-    Ours(Object),
+    Ours(Box<Object>),
     Another,
     Nothing,
 }
