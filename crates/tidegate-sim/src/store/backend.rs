@@ -1,0 +1,196 @@
+//! The simulated store as the engine sees it.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use tidegate::backend::{
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+};
+use tidegate::checksum::Checksum;
+use tidegate::payload::Payload;
+use tidegate::{Object, Operation};
+
+use super::{Asked, SimStore, writer_of};
+use crate::model::{Answer, Command};
+
+fn odd<T>(answer: Result<Answer, Fault>) -> Result<T, Fault> {
+    let message = |answer| format!("simulated store: {answer:?} answers another question");
+    Err(answer.map_or_else(|fault| fault, |answer| Fault::new(FaultKind::Invalid, message(answer))))
+}
+
+#[async_trait]
+impl Backend for SimStore {
+    fn location(&self) -> &str {
+        "sim://store"
+    }
+
+    fn endpoint(&self) -> &str {
+        "sim://"
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.shared.capabilities
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let label = format!("put {key} by {writers:?}");
+        let asked = Asked {
+            operation: Operation::Put,
+            writers,
+            label,
+            session: None,
+            payload: Some(&payload),
+            part: None,
+        };
+        let (key, options) = (key.to_owned(), options.clone());
+        match self.exchange(asked, |bytes| Command::Put { key, bytes, options }).await {
+            Ok(Answer::Object(object)) => Ok(*object),
+            other => odd(other),
+        }
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let label = format!("open {key} by {writers:?}");
+        let asked =
+            Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };
+        let (key, options) = (key.to_owned(), options.clone());
+        match self.exchange(asked, |_| Command::Open { key, options }).await {
+            Ok(Answer::Session(session)) => Ok(session),
+            other => odd(other),
+        }
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("part {number} of {} at {offset}", session.id);
+        let asked = Asked {
+            operation: Operation::Part,
+            writers,
+            label,
+            session: Some(session),
+            payload: Some(&payload),
+            part: Some((number, offset)),
+        };
+        let stored = session.clone();
+        match self.exchange(asked, |bytes| Command::Part { session: stored, number, bytes }).await {
+            Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            other => odd(other),
+        }
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("complete {} of {} parts", session.id, parts.len());
+        let asked = Asked {
+            operation: Operation::Complete,
+            writers,
+            label,
+            session: Some(session),
+            payload: None,
+            part: None,
+        };
+        let command = Command::Complete {
+            session: session.clone(),
+            parts: parts.to_vec(),
+            checksum: *checksum,
+            create_only: options.create_only,
+        };
+        match self.exchange(asked, |_| command).await {
+            Ok(Answer::Object(object)) => Ok(*object),
+            other => odd(other),
+        }
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("abort {}", session.id);
+        let asked = Asked {
+            operation: Operation::Abort,
+            writers,
+            label,
+            session: Some(session),
+            payload: None,
+            part: None,
+        };
+        if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
+            seen.aborts += 1;
+        }
+        let ended = session.clone();
+        let answer = self.exchange(asked, |_| Command::Abort { session: ended }).await;
+        if let Some(seen) = self.state().witness.sessions.get_mut(&session.id) {
+            seen.abort_denied = answer.as_ref().is_err_and(|fault| fault.kind == FaultKind::Denied);
+        }
+        match answer {
+            Ok(Answer::Done) => Ok(()),
+            other => odd(other),
+        }
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        // Tidegate makes no list of sessions of its own accord yet.
+        let message = format!("the simulated store does not list sessions of {prefix}");
+        stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed()
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let writers = self.state().witness.writers_of(key);
+        let label = format!("head {key}");
+        let asked =
+            Asked { operation: Operation::Head, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Head { key }).await {
+            Ok(Answer::Object(object)) => Ok(*object),
+            other => odd(other),
+        }
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        let state = self.state();
+        let version =
+            state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
+        if range.is_some() {
+            return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
+        }
+        let pieces: Vec<Bytes> = version.pieces.to_vec();
+        let object = version.object.clone();
+        let range = 0..object.size;
+        Ok(Body { object, range, stream: stream::iter(pieces).map(Ok).boxed() })
+    }
+
+    fn list(&self, prefix: &str, _recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        let state = self.state();
+        let keys = state.model.keys().filter(|key| key.starts_with(prefix));
+        let objects = keys.filter_map(|key| state.model.current(key)).map(|version| version.object.clone());
+        let entries: Vec<Entry> = objects.map(Entry::Object).collect();
+        stream::iter(entries).map(Ok).boxed()
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let writers = Vec::new();
+        let label = format!("delete {key}");
+        let asked =
+            Asked { operation: Operation::Delete, writers, label, session: None, payload: None, part: None };
+        let key = key.to_owned();
+        match self.exchange(asked, |_| Command::Delete { key }).await {
+            Ok(Answer::Done) => Ok(()),
+            other => odd(other),
+        }
+    }
+}
