@@ -56,7 +56,7 @@ enum Command {
     Stat(stat::Args),
     #[command(subcommand)]
     Sessions(sessions::Command),
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     Completions(completions::Args),
 }
 

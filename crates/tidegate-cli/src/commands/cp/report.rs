@@ -219,10 +219,11 @@ impl<'a> Report<'a> {
         drop(bar);
         let mut totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let seconds = began.elapsed().as_secs_f64();
-        if matches!(show, Show::Bar | Show::Line) && totals.objects > 0 {
-            if let Some(line) = totals.line(seconds) {
-                output::say(&line);
-            }
+        if matches!(show, Show::Bar | Show::Line)
+            && totals.objects > 0
+            && let Some(line) = totals.line(seconds)
+        {
+            output::say(&line);
         }
         totals.json.flush()?;
         copied?;
