@@ -18,6 +18,8 @@ class DevServer:
     def __init__(self, *options):
         # The example program of tidegate-dev is the server and nothing else.
         program = [binary()] if binary().name == "serve" else [binary(), "serve"]
+        if "--storage" not in options:
+            options = ("--storage", "memory", *options)
         self._process = subprocess.Popen(
             [*program, "--listen", "127.0.0.1:0", *options],
             stdout=subprocess.PIPE,
