@@ -92,6 +92,10 @@ pub struct Receipt {
 }
 
 /// One entry of a listing.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all entries are objects: boxed, each would cost an allocation"
+)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Entry {
@@ -144,7 +148,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Stores part `number` (from 1), whose first byte is at `offset` of the object. Idempotent: the
     /// same number with the same bytes may be sent again.
-    async fn part(&self, session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault>;
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault>;
 
     /// Publishes the object from its parts, which are whole, in ascending order and of total checksum
     /// `checksum`; the store is asked to check it. The answer's size and checksum are the store's own.
@@ -235,6 +245,8 @@ pub enum FaultKind {
     TooLarge,
     /// The store asks for fewer requests (429, 503 `SlowDown`).
     Throttled,
+    /// No connection came up, so nothing was sent; it may work when tried again.
+    Unreachable,
     /// It may work when tried again; whether the store carried it out is not known.
     Transient,
     /// As `Transient`: no answer within the deadline.
@@ -252,7 +264,10 @@ pub enum FaultKind {
 impl FaultKind {
     /// Whether another attempt can help.
     pub fn is_retriable(self) -> bool {
-        matches!(self, Self::Throttled | Self::Transient | Self::Timeout | Self::Integrity)
+        matches!(
+            self,
+            Self::Throttled | Self::Unreachable | Self::Transient | Self::Timeout | Self::Integrity
+        )
     }
 
     /// Whether the store may have carried out the request all the same.

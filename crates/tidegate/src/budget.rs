@@ -371,9 +371,11 @@ impl State {
             return Some(first);
         }
         let most = self.by_holding.last().map_or(0, |(held, _)| *held);
-        let hold_most = self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
+        let hold_most =
+            self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
         let passes = hold_most.filter_map(|holding| holding.waiting).next();
-        let fits = |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
+        let fits =
+            |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
         let request = self.requests.first().copied().filter(fits);
         [passes, request].into_iter().flatten().min()
     }

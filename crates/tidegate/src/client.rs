@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::read::ReaderBuilder;
 use crate::request::Requests;
 use crate::retry::{Retry, RetryPolicy};
-use crate::write::WriterBuilder;
+use crate::write::{RING, WriterBuilder};
 
 /// The engine: one memory budget, one limiter an endpoint, shared by every store, writer and reader
 /// that comes from it. A clone is the same engine.
@@ -142,12 +142,15 @@ impl Builder {
     /// The engine.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the budget does not hold two slabs, or a figure is zero.
+    /// [`ErrorKind::InvalidInput`] where the budget does not hold three slabs, or a figure is zero.
     pub fn build(self) -> Result<Tidegate> {
-        let refused = |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
-        if self.slab == 0 || self.memory < 2 * self.slab as u64 {
+        let refused =
+            |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
+        if self.slab == 0 || self.memory < RING * self.slab as u64 {
             let (memory, slab) = (self.memory, self.slab);
-            return Err(refused(format!("a memory budget of {memory} bytes does not hold two buffers of {slab} bytes")));
+            return Err(refused(format!(
+                "a memory budget of {memory} bytes does not hold {RING} buffers of {slab} bytes"
+            )));
         }
         if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
             return Err(refused("a concurrency of 0 would never send anything".to_owned()));
@@ -184,16 +187,21 @@ impl Tidegate {
     /// [`ErrorKind::Unsupported`] for `dev://`, whose server the command line starts.
     pub async fn open(&self, location: &str) -> Result<Store> {
         let parsed: Location = location.parse().map_err(|error| {
-            Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}")).with_source(error)
+            Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
+                .with_source(error)
         })?;
         match parsed {
             Location::S3 { bucket, key } => {
-                let fault = |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
+                let fault = |fault: Fault| {
+                    Error::from_fault(fault, Operation::Connect, location, 0, Default::default())
+                };
                 let client = {
                     let mut clients = self.engine.s3_clients.lock().await;
                     match &*clients {
                         Some(client) => client.clone(),
-                        None => clients.insert(S3Client::connect(&self.engine.s3).await.map_err(fault)?).clone(),
+                        None => {
+                            clients.insert(S3Client::connect(&self.engine.s3).await.map_err(fault)?).clone()
+                        }
                     }
                 };
                 let bucket = client.bucket(&bucket).map_err(fault)?;
@@ -278,7 +286,8 @@ impl Store {
         let full = self.full_key(key);
         let requests = self.requests(key, self.engine.progress.clone());
         let head = requests.send(Operation::Head, 0, None, || self.backend.head(&full)).await;
-        head.map(|object| self.relative(object)).map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
+        head.map(|object| self.relative(object))
+            .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
     }
 
     /// Removes an object; removing what is not there is no error.
@@ -299,7 +308,9 @@ impl Store {
                 Entry::Object(object) => Entry::Object(store.relative(object)),
                 Entry::Prefix(prefix) => Entry::Prefix(store.relative_key(&prefix)),
             })
-            .map_err(move |fault| Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default()))
+            .map_err(move |fault| {
+                Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default())
+            })
             .boxed()
     }
 
@@ -308,7 +319,9 @@ impl Store {
         let url = self.url(prefix);
         self.backend
             .sessions(&self.full_key(prefix))
-            .map_err(move |fault| Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default()))
+            .map_err(move |fault| {
+                Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default())
+            })
             .boxed()
     }
 
@@ -321,7 +334,12 @@ impl Store {
     }
 
     pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {
-        Requests { object: self.url(key), flow: self.limiter.flow(), retry: self.engine.retry.clone(), progress }
+        Requests {
+            object: self.url(key),
+            flow: self.limiter.flow(),
+            retry: self.engine.retry.clone(),
+            progress,
+        }
     }
 
     pub(crate) fn url(&self, key: &str) -> String {
@@ -350,4 +368,3 @@ impl Store {
         key.strip_prefix(&self.prefix).unwrap_or(key).to_owned()
     }
 }
-

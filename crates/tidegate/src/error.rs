@@ -209,13 +209,19 @@ impl Error {
     /// What to do about it, where there is something to say.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
-            ErrorKind::AlreadyExists => "an object exists there and was left as it is; leave out create-only to replace it",
+            ErrorKind::AlreadyExists => {
+                "an object exists there and was left as it is; leave out create-only to replace it"
+            }
             ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
             ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
-            ErrorKind::Timeout | ErrorKind::Unavailable => "check the endpoint and the network, then try again",
+            ErrorKind::Timeout | ErrorKind::Unavailable => {
+                "check the endpoint and the network, then try again"
+            }
             ErrorKind::Integrity => "try again, and check memory and network if it recurs",
             ErrorKind::Uncertain => "look at the object's size and time before writing it again",
-            ErrorKind::SessionLost => "upload it again; look for a lifecycle rule or another process that aborts uploads",
+            ErrorKind::SessionLost => {
+                "upload it again; look for a lifecycle rule or another process that aborts uploads"
+            }
             _ => return None,
         })
     }
@@ -271,7 +277,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Invalid => ErrorKind::InvalidInput,
         FaultKind::TooLarge => ErrorKind::TooLarge,
         FaultKind::Throttled => ErrorKind::Throttled,
-        FaultKind::Transient => ErrorKind::Unavailable,
+        FaultKind::Unreachable | FaultKind::Transient => ErrorKind::Unavailable,
         FaultKind::Timeout => ErrorKind::Timeout,
         FaultKind::Integrity => ErrorKind::Integrity,
         FaultKind::Source => ErrorKind::Source,

@@ -13,10 +13,13 @@
 //! # Ok(()) }
 //! ```
 //!
+//! Callers without tokio have the same in [`blocking`].
+//!
 //! [`Tidegate`] is the engine: one memory budget and one limiter an endpoint. A [`Store`] is one bucket
 //! or directory; a [`Writer`] writes one object; a [`Reader`] reads one.
 
 pub mod backend;
+pub mod blocking;
 mod budget;
 pub mod checksum;
 mod client;

@@ -19,8 +19,8 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use file::Ring;
 use file::FileStream;
+pub(crate) use file::Ring;
 pub use source::SourceChanged;
 pub(crate) use source::SourceFile;
 
@@ -55,7 +55,13 @@ impl Payload {
     }
 
     /// `len` bytes of `file` from `offset`, read through `ring` as they are sent.
-    pub(crate) fn from_file(file: Arc<SourceFile>, offset: u64, len: u64, ring: Ring, algorithm: Algorithm) -> Self {
+    pub(crate) fn from_file(
+        file: Arc<SourceFile>,
+        offset: u64,
+        len: u64,
+        ring: Ring,
+        algorithm: Algorithm,
+    ) -> Self {
         let slice = Slice { file, offset, ring, algorithm, checksum: OnceLock::new() };
         Self { len, source: Source::File(Arc::new(slice)) }
     }
@@ -104,8 +110,13 @@ impl Payload {
     /// file is shorter than it was, or reads differently from an earlier pass.
     pub fn stream(&self) -> PayloadStream {
         match &self.source {
-            Source::Memory { pieces, .. } => PayloadStream { remaining: self.len, inner: Inner::Memory(pieces.clone(), 0) },
-            Source::File(slice) => PayloadStream { remaining: self.len, inner: Inner::File(Box::new(FileStream::new(slice.clone(), self.len))) },
+            Source::Memory { pieces, .. } => {
+                PayloadStream { remaining: self.len, inner: Inner::Memory(pieces.clone(), 0) }
+            }
+            Source::File(slice) => PayloadStream {
+                remaining: self.len,
+                inner: Inner::File(Box::new(FileStream::new(slice.clone(), self.len))),
+            },
         }
     }
 }

@@ -69,7 +69,17 @@ impl ReaderBuilder {
         let whole = range == (0..object.size);
         let hasher = whole.then(|| Hasher::new(algorithm));
         let url = requests.object;
-        Ok(Reader { url, object, range, stream, hasher, read: 0, piece: Bytes::new(), progress: self.progress, ended: false })
+        Ok(Reader {
+            url,
+            object,
+            range,
+            stream,
+            hasher,
+            read: 0,
+            piece: Bytes::new(),
+            progress: self.progress,
+            ended: false,
+        })
     }
 }
 
@@ -92,7 +102,11 @@ pub struct Reader {
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("url", &self.url).field("range", &self.range).field("read", &self.read).finish()
+        f.debug_struct("Reader")
+            .field("url", &self.url)
+            .field("range", &self.range)
+            .field("read", &self.read)
+            .finish()
     }
 }
 
@@ -109,7 +123,13 @@ impl Reader {
 
     fn fail(&mut self, kind: FaultKind, message: String) -> Error {
         self.ended = true;
-        let error = Error::from_fault(Fault::new(kind, message), Operation::Get, self.url.clone(), 1, Default::default());
+        let error = Error::from_fault(
+            Fault::new(kind, message),
+            Operation::Get,
+            self.url.clone(),
+            1,
+            Default::default(),
+        );
         tracing::debug!(%error, "a read failed");
         error
     }
@@ -132,7 +152,8 @@ impl Reader {
         if let Some(hasher) = self.hasher.take()
             && self.object.matches(&hasher.finish()) == Some(false)
         {
-            let message = format!("the bytes read have {}, which the store's checksum is not", hasher.finish());
+            let message =
+                format!("the bytes read have {}, which the store's checksum is not", hasher.finish());
             return Err(self.fail(FaultKind::Integrity, message));
         }
         Ok(())
@@ -161,7 +182,11 @@ impl Stream for Reader {
 }
 
 impl AsyncRead for Reader {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         while self.piece.is_empty() {
             match ready!(self.as_mut().poll_next(cx)) {
                 Some(piece) => self.piece = piece?,

@@ -74,7 +74,10 @@ impl Requests {
             let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
             let deadline = self.retry.deadline(bytes);
             let result = timeout(deadline, request()).await.unwrap_or_else(|_| {
-                Err(Fault::new(FaultKind::Timeout, format!("no answer within {:.0} s", deadline.as_secs_f64())))
+                Err(Fault::new(
+                    FaultKind::Timeout,
+                    format!("no answer within {:.0} s", deadline.as_secs_f64()),
+                ))
             });
             drop(in_flight);
             let fault = match result {

@@ -62,7 +62,8 @@ impl Retry {
         if !fault.kind.is_retriable() || attempt >= self.policy.attempts {
             return None;
         }
-        let span = self.policy.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(self.policy.longest_pause);
+        let span =
+            self.policy.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(self.policy.longest_pause);
         let drawn = span.mul_f64(self.random.lock().unwrap_or_else(PoisonError::into_inner).f64());
         let asked = fault.retry_after.unwrap_or_default().min(self.policy.longest_pause);
         Some(drawn.max(asked))
@@ -95,7 +96,8 @@ mod tests {
     #[test]
     fn a_store_that_says_when_is_heeded() {
         let retry = Retry::new(RetryPolicy::default(), Some(7));
-        let fault = Fault::new(FaultKind::Throttled, "slow down").with_retry_after(Some(Duration::from_secs(3)));
+        let fault =
+            Fault::new(FaultKind::Throttled, "slow down").with_retry_after(Some(Duration::from_secs(3)));
         assert!(retry.pause(&fault, 1).unwrap() >= Duration::from_secs(3));
         let fault = fault.with_retry_after(Some(Duration::from_secs(3600)));
         assert_eq!(retry.pause(&fault, 1), Some(Duration::from_secs(20)));

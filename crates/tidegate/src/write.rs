@@ -12,5 +12,6 @@ mod upload;
 mod writer;
 
 pub use builder::WriterBuilder;
+pub(crate) use file::RING;
 pub use strategy::Strategy;
 pub use writer::Writer;

@@ -2,6 +2,8 @@
 //!
 //! Each case is this very program once more, in an environment of its own.
 
+#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+
 use std::path::Path;
 use std::process::Command;
 

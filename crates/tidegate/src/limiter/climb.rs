@@ -39,7 +39,7 @@ struct Window {
 
 impl Climb {
     /// The limit before anything is known.
-    pub(super) const FIRST: usize = 16;
+    pub(super) const FIRST: usize = 8;
     const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;

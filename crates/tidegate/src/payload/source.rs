@@ -77,7 +77,9 @@ pub enum SourceChanged {
         offset: u64,
     },
     /// A second read gave other bytes than the first.
-    #[error("the source was changed while it was sent: bytes from offset {offset} read differently for a retry")]
+    #[error(
+        "the source was changed while it was sent: bytes from offset {offset} read differently for a retry"
+    )]
     Rewritten {
         /// Where the part begins.
         offset: u64,

@@ -16,8 +16,9 @@ use crate::object::Object;
 use crate::payload::{Payload, Ring, SourceFile};
 use crate::progress::Waiting;
 
-/// Slabs that one request is streamed through: one that is sent while the other is read.
-const RING: u64 = 2;
+/// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
+/// while the third is read.
+pub(crate) const RING: u64 = 3;
 
 /// Opens the file at `path`, to be sent as `object`.
 pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
@@ -33,7 +34,12 @@ pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
 }
 
 /// Sends a file. Dropping the future aborts the upload.
-pub(super) async fn send(file: Arc<SourceFile>, upload: Arc<Upload>, policy: Policy, budget: Budget) -> Result<Object> {
+pub(super) async fn send(
+    file: Arc<SourceFile>,
+    upload: Arc<Upload>,
+    policy: Policy,
+    budget: Budget,
+) -> Result<Object> {
     let plan = Plan::new(upload.backend.capabilities(), policy.cut);
     let mut transfer = Transfer { file, upload, budget, plan, parts: JoinSet::new(), ended: false };
     let result = transfer.run(policy.in_flight).await;
@@ -92,7 +98,9 @@ impl Transfer {
             let sent = self.plan.size();
             if sent < size && self.plan.outstanding() < in_flight {
                 let refused = self.plan.more();
-                refused.map_err(|error| self.upload.error(ErrorKind::TooLarge, Operation::Write, error.to_string()))?;
+                refused.map_err(|error| {
+                    self.upload.error(ErrorKind::TooLarge, Operation::Write, error.to_string())
+                })?;
                 // `more` may have cut a part, which is then in flight.
                 if self.plan.outstanding() < in_flight {
                     let piece = self.plan.room().min(size - sent);
@@ -130,7 +138,8 @@ impl Transfer {
             let slabs = (0..RING).map(|_| Slab::new(lease.split(slab))).collect();
             return Ok(Payload::from_file(self.file.clone(), offset, len, Ring::new(slabs), algorithm));
         }
-        let streamed = Payload::from_file(self.file.clone(), offset, len, Ring::new(vec![Slab::new(lease)]), algorithm);
+        let streamed =
+            Payload::from_file(self.file.clone(), offset, len, Ring::new(vec![Slab::new(lease)]), algorithm);
         streamed.gather().await.map_err(|error| self.source_failed(error))
     }
 

@@ -115,6 +115,15 @@ impl Plan {
         self.start + self.part - self.size
     }
 
+    /// The largest object that it takes, in bytes.
+    pub(crate) fn reach(&self) -> u64 {
+        let reach = match self.cut {
+            Cut::Whole { limit } => limit,
+            Cut::Parts(schedule) => schedule.reach(),
+        };
+        reach.min(self.max_object)
+    }
+
     /// Bytes taken in.
     pub(crate) fn size(&self) -> u64 {
         self.size

@@ -63,7 +63,11 @@ async fn every_size_and_way_of_writing_gives_the_same_object() -> Result<()> {
                 let parts = size.div_ceil(PART);
                 let whole = strategy == Strategy::Put || size <= PART;
                 let figures = progress.snapshot();
-                assert_eq!(figures.requests, if whole { 1 } else { parts + 2 }, "{strategy:?} {size} {piece}");
+                assert_eq!(
+                    figures.requests,
+                    if whole { 1 } else { parts + 2 },
+                    "{strategy:?} {size} {piece}"
+                );
                 assert_eq!((figures.accepted, figures.acknowledged, figures.in_flight), (size, size, 0));
                 assert_eq!(tide.usage().held, 0);
             }
@@ -177,7 +181,7 @@ async fn sizes_that_do_not_fit_are_refused_in_one_sentence() -> Result<()> {
     let store = store(&tide);
     let refused = store.writer("k").part_size(256 * KIB).start().await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    assert!(refused.to_string().starts_with("memory://test/k: write failed: parts of 262144 bytes"), "{refused}");
+    assert!(refused.to_string().starts_with("memory://test/k: write failed: parts of 256 KiB"), "{refused}");
 
     let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100).start().await?;
     let error = writer.write(data(101)).await.unwrap_err();

@@ -50,7 +50,9 @@ impl Upload {
                 Ok(Err(failure)) => Err(Arc::new(failure.into_error(Operation::Open, &object))),
                 Err(ended) => {
                     let message = "the runtime was shut down while the session was opened";
-                    Err(Arc::new(Error::new(ErrorKind::Closed, Operation::Open, object, message).with_source(ended)))
+                    Err(Arc::new(
+                        Error::new(ErrorKind::Closed, Operation::Open, object, message).with_source(ended),
+                    ))
                 }
             }
         };
@@ -71,7 +73,13 @@ impl Upload {
     }
 
     /// Stores one part, as often as it takes.
-    pub(crate) async fn part(&self, number: u32, range: Range<u64>, payload: Payload, permit: Option<Permit>) -> Result<Receipt> {
+    pub(crate) async fn part(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        payload: Payload,
+        permit: Option<Permit>,
+    ) -> Result<Receipt> {
         let session = self.session().await?;
         let receipt = self
             .requests
@@ -116,7 +124,9 @@ impl Upload {
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,
-            Err(failure) if failure.in_doubt => self.settle(failure, Operation::Complete, size, Some(checksum)).await?,
+            Err(failure) if failure.in_doubt => {
+                self.settle(failure, Operation::Complete, size, Some(checksum)).await?
+            }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
         };
         self.verify(object, size, Some(checksum), Operation::Complete)
@@ -147,20 +157,21 @@ impl Upload {
             return Err(self.error(ErrorKind::Uncertain, operation, format!("{}; {why}", failure.fault)));
         }
         // Not there yet: a request that is still on its way could publish it. Once the session is
-        // aborted it can't.
-        match self.abort_session().await {
-            Ok(true) => Err(self.failed(failure, operation)),
-            Ok(false) => match self.there(size, checksum, operation).await? {
-                There::Ours(object) => Ok(*object),
-                There::Another | There::Nothing => Err(self.error(
-                    ErrorKind::Uncertain,
-                    operation,
-                    "the session has ended, and the object that is there now is not this one",
-                )),
-            },
+        // aborted it can't. Not every store tells an abort that came too late from one in time (MinIO
+        // does not), so it is asked for the object once more.
+        let in_time = match self.abort_session().await {
+            Ok(in_time) => in_time,
             Err(error) => {
                 let message = "the session could neither be completed nor aborted";
-                Err(self.error(ErrorKind::Uncertain, operation, message).with_source(error))
+                return Err(self.error(ErrorKind::Uncertain, operation, message).with_source(error));
+            }
+        };
+        match self.there(size, checksum, operation).await? {
+            There::Ours(object) => Ok(*object),
+            There::Another | There::Nothing if in_time => Err(self.failed(failure, operation)),
+            There::Another | There::Nothing => {
+                let message = "the session has ended, and the object that is there now is not this one";
+                Err(self.error(ErrorKind::Uncertain, operation, message))
             }
         }
     }
@@ -172,16 +183,24 @@ impl Upload {
             Ok(object) => object,
             Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
             Err(failure) => {
-                let message = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
+                let message =
+                    format!("the answer was lost, and asking for the object failed: {}", failure.fault);
                 return Err(self.error(ErrorKind::Uncertain, operation, message));
             }
         };
         let same_token = object.token.is_some() && object.token == self.options.token;
-        let same_bytes = object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
+        let same_bytes =
+            object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
         Ok(if same_token && same_bytes { There::Ours(Box::new(object)) } else { There::Another })
     }
 
-    fn verify(&self, object: Object, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<Object> {
+    fn verify(
+        &self,
+        object: Object,
+        size: u64,
+        checksum: Option<Checksum>,
+        operation: Operation,
+    ) -> Result<Object> {
         if object.size != size {
             let message = format!("the store has {} bytes where {size} were sent", object.size);
             return Err(self.error(ErrorKind::Integrity, operation, message));

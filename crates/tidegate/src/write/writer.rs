@@ -125,6 +125,14 @@ impl Writer {
         self.plan.size()
     }
 
+    /// The largest object that this writer takes, in bytes: what the store takes, and what parts that
+    /// fit in the memory budget reach. With 64 MiB of memory and S3's 10,000 parts that is 518 GiB.
+    /// A byte past it is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
+    /// beginning, and so reaches further.
+    pub fn reach(&self) -> u64 {
+        self.plan.reach()
+    }
+
     /// The strategy that carries it; never `Auto`.
     pub fn strategy(&self) -> Strategy {
         self.strategy
@@ -179,7 +187,11 @@ impl Writer {
     }
 
     /// One read; `false` at the source's end.
-    fn poll_read_from(&mut self, cx: &mut Context<'_>, source: &mut (impl AsyncRead + Unpin)) -> Poll<Result<bool>> {
+    fn poll_read_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut (impl AsyncRead + Unpin),
+    ) -> Poll<Result<bool>> {
         ready!(self.poll_item(cx))?;
         if self.plan.room() == 0 {
             // An object that ends here is one request, so the part is not cut before another byte is
@@ -300,7 +312,9 @@ impl Writer {
                     let upload = self.upload.clone();
                     let (parts, checksum) = self.plan.parts();
                     self.stage =
-                        Stage::Committing(Some(Box::pin(async move { upload.complete(parts, checksum).await })));
+                        Stage::Committing(Some(Box::pin(
+                            async move { upload.complete(parts, checksum).await },
+                        )));
                 }
             }
         }
@@ -313,7 +327,11 @@ impl Writer {
                 Ok(Ok(receipt)) => self.plan.stored(receipt),
                 Ok(Err(error)) => return Err(self.fail(error)),
                 Err(ended) => {
-                    let error = self.upload.error(ErrorKind::Closed, Operation::Part, "the task of a part ended early");
+                    let error = self.upload.error(
+                        ErrorKind::Closed,
+                        Operation::Part,
+                        "the task of a part ended early",
+                    );
                     return Err(self.fail(error.with_source(ended)));
                 }
             }

@@ -47,6 +47,9 @@ pub(super) fn fault(error: reqwest::Error) -> Fault {
     } else {
         format!("the connection with {at} failed: {}", innermost(&error))
     };
+    if error.is_connect() && kind.is_ambiguous() {
+        kind = FaultKind::Unreachable;
+    }
     Fault::new(kind, message).with_source(error.without_url())
 }
 

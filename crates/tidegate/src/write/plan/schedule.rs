@@ -101,7 +101,11 @@ impl Schedule {
             0 => self.base,
             growth => {
                 let grown = start.div_ceil(growth);
-                if grown <= self.base { self.base } else { grown.next_multiple_of(self.base.min(MIB)).min(self.most) }
+                if grown <= self.base {
+                    self.base
+                } else {
+                    grown.next_multiple_of(self.base.min(MIB)).min(self.most)
+                }
             }
         }
     }

@@ -121,7 +121,9 @@ proptest! {
 #[test]
 fn an_object_that_never_exceeds_a_part_is_one_request() {
     let store = Capabilities::default();
-    for (size, requests) in [(0, 1), (1, 1), (16 * MIB - 1, 1), (16 * MIB, 1), (16 * MIB + 1, 4), (32 * MIB, 4)] {
+    for (size, requests) in
+        [(0, 1), (1, 1), (16 * MIB - 1, 1), (16 * MIB, 1), (16 * MIB + 1, 4), (32 * MIB, 4)]
+    {
         let schedule = Schedule::new(&store, None, None, Some(256 * MIB)).unwrap();
         let actions = run(Plan::new(&store, Cut::Parts(schedule)), size, 64 * KIB).unwrap();
         assert_eq!(actions.len(), requests, "{size} bytes");

@@ -60,7 +60,7 @@ async fn a_store_that_is_not_there() {
         .with_credentials(Credentials::anonymous());
     let store = S3::connect("b", &settings).await.unwrap();
     let (refused, said) = kind(store.head("k")).await;
-    assert_eq!((refused, said.as_str()), (FaultKind::Transient, "connection refused by 127.0.0.1:1"));
+    assert_eq!((refused, said.as_str()), (FaultKind::Unreachable, "connection refused by 127.0.0.1:1"));
 }
 
 #[tokio::test]

@@ -1,0 +1,225 @@
+//! The same for callers without tokio: every call waits for its end.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use tidegate::blocking::Tidegate;
+//!
+//! let tide = Tidegate::new(tidegate::Tidegate::builder().memory(64 << 20))?;
+//! let store = tide.open("memory://demo")?;
+//! let mut writer = store.writer("greeting.txt", |writer| writer.create_only())?;
+//! writer.write_all(b"hello, tide")?;
+//! let object = writer.finish()?; // visible from here on
+//! assert_eq!(object.size, 11);
+//!
+//! let mut text = String::new();
+//! store.reader("greeting.txt", |reader| reader.range(..5))?.read_to_string(&mut text)?;
+//! assert_eq!(text, "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One [`Tidegate`] has one runtime of two threads, whatever the number of stores and writers. None of
+//! this may be called from a task of a tokio runtime: it would block it, and panics.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
+
+use crate::backend::Entry;
+use crate::client::Builder;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
+use crate::progress::Progress;
+use crate::read::ReaderBuilder;
+use crate::write::WriterBuilder;
+
+/// The engine, with the runtime that it works on. A clone is the same engine; when the last clone and
+/// everything that came from it is dropped, up to ten seconds are waited for sessions to be aborted.
+#[derive(Clone, Debug)]
+pub struct Tidegate {
+    engine: Arc<Engine>,
+}
+
+#[derive(Debug)]
+struct Engine {
+    tide: crate::Tidegate,
+    runtime: Runtime,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let settled = async { tokio::time::timeout(Duration::from_secs(10), self.tide.settled()).await };
+        if self.runtime.block_on(settled).is_err() {
+            tracing::warn!("sessions were left to be aborted; a sweep will find them");
+        }
+    }
+}
+
+impl Tidegate {
+    /// An engine of these settings.
+    pub fn new(builder: Builder) -> Result<Self> {
+        let tide = builder.build()?;
+        let runtime =
+            RuntimeBuilder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let message = format!("the system gives no threads: {error}");
+            Error::new(ErrorKind::Unsupported, Operation::Connect, "tidegate", message).with_source(error)
+        })?;
+        Ok(Self { engine: Arc::new(Engine { tide, runtime }) })
+    }
+
+    /// Opens a store; see [`crate::Tidegate::open`].
+    pub fn open(&self, location: &str) -> Result<Store> {
+        let store = self.engine.runtime.block_on(self.engine.tide.open(location))?;
+        Ok(Store { engine: self.engine.clone(), store })
+    }
+
+    /// The engine itself, for its figures.
+    pub fn tide(&self) -> &crate::Tidegate {
+        &self.engine.tide
+    }
+}
+
+/// One bucket or root.
+#[derive(Clone, Debug)]
+pub struct Store {
+    engine: Arc<Engine>,
+    store: crate::Store,
+}
+
+impl Store {
+    /// Starts to write `key`, set up by `with`; see [`WriterBuilder::start`].
+    pub fn writer(&self, key: &str, with: impl FnOnce(WriterBuilder) -> WriterBuilder) -> Result<Writer> {
+        let writer = self.engine.runtime.block_on(with(self.store.writer(key)).start())?;
+        Ok(Writer { engine: self.engine.clone(), writer })
+    }
+
+    /// Sends the file at `path` as `key`, set up by `with`; see [`WriterBuilder::upload`].
+    pub fn upload(
+        &self,
+        path: impl AsRef<Path>,
+        key: &str,
+        with: impl FnOnce(WriterBuilder) -> WriterBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.writer(key)).upload(path))
+    }
+
+    /// Reads `key`, set up by `with`; see [`ReaderBuilder::start`].
+    pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
+        let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
+        Ok(Reader { engine: self.engine.clone(), reader })
+    }
+
+    /// Describes an object.
+    pub fn head(&self, key: &str) -> Result<Object> {
+        self.engine.runtime.block_on(self.store.head(key))
+    }
+
+    /// Removes an object; removing what is not there is no error.
+    pub fn delete(&self, key: &str) -> Result<()> {
+        self.engine.runtime.block_on(self.store.delete(key))
+    }
+
+    /// Lists as it is asked for the next entry; see [`crate::Store::list`].
+    pub fn list(&self, prefix: &str, recursive: bool) -> impl Iterator<Item = Result<Entry>> + use<> {
+        let mut entries = self.store.list(prefix, recursive);
+        let engine = self.engine.clone();
+        std::iter::from_fn(move || engine.runtime.block_on(entries.next()))
+    }
+}
+
+/// Writes one object; see [`crate::Writer`]. Dropped, it aborts.
+#[derive(Debug)]
+pub struct Writer {
+    // Before the engine, whose drop waits for the abort.
+    writer: crate::Writer,
+    engine: Arc<Engine>,
+}
+
+impl Writer {
+    /// Takes all of `bytes`, shared, not copied, where they are large.
+    pub fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.write(bytes))
+    }
+
+    /// Publishes the object: visible when this returns, whole, or not at all.
+    pub fn finish(self) -> Result<Object> {
+        self.engine.runtime.block_on(self.writer.finish())
+    }
+
+    /// Ends the upload without an object; waits until the store has let go of the session.
+    pub fn abort(self) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.abort())
+    }
+
+    /// Its figures.
+    pub fn progress(&self) -> Progress {
+        self.writer.progress()
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.engine.runtime.block_on(AsyncWriteExt::write(&mut self.writer, bytes))
+    }
+
+    /// Does nothing: there is no durable point short of [`finish`](Writer::finish).
+    fn flush(&mut self) -> io::Result<()> {
+        self.engine.runtime.block_on(AsyncWriteExt::flush(&mut self.writer))
+    }
+}
+
+/// Reads one object; see [`crate::Reader`].
+#[derive(Debug)]
+pub struct Reader {
+    reader: crate::Reader,
+    engine: Arc<Engine>,
+}
+
+impl Reader {
+    /// The object that is read, as the store described it.
+    pub fn object(&self) -> &Object {
+        self.reader.object()
+    }
+}
+
+impl io::Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.engine.runtime.block_on(self.reader.read(buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    #[test]
+    fn it_writes_reads_lists_and_aborts() {
+        let tide = Tidegate::new(crate::Tidegate::builder()).unwrap();
+        let store = tide.open("memory://blocking").unwrap();
+        let mut writer = store.writer("a", |writer| writer.metadata("who", "me")).unwrap();
+        writer.write_all(&[7; 100_000]).unwrap();
+        writer.write_bytes(Bytes::from(vec![8; 100_000])).unwrap();
+        writer.flush().unwrap();
+        assert_eq!(writer.finish().unwrap().size, 200_000);
+
+        let mut writer = store.writer("b", |writer| writer).unwrap();
+        writer.write_all(&vec![1; 40 << 20]).unwrap();
+        drop(writer);
+
+        let mut bytes = Vec::new();
+        store.reader("a", |reader| reader.range(99_999..100_001)).unwrap().read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, [7, 8]);
+        let keys: Vec<_> = store.list("", true).map(|entry| entry.unwrap()).collect();
+        assert_eq!(keys.len(), 1, "{keys:?}");
+        store.delete("a").unwrap();
+        assert_eq!(store.head("a").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
