@@ -1,1 +1,30 @@
-//! Benchmarks.
+//! Whole commands, measured side by side in one run.
+//!
+//! `tidegate-bench upload|shaped|small` starts the embedded server as a process of its own, runs each tool in turn
+//! as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time, CPU seconds
+//! and peak memory of exactly that process ([`measure`]), and from the server what it was asked ([`embedded`]).
+//! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
+//!
+//! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
+
+pub mod contest;
+pub mod embedded;
+pub mod http;
+pub mod machine;
+pub mod measure;
+pub mod peer;
+pub mod process;
+pub mod report;
+pub mod scratch;
+pub mod sign;
+pub mod size;
+pub mod stats;
+pub mod table;
+pub mod tool;
+pub mod toxiproxy;
+
+/// An error that ends a run, as one sentence.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// What everything here returns.
+pub type Result<T> = std::result::Result<T, Error>;

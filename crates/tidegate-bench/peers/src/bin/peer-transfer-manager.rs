@@ -1,0 +1,24 @@
+//! `peer-transfer-manager FILE URL`: uploads a file with AWS's transfer manager for Rust, as its documentation
+//! shows, in its default settings, to an endpoint that has its buckets in the path.
+
+use aws_sdk_s3_transfer_manager::Client;
+use aws_sdk_s3_transfer_manager::config::{Config, S3ClientConfig};
+use aws_sdk_s3_transfer_manager::io::InputStream;
+use tidegate_bench::peer::{self, Result};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let job = peer::Job::from_arguments()?;
+    let settings = aws_config::load_defaults(aws_config::BehaviorVersion::latest()).await;
+    let s3 = aws_sdk_s3::config::Builder::from(&settings).force_path_style(true);
+    let client = Client::new(Config::builder().s3_config(S3ClientConfig::new(s3)).build());
+    client
+        .upload()
+        .bucket(&job.bucket)
+        .key(&job.key)
+        .body(InputStream::from_path(&job.file)?)
+        .initiate()?
+        .join()
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! `peer-floor FILE URL`: the least that an upload of a file could take. Not a tool: a bare socket loop.
+//!
+//! Eight threads with one connection each read the file into a reused buffer of 256 KiB and write that to the
+//! socket, one PUT for every 16 MiB, each an object of its own (`KEY-0`, `KEY-1`, …). The server is the one that
+//! the tools have, so every request is signed; its body is not, and there is no checksum, no retry, no session.
+//! What answers is read only as far as to know that it was a success.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_bench::peer::{Job, Result, variable};
+use tidegate_bench::sign::Signer;
+use tidegate_bench::size::{KIB, MIB};
+
+const PART: u64 = 16 * MIB;
+const BUFFER: u64 = 256 * KIB;
+const CONNECTIONS: usize = 8;
+
+fn main() -> Result<()> {
+    let job = Job::from_arguments()?;
+    let endpoint = variable("AWS_ENDPOINT_URL")?;
+    let address =
+        endpoint.strip_prefix("http://").ok_or("only http://HOST:PORT endpoints")?.trim_end_matches('/');
+    let signer = Signer {
+        access_key: variable("AWS_ACCESS_KEY_ID")?,
+        secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
+        region: variable("AWS_REGION")?,
+    };
+    let file = File::open(&job.file)?;
+    let size = file.metadata()?.len();
+    let upload = Upload { job, address, signer, file, size, next: AtomicU64::new(0) };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| upload.work())).collect();
+        threads
+            .into_iter()
+            .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+    })
+}
+
+struct Upload<'a> {
+    job: Job,
+    address: &'a str,
+    signer: Signer,
+    file: File,
+    size: u64,
+    next: AtomicU64,
+}
+
+impl Upload<'_> {
+    /// Sends parts over one connection until there are none left.
+    fn work(&self) -> Result<()> {
+        let mut socket = TcpStream::connect(self.address)?;
+        socket.set_nodelay(true)?;
+        let mut answers = BufReader::with_capacity(4096, socket.try_clone()?);
+        let mut buffer = vec![0; BUFFER as usize];
+        loop {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let (mut at, end) = (number * PART, ((number + 1) * PART).min(self.size));
+            if at >= end {
+                return Ok(());
+            }
+            socket.write_all(self.head(number, end - at)?.as_bytes())?;
+            while at < end {
+                let piece = &mut buffer[..BUFFER.min(end - at) as usize];
+                self.file.read_exact_at(piece, at)?;
+                socket.write_all(piece)?;
+                at += piece.len() as u64;
+            }
+            expect_success(&mut answers)?;
+        }
+    }
+
+    fn head(&self, number: u64, length: u64) -> Result<String> {
+        let path = format!("/{}/{}-{number}", self.job.bucket, self.job.key);
+        let address = self.address;
+        let mut head = format!("PUT {path} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n");
+        for (name, value) in self.signer.put(&format!("http://{address}{path}"))? {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        Ok(head)
+    }
+}
+
+/// Reads one answer, whose body a success has only with a length.
+fn expect_success(answers: &mut BufReader<TcpStream>) -> Result<()> {
+    let mut line = String::new();
+    answers.read_line(&mut line)?;
+    let is_success = line.starts_with("HTTP/1.1 200 ");
+    let status = line.trim_end().to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        answers.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse()?;
+        }
+    }
+    std::io::copy(&mut answers.take(length), &mut std::io::sink())?;
+    if is_success { Ok(()) } else { Err(format!("the server answers: {status}").into()) }
+}

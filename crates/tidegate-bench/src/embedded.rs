@@ -1,0 +1,163 @@
+//! The embedded server as a process of its own, which discards what it takes and counts what it is asked.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::http::Client;
+use crate::process::{Program, Server};
+use crate::sign::Signer;
+
+const KEY: &str = "tidegate";
+const REGION: &str = "us-east-1";
+const BUCKET: &str = "bench";
+
+/// A store, as a tool is told of it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its address, `http://HOST:PORT`.
+    pub url: String,
+    /// Who may use it, and its region.
+    pub signer: Signer,
+    /// The bucket that is there.
+    pub bucket: &'static str,
+}
+
+impl Endpoint {
+    /// The same store by another way, such as a proxy.
+    #[must_use]
+    pub fn at(&self, url: String) -> Self {
+        Self { url, ..self.clone() }
+    }
+}
+
+/// What the server was asked since it was last told to forget.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests by the operation's name.
+    pub requests: BTreeMap<String, u64>,
+    /// Of these, the ones answered with an error or not at all.
+    pub failed: BTreeMap<String, u64>,
+    /// Bytes of request bodies.
+    pub bytes_in: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+}
+
+impl Counts {
+    /// How many requests there were of one operation.
+    #[must_use]
+    pub fn of(&self, operation: &str) -> u64 {
+        self.requests.get(operation).copied().unwrap_or(0)
+    }
+
+    /// How many requests there were in all.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.requests.values().sum()
+    }
+}
+
+/// `tidegate serve --storage discard`, with one bucket.
+#[derive(Debug)]
+pub struct Embedded {
+    server: Server,
+    client: Client,
+    endpoint: Endpoint,
+}
+
+impl Embedded {
+    /// Starts the server of the program `tidegate`, on a free port.
+    pub fn start(tidegate: &Path, folder: &Path) -> Result<Self> {
+        let mut program = Program::new(tidegate);
+        for argument in ["serve", "--storage", "discard", "--listen", "127.0.0.1:0"] {
+            program = program.arg(argument);
+        }
+        let mut server = Server::start("tidegate-serve", &program, folder)?;
+        let client = Client::default();
+        let url = server.wait_ready(|said| {
+            let url = url_in(said)?;
+            client.answers(&format!("{url}/_tidegate/counts")).then_some(url)
+        })?;
+        let signer =
+            Signer { access_key: KEY.to_owned(), secret_key: KEY.to_owned(), region: REGION.to_owned() };
+        let bucket = format!("{url}/{BUCKET}");
+        client.put_empty(&bucket, &signer.put(&bucket)?)?;
+        Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET } })
+    }
+
+    /// How to reach it.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Its `host:port`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.endpoint.url.trim_start_matches("http://")
+    }
+
+    /// Has the server count from nothing.
+    pub fn forget(&self) -> Result<()> {
+        self.client.delete(&self.counts_url())
+    }
+
+    /// What it was asked since then.
+    pub fn counts(&self) -> Result<Counts> {
+        self.client.get(&self.counts_url())
+    }
+
+    /// CPU seconds of the server so far.
+    pub fn cpu(&self) -> Result<f64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.pid()))?;
+        let ticks = ticks_in(&stat).ok_or("the server's CPU time is not in /proc")?;
+        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    fn counts_url(&self) -> String {
+        format!("{}/_tidegate/counts", self.endpoint.url)
+    }
+}
+
+/// The first line's `listening on URL`, once all of it is there.
+fn url_in(said: &str) -> Option<String> {
+    let (line, _) = said.split_once('\n')?;
+    line.strip_prefix("listening on ").map(|url| url.trim().to_owned())
+}
+
+/// User and system ticks of a `/proc/PID/stat`. The second field is a name that may hold anything.
+fn ticks_in(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_is_taken_from_a_whole_line() {
+        assert_eq!(url_in("listening on http://127.0.0.1:5\nmore"), Some("http://127.0.0.1:5".to_owned()));
+        assert_eq!(url_in("listening on http://127.0."), None);
+        assert_eq!(url_in("error: no\n"), None);
+    }
+
+    #[test]
+    fn cpu_time_is_found_behind_any_name() {
+        let stat = "12 (a (b) 1 2) S 1 1 1 0 -1 4194560 5 0 0 0 30 12 0 0 20 0 3 0";
+        assert_eq!(ticks_in(stat), Some(42));
+        assert_eq!(ticks_in("12 (a) S 1"), None);
+    }
+
+    #[test]
+    fn requests_are_added_up() {
+        let counts: Counts =
+            serde_json::from_str(r#"{"requests":{"PutObject":3,"HeadObject":2},"failed":{},"bytes_in":9,"bytes_out":0,"connections":1}"#)
+                .unwrap();
+        assert_eq!((counts.of("PutObject"), counts.of("GetObject"), counts.total()), (3, 0, 5));
+    }
+}

@@ -1,0 +1,54 @@
+//! A few small requests to servers on this machine: control interfaces, and making a bucket.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::Agent;
+
+use crate::Result;
+
+/// Asks servers on this machine, past any proxy.
+#[derive(Clone, Debug)]
+pub struct Client(Agent);
+
+impl Default for Client {
+    fn default() -> Self {
+        let config = Agent::config_builder().proxy(None).timeout_global(Some(Duration::from_secs(10)));
+        Self(config.build().into())
+    }
+}
+
+impl Client {
+    /// Whether a GET is answered with success now.
+    #[must_use]
+    pub fn answers(&self, url: &str) -> bool {
+        self.0.get(url).call().is_ok()
+    }
+
+    /// The JSON at `url`.
+    pub fn get<T: DeserializeOwned>(&self, url: &str) -> Result<T> {
+        Ok(self.0.get(url).call()?.body_mut().read_json()?)
+    }
+
+    /// Has what is at `url` deleted.
+    pub fn delete(&self, url: &str) -> Result<()> {
+        self.0.delete(url).call()?;
+        Ok(())
+    }
+
+    /// Sends JSON and returns the JSON that answers it.
+    pub fn post<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T> {
+        Ok(self.0.post(url).send_json(body)?.body_mut().read_json()?)
+    }
+
+    /// Puts nothing, with these headers.
+    pub fn put_empty(&self, url: &str, headers: &[(String, String)]) -> Result<()> {
+        let mut request = self.0.put(url);
+        for (name, value) in headers {
+            request = request.header(name, value);
+        }
+        request.send_empty()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! What the numbers were measured on.
+
+use serde::Serialize;
+
+/// Facts of this machine that numbers depend on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// Logical processors.
+    pub cores: usize,
+    /// What they are.
+    pub cpu: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Memory in GiB, rounded.
+    pub memory_gib: u64,
+}
+
+impl Machine {
+    /// The machine that this runs on. What it does not say is called unknown.
+    #[must_use]
+    pub fn this() -> Self {
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+        let unknown = || "unknown".to_owned();
+        let kib = field(&read("/proc/meminfo"), "MemTotal")
+            .and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let release = read("/proc/sys/kernel/osrelease");
+        // What follows the version names a builder, not a kernel.
+        let kernel = release.trim().split('-').next().filter(|text| !text.is_empty());
+        Self {
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
+            kernel: kernel.map_or_else(unknown, |text| format!("Linux {text}")),
+            memory_gib: (kib.unwrap_or(0) + (1 << 19)) >> 20,
+        }
+    }
+}
+
+/// How many processes were running or waiting to, on average over the last minute.
+#[must_use]
+pub fn load() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        (found.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_name() {
+        let text = "processor\t: 0\nmodel name\t: A CPU: fast\nmodel name\t: another\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("A CPU: fast"));
+        assert_eq!(field(text, "model"), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! What one run of a program cost, as the kernel counts it.
+//!
+//! Between this program and the measured one stands a second process of this program ([`MEASURED`]): it starts
+//! the measured one, waits for it, and reports its rusage, which is exactly that one's because it has no other
+//! child. It is also small: a process's peak memory starts, in the kernel's books, at the size of the one that it
+//! was started from. What this floor is can be seen by measuring `true`: [`floor`].
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::process::{Program, TIED, end_with_parent};
+
+/// The hidden subcommand of this program that runs another one by [`run_measured`].
+pub const MEASURED: &str = "measured";
+
+/// What one run cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Usage {
+    /// From the start to the end, in seconds.
+    pub wall: f64,
+    /// CPU seconds in the program.
+    pub user: f64,
+    /// CPU seconds in the kernel on its behalf.
+    pub system: f64,
+    /// The most memory that was resident at a time, in KiB.
+    pub peak_kib: u64,
+    /// Its exit code; `None` where a signal ended it.
+    pub exit: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Usage {
+    /// CPU seconds of both kinds.
+    #[must_use]
+    pub fn cpu(&self) -> f64 {
+        self.user + self.system
+    }
+}
+
+/// Runs `command` as the only child of this process and writes what it cost to `report`.
+pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
+    end_with_parent()?;
+    let began = Instant::now();
+    let status = Command::new(std::env::current_exe()?).arg(TIED).arg("--").args(command).status()?;
+    let wall = began.elapsed().as_secs_f64();
+    let rusage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
+    let usage = Usage {
+        wall,
+        user: seconds(rusage.user_time()),
+        system: seconds(rusage.system_time()),
+        peak_kib: u64::try_from(rusage.max_rss())?,
+        exit: status.code(),
+        signal: status.signal(),
+    };
+    Ok(std::fs::write(report, serde_json::to_vec(&usage)?)?)
+}
+
+/// Runs a program to its end, which must be a success and come within `limit`, and says what it cost.
+/// What it printed is in `log`, and the end of that in an error.
+pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> {
+    let report = log.with_extension("usage");
+    let subcommand = [MEASURED.into(), report.clone().into_os_string()];
+    let mut child = program.through(&subcommand, log)?.spawn()?;
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if began.elapsed() > limit {
+            child.kill()?; // and the kernel what it started
+            child.wait()?;
+            return Err(failed(program, &format!("was not done after {} s", limit.as_secs()), log));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    if !status.success() {
+        return Err(failed(program, "could not be measured", log));
+    }
+    let usage: Usage = serde_json::from_slice(&std::fs::read(report)?)?;
+    match usage {
+        Usage { exit: Some(0), .. } => Ok(usage),
+        Usage { exit: Some(code), .. } => Err(failed(program, &format!("ended with exit code {code}"), log)),
+        Usage { signal, .. } => {
+            Err(failed(program, &format!("was ended by signal {}", signal.unwrap_or(0)), log))
+        }
+    }
+}
+
+/// What is measured of a program that does nothing: the floor of every measurement.
+pub fn floor(folder: &Path) -> Result<Usage> {
+    measure(&Program::new("true"), &folder.join("true.log"), Duration::from_secs(10))
+}
+
+fn failed(program: &Program, how: &str, log: &Path) -> crate::Error {
+    let said = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    let end = lines[lines.len().saturating_sub(10)..].join("\n");
+    let arguments: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
+    format!("{} {} {how}:\n{end}", program.path.display(), arguments.join(" ")).into()
+}

@@ -1,0 +1,156 @@
+//! Programs that end with the one that started them, and servers that are asked until they are ready.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+use crate::Result;
+
+/// The hidden subcommand of this program that becomes another one by [`become_tied`].
+pub const TIED: &str = "tied";
+
+/// What a developer has set for real stores, or an operator for the network, must not reach a measured program.
+const FOREIGN: [&str; 6] = ["AWS_", "TIDEGATE_", "RCLONE_", "S3_", "S5CMD_", "MINIO_"];
+
+/// A program with its arguments and what it finds in its environment beside the usual.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What to run.
+    pub path: PathBuf,
+    /// With which arguments.
+    pub arguments: Vec<OsString>,
+    /// With which variables.
+    pub variables: Vec<(String, String)>,
+}
+
+impl Program {
+    /// A program without arguments.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), arguments: Vec::new(), variables: Vec::new() }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl Into<OsString>) -> Self {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Adds variables.
+    #[must_use]
+    pub fn variables<'a>(mut self, variables: impl IntoIterator<Item = (&'a str, String)>) -> Self {
+        self.variables.extend(variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self
+    }
+
+    /// A command that runs this program through `subcommand` of our own one, with what it prints in `log`.
+    pub(crate) fn through(&self, subcommand: &[OsString], log: &Path) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(subcommand).arg("--").arg(&self.path).args(&self.arguments);
+        for (name, _) in std::env::vars_os() {
+            if is_foreign(&name.to_string_lossy()) {
+                command.env_remove(name);
+            }
+        }
+        command.env("AWS_EC2_METADATA_DISABLED", "true");
+        command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        let log = File::create(log)?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(command)
+    }
+}
+
+fn is_foreign(name: &str) -> bool {
+    FOREIGN.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with("_PROXY")
+}
+
+/// Asks the kernel to kill this process when the thread that started it is gone.
+pub fn end_with_parent() -> Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Becomes the program `command`, which ends with the one that started this. Returns only if that fails.
+pub fn become_tied(command: &[OsString]) -> Result<()> {
+    end_with_parent()?;
+    let [program, arguments @ ..] = command else { return Err("which program?".into()) };
+    let error = Command::new(program).args(arguments).exec();
+    Err(format!("{}: {error}", program.to_string_lossy()).into())
+}
+
+/// A server under way. Dropping it kills it.
+#[derive(Debug)]
+pub struct Server {
+    name: &'static str,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts a server; what it prints goes to a file in `folder`.
+    pub fn start(name: &'static str, program: &Program, folder: &Path) -> Result<Self> {
+        let log = folder.join(format!("{name}.log"));
+        let child = program.through(&[TIED.into()], &log)?.spawn()?;
+        Ok(Self { name, child, log })
+    }
+
+    /// Asks until there is an answer; a server that ends or does not answer in time is an error.
+    pub fn wait_ready<T>(&mut self, mut ask: impl FnMut(&str) -> Option<T>) -> Result<T> {
+        let began = Instant::now();
+        loop {
+            let said = self.said();
+            if let Some(answer) = ask(&said) {
+                return Ok(answer);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("{} ended with {status}: {}", self.name, said.trim()).into());
+            }
+            if began.elapsed() > Duration::from_secs(20) {
+                return Err(format!("{} is not ready after 20 s: {}", self.name, said.trim()).into());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its process's number.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nobody to tell that it would not.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_settings_stay_out() {
+        for foreign in
+            ["AWS_PROFILE", "TIDEGATE_BIN", "RCLONE_TRANSFERS", "HTTP_PROXY", "https_proxy", "ALL_PROXY"]
+        {
+            assert!(is_foreign(foreign), "{foreign}");
+        }
+        for usual in ["PATH", "HOME", "LAWS_", "PROXY"] {
+            assert!(!is_foreign(usual), "{usual}");
+        }
+    }
+}

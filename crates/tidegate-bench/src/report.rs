@@ -1,0 +1,209 @@
+//! What a contest came to: where we lose, the table, and everything that it depends on.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::contest::{Entrant, Run};
+use crate::machine::Machine;
+use crate::measure::Usage;
+use crate::size::{self, GIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+use crate::tool::{Source, Tool};
+
+/// Everything that is said about one contest; its JSON is what `--json` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was measured, in a sentence.
+    pub title: String,
+    /// Objects that each run made.
+    pub objects: u64,
+    /// Bytes that each run sent.
+    pub bytes: u64,
+    /// Runs that count of each tool; there was one more before.
+    pub runs: u32,
+    /// What it ran on.
+    pub machine: Machine,
+    /// The load average before and after.
+    pub load: [f64; 2],
+    /// Where the source was.
+    pub scratch: String,
+    /// What is measured of a program that does nothing.
+    pub nothing: Usage,
+    /// The tools.
+    pub tools: Vec<Line>,
+    /// Tools that are not installed, and how to get them.
+    pub missing: Vec<(&'static str, &'static str)>,
+}
+
+/// One tool.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// Which.
+    pub tool: &'static str,
+    /// Its version, where it is known.
+    pub version: Option<String>,
+    /// What it ran with.
+    pub settings: &'static str,
+    /// Seconds from start to end.
+    pub wall: Spread,
+    /// CPU seconds of the tool.
+    pub cpu: Spread,
+    /// The most memory that was resident, in MiB.
+    pub peak_mib: Spread,
+    /// Requests that the server counted.
+    pub requests: Spread,
+    /// CPU seconds of the server.
+    pub server_cpu: Spread,
+    /// All runs.
+    pub runs: Vec<Run>,
+}
+
+impl Line {
+    /// What a tool's runs came to; `None` where there was no run.
+    #[must_use]
+    pub fn of(entrant: &Entrant, source: &Source) -> Option<Self> {
+        let spread = |value: fn(&Run) -> f64| Spread::of(entrant.runs.iter().map(value));
+        Some(Self {
+            tool: entrant.tool.name(),
+            version: entrant.tool.version(&entrant.path),
+            settings: entrant.tool.settings(source),
+            wall: spread(|run| run.usage.wall)?,
+            cpu: spread(|run| run.usage.cpu())?,
+            peak_mib: spread(|run| run.usage.peak_kib as f64 / 1024.0)?,
+            requests: spread(|run| run.counts.total() as f64)?,
+            server_cpu: spread(|run| run.server_cpu)?,
+            runs: entrant.runs.clone(),
+        })
+    }
+}
+
+/// One of a tool's figures.
+type Figure = fn(&Line) -> Spread;
+
+impl Report {
+    fn ours(&self) -> Option<&Line> {
+        self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
+    }
+
+    /// Where a peer is better than we are, by its median; worst first.
+    fn losses(&self) -> Vec<String> {
+        let Some(ours) = self.ours() else { return Vec::new() };
+        let is_peer = |line: &&Line| line.tool != ours.tool && line.tool != Tool::Floor.name();
+        let figures: [(&str, Figure); 3] = [
+            ("wall time", |line| line.wall),
+            ("CPU time", |line| line.cpu),
+            ("peak memory", |line| line.peak_mib),
+        ];
+        let mut losses = Vec::new();
+        for (name, figure) in figures {
+            for line in self.tools.iter().filter(is_peer) {
+                let times = figure(ours).times(&figure(line));
+                if times > 1.0 {
+                    losses.push((
+                        times,
+                        format!("tidegate loses to {} in {name}: {times:.2} times as much", line.tool),
+                    ));
+                }
+            }
+        }
+        losses.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        losses.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// CPU time is told by the GiB where there are large objects, else by the run.
+    fn cpu_unit(&self) -> (&'static str, f64) {
+        if self.objects == 1 { ("CPU s/GiB", self.bytes as f64 / GIB as f64) } else { ("CPU s", 1.0) }
+    }
+
+    fn table(&self) -> Table {
+        let (cpu, by) = self.cpu_unit();
+        let columns = ["tool", "wall s", "× wall", cpu, "× CPU", "peak RSS MiB", "requests", "server CPU s"];
+        let mut table = Table::new(columns);
+        for line in &self.tools {
+            let ratio = |figure: Figure| {
+                self.ours()
+                    .map_or_else(String::new, |ours| format!("{:.2}", figure(line).times(&figure(ours))))
+            };
+            table.row([
+                line.tool.to_owned(),
+                shown(&line.wall, 2),
+                ratio(|line| line.wall),
+                shown(&line.cpu.per(by), 2),
+                ratio(|line| line.cpu),
+                format!("{:.0}", line.peak_mib.max),
+                shown_requests(&line.requests),
+                format!("{:.2}", line.server_cpu.median),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "{}\n", self.title)?;
+        let losses = self.losses();
+        for loss in &losses {
+            writeln!(out, "- {loss}")?;
+        }
+        if losses.is_empty() && self.ours().is_some() {
+            writeln!(out, "- tidegate loses to none of these in wall time, CPU time or peak memory")?;
+        }
+        writeln!(out, "\n{}", self.table())?;
+        writeln!(
+            out,
+            "Median (least–most) of {} runs, interleaved, after one to warm up; ×: times tidegate's",
+            self.runs
+        )?;
+        writeln!(
+            out,
+            "median; peak RSS: the most of all runs; requests and server CPU as the server has them.\n"
+        )?;
+        for (name, how) in &self.missing {
+            writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
+        }
+        for line in &self.tools {
+            let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
+            writeln!(out, "- {}{version}: {}", line.tool, line.settings)?;
+        }
+        let machine = &self.machine;
+        let average = self.bytes / self.objects.max(1);
+        writeln!(
+            out,
+            "- source: {} of {} random bytes in {}",
+            self.objects,
+            size::format(average),
+            self.scratch
+        )?;
+        write!(out, "- machine: {} cores of {}, {} GiB", machine.cores, machine.cpu, machine.memory_gib)?;
+        let [before, after] = self.load;
+        writeln!(out, ", {}; load average {before:.2} before, {after:.2} after", machine.kernel)?;
+        if let Some(ours) = self.ours() {
+            let (wall, cpu) = (ours.wall.noise_percent(), ours.cpu.noise_percent());
+            writeln!(
+                out,
+                "- noise: tidegate's own runs are {wall:.0}% apart in wall time, {cpu:.0}% in CPU time"
+            )?;
+        }
+        let (wall, cpu) = (self.nothing.wall * 1e3, self.nothing.cpu() * 1e3);
+        let peak = self.nothing.peak_kib as f64 * 1024.0 / MIB as f64;
+        writeln!(out, "- `true`, measured like the tools: {wall:.1} ms, {cpu:.1} ms CPU, {peak:.1} MiB")
+    }
+}
+
+fn shown(spread: &Spread, digits: usize) -> String {
+    format!("{:.digits$} ({:.digits$}–{:.digits$})", spread.median, spread.min, spread.max)
+}
+
+fn shown_requests(spread: &Spread) -> String {
+    if spread.min == spread.max {
+        spread.median.to_string()
+    } else {
+        format!("{}–{}", spread.min, spread.max)
+    }
+}
+
+#[cfg(test)]
+mod tests;

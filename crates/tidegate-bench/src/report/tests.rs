@@ -1,0 +1,69 @@
+use super::*;
+
+fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
+    let one = |value| Spread::of([value]).unwrap();
+    Line {
+        tool: tool.name(),
+        version: None,
+        settings: "defaults",
+        wall: one(wall),
+        cpu: one(cpu),
+        peak_mib: one(peak),
+        requests: one(66.0),
+        server_cpu: one(0.5),
+        runs: Vec::new(),
+    }
+}
+
+fn report(tools: Vec<Line>) -> Report {
+    let nothing =
+        Usage { wall: 0.002, user: 0.001, system: 0.0, peak_kib: 2048, exit: Some(0), signal: None };
+    Report {
+        title: "One file".to_owned(),
+        objects: 1,
+        bytes: GIB / 2,
+        runs: 1,
+        machine: Machine::this(),
+        load: [0.0, 1.0],
+        scratch: "/tmp".to_owned(),
+        nothing,
+        tools,
+        missing: vec![("s5cmd", "scripts/install s5cmd")],
+    }
+}
+
+#[test]
+fn losses_come_first_and_the_worst_of_them_before_the_others() {
+    let report = report(vec![
+        line(Tool::Tidegate, 2.0, 1.0, 30.0),
+        line(Tool::ObjectStore, 1.0, 0.9, 90.0),
+        line(Tool::Floor, 0.1, 0.1, 1.0),
+    ]);
+    let losses = report.losses();
+    assert_eq!(losses.len(), 2);
+    assert_eq!(losses[0], "tidegate loses to object_store in wall time: 2.00 times as much");
+    assert!(losses[1].contains("CPU time"), "{losses:?}");
+    let text = report.to_string();
+    assert!(text.find("loses") < text.find("| tool"), "{text}");
+}
+
+#[test]
+fn cpu_time_is_told_by_the_gib_of_one_object_and_by_the_run_of_many() {
+    let mut report = report(vec![line(Tool::Tidegate, 2.0, 0.25, 30.0)]);
+    assert!(report.to_string().contains("0.50 (0.50–0.50)"), "{report}");
+    report.objects = 10_000;
+    assert!(report.to_string().contains("0.25 (0.25–0.25)"), "{report}");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0)]);
+    assert!(report.to_string().contains("s5cmd: MISSING"), "{report}");
+    assert!(report.to_string().contains("loses to none"), "{report}");
+}
+
+#[test]
+fn requests_that_differ_are_shown_as_a_range() {
+    assert_eq!(shown_requests(&Spread::of([3.0, 3.0]).unwrap()), "3");
+    assert_eq!(shown_requests(&Spread::of([3.0, 5.0]).unwrap()), "3–5");
+}
