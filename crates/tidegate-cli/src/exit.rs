@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(Failure::NobodyReads.code(), 1);
         assert_eq!(Failure::Interrupted(Signal::Interrupt).code(), 130);
         assert_eq!(Failure::Interrupted(Signal::Terminate).code(), 143);
+        assert_eq!(Failure::Interrupted(Signal::HangUp).code(), 129);
     }
 
     #[test]

@@ -29,11 +29,11 @@ Locations:
   -                     standard input or output
 
 Exit codes:
-  0    everything was done
-  1    a transfer or a request failed
-  2    the command line or its input is wrong; nothing was sent
-  130  interrupted by Ctrl-C; unfinished uploads were aborted
-  143  ended by SIGTERM; unfinished uploads were aborted";
+  0         everything was done
+  1         a transfer or a request failed
+  2         the command line or its input is wrong; nothing was sent
+  130       interrupted by Ctrl-C; unfinished uploads were aborted
+  129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted";
 
 /// Moves byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]

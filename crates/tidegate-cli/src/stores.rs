@@ -33,7 +33,8 @@ impl Place {
 
     /// Whether it is a file on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        !self.store.location().contains("://")
+        let scheme = self.store.location().parse();
+        !matches!(scheme, Ok(Location::S3 { .. } | Location::Dev { .. } | Location::Memory { .. }))
     }
 }
 

@@ -18,6 +18,9 @@ use crate::stores::Place;
 /// Objects on their way at once; how many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
 
+/// With so many failures and nothing copied, what fails is not one object but the store or the way to it.
+const HOPELESS: u64 = 10;
+
 /// Where the objects go.
 struct Target {
     store: Store,
@@ -94,17 +97,26 @@ where
     F: Future<Output = Outcome<Option<Done>>>,
 {
     let mut copies = std::pin::pin!(copies.buffer_unordered(IN_FLIGHT));
-    let mut tried = 0;
-    while let Some(copied) = copies.next().await {
-        match copied {
-            Ok(None) => continue,
-            Ok(Some(done)) => job.report.done(done)?,
+    let (mut copied, mut failed) = (0, 0);
+    while let Some(copy) = copies.next().await {
+        match copy {
+            Ok(None) => {}
+            Ok(Some(done)) => {
+                copied += 1;
+                job.report.done(done)?;
+            }
             Err(failure) if failure.is_common() => return Err(failure),
-            Err(failure) => job.report.failed(&failure),
+            Err(failure) => {
+                failed += 1;
+                job.report.failed(&failure);
+                if copied == 0 && failed == HOPELESS {
+                    let message = format!("gave up: the first {failed} objects could not be copied");
+                    return Err(Failure::Failed(message));
+                }
+            }
         }
-        tried += 1;
     }
-    Ok(tried)
+    Ok(copied + failed)
 }
 
 /// A copy of a directory into itself would never end.
