@@ -135,7 +135,7 @@ impl FileStream {
                 // A piece is short only where the file is: what gathers a range has slabs for full ones.
                 while done < want {
                     let position = self.position + done as u64;
-                    match read_cached(&self.slice.file.file, &mut slab.spare()[..want - done], position)? {
+                    match self.slice.file.read_cached(&mut slab.spare()[..want - done], position)? {
                         Some(0) => return Poll::Ready(Err(truncated(position))),
                         Some(read) => {
                             slab.advance(read);
@@ -187,24 +187,6 @@ impl FileStream {
 
 fn truncated(offset: u64) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset })
-}
-
-/// Reads what the page cache holds without waiting for the disk; `None` where that is nothing, or
-/// where the system can't say.
-#[cfg(target_os = "linux")]
-fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-    use rustix::io::{Errno, ReadWriteFlags, preadv2};
-    let mut slices = [io::IoSliceMut::new(buffer)];
-    match preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
-        Ok(read) => Ok(Some(read)),
-        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn read_cached(_: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-    Ok(None)
 }
 
 fn read_full(file: &File, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {

@@ -2,14 +2,26 @@
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// A regular file and what it was when it was opened.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
     pub(super) file: File,
     state: State,
+    /// Set where the file system does not say what it has in memory.
+    cached: OnceLock<Cached>,
+}
+
+/// What is known of a file system that does not take `RWF_NOWAIT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cached {
+    /// All of the file is in memory.
+    All,
+    /// Any read may wait for a disk.
+    Unknown,
 }
 
 /// What changes when a file does: its size, and the times of its last write and change.
@@ -31,17 +43,46 @@ impl State {
 }
 
 impl SourceFile {
-    /// Opens a file; what is not a regular file is refused. Blocks.
+    /// Opens a file; what is not a regular file is refused. Blocks for as long as the disk takes.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Opening a pipe would wait for its other end, so what it is comes first.
-        let metadata = std::fs::metadata(path)?;
+        // Without O_NONBLOCK, opening a pipe would wait for its other end. It means nothing to a file.
+        let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
+        let file = File::options().read(true).custom_flags(flags).open(path)?;
+        let metadata = file.metadata()?;
         if !metadata.is_file() {
             let what = if metadata.is_dir() { "it is a directory" } else { "it is not a regular file" };
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        let file = File::open(path)?;
-        let state = State::of(&file.metadata()?);
-        Ok(Self { file, state })
+        let state = State::of(&metadata);
+        Ok(Self { file, state, cached: OnceLock::new() })
+    }
+
+    /// Reads what is in memory, without waiting for a disk; `None` where that is nothing, or where the
+    /// system can't say.
+    #[cfg(target_os = "linux")]
+    pub(super) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        match self.cached.get() {
+            None => {
+                match preadv2(&self.file, &mut [io::IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT)
+                {
+                    Ok(read) => Ok(Some(read)),
+                    Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                        self.cached.get_or_init(|| in_memory(&self.file));
+                        self.read_cached(buffer, offset)
+                    }
+                    Err(error) => Err(error.into()),
+                }
+            }
+            Some(Cached::All) => std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset).map(Some),
+            Some(Cached::Unknown) => Ok(None),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
     }
 
     /// Its size when it was opened, in bytes.
@@ -63,6 +104,17 @@ impl SourceFile {
         }
         let (before, now) = (self.state.size, now.size);
         Err(io::Error::new(io::ErrorKind::InvalidData, SourceChanged::Modified { before, now }))
+    }
+}
+
+/// Whether a file system that does not take `RWF_NOWAIT` is one that has no disk (tmpfs).
+#[cfg(target_os = "linux")]
+fn in_memory(file: &File) -> Cached {
+    // statfs(2): TMPFS_MAGIC, RAMFS_MAGIC
+    const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+    match rustix::fs::fstatfs(file) {
+        Ok(found) if u32::try_from(found.f_type).is_ok_and(|kind| IN_MEMORY.contains(&kind)) => Cached::All,
+        Ok(_) | Err(_) => Cached::Unknown,
     }
 }
 
