@@ -72,7 +72,7 @@ impl Requests {
                 None => self.turn().await,
             };
             let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
-            let deadline = self.retry.deadline(bytes);
+            let deadline = self.retry.deadline(operation, bytes);
             let result = timeout(deadline, request()).await.unwrap_or_else(|_| {
                 Err(Fault::new(
                     FaultKind::Timeout,

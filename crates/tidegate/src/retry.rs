@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::backend::Fault;
+use crate::error::Operation;
 
 /// How failed requests are made again.
 ///
@@ -19,7 +20,8 @@ pub struct RetryPolicy {
     pub first_pause: Duration,
     /// Longest pause, a store's `Retry-After` among them.
     pub longest_pause: Duration,
-    /// What one attempt may take, beside the time for its bytes.
+    /// What one attempt may take, beside the time for its bytes; five times this for a completion, in
+    /// which stores put the parts together ("several minutes", says S3's CompleteMultipartUpload).
     pub patience: Duration,
     /// The slowest rate, in bytes a second, at which a request's bytes are waited for: an attempt's
     /// deadline is `patience` plus its bytes over this rate.
@@ -53,8 +55,9 @@ impl Retry {
     }
 
     /// How long one attempt to move `bytes` may take.
-    pub(crate) fn deadline(&self, bytes: u64) -> Duration {
-        self.policy.patience + Duration::from_millis(bytes.saturating_mul(1000) / self.policy.slowest.max(1))
+    pub(crate) fn deadline(&self, operation: Operation, bytes: u64) -> Duration {
+        let patience = if operation == Operation::Complete { 5 } else { 1 } * self.policy.patience;
+        patience + Duration::from_millis(bytes.saturating_mul(1000) / self.policy.slowest.max(1))
     }
 
     /// The pause before the attempt after `attempt` (from 1); `None` where it is not to be made.
