@@ -16,10 +16,19 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} {}", plural(bytes, "byte"))
 }
 
-/// A rate in MiB/s, with as many digits as say something.
+/// A rate: `788 MiB/s`, `1.5 MiB/s`, `20.0 KiB/s`.
 pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
-    let rate = bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9);
-    if rate >= 100.0 { format!("{rate:.0} MiB/s") } else { format!("{rate:.1} MiB/s") }
+    let kib = bytes as f64 / 1024.0 / seconds.max(1e-9);
+    match kib / 1024.0 {
+        mib if mib >= 100.0 => format!("{mib:.0} MiB/s"),
+        mib if mib >= 1.0 => format!("{mib:.1} MiB/s"),
+        _ => format!("{kib:.1} KiB/s"),
+    }
+}
+
+/// A time that something took: `3 ms`, `1.3 s`.
+pub(crate) fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
 
 /// `1 part`, `2 parts`.
@@ -79,9 +88,12 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_in_mib() {
+    fn rates_and_times_have_the_unit_that_reads_best() {
         assert_eq!(rate(1 << 30, 1.3), "788 MiB/s");
         assert_eq!(rate(3 << 20, 2.0), "1.5 MiB/s");
+        assert_eq!(rate(20 << 10, 1.0), "20.0 KiB/s");
+        assert_eq!(seconds(0.0031), "3 ms");
+        assert_eq!(seconds(1.25), "1.2 s");
     }
 
     #[test]

@@ -63,6 +63,8 @@ struct Totals {
     /// What is copied where: of one object, or of a whole tree.
     label: Option<(String, String)>,
     is_tree: bool,
+    /// How long the last one took.
+    seconds: f64,
     objects: u64,
     bytes: u64,
     parts: u64,
@@ -102,6 +104,7 @@ impl<'a> Report<'a> {
             expected: Some(0),
             label: None,
             is_tree: false,
+            seconds: 0.0,
             objects: 0,
             bytes: 0,
             parts: 0,
@@ -164,6 +167,7 @@ impl<'a> Report<'a> {
     pub(super) fn done(&self, done: Done) -> Outcome {
         let mut totals = self.totals();
         totals.objects += 1;
+        totals.seconds = done.seconds;
         totals.bytes += done.bytes;
         totals.parts += done.parts;
         totals.requests += done.requests;
@@ -218,7 +222,8 @@ impl<'a> Report<'a> {
         let Self { show, began, bar, state, .. } = self;
         drop(bar);
         let mut totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let seconds = began.elapsed().as_secs_f64();
+        // Of a single object what it took, without what it took to begin and to read it back.
+        let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
         if matches!(show, Show::Bar | Show::Line)
             && totals.objects > 0
             && let Some(line) = totals.line(seconds)
@@ -247,7 +252,7 @@ impl Totals {
             line += &format!("{}, ", text::count(self.objects, "object"));
         }
         let (size, rate) = (text::size(self.bytes), text::rate(self.bytes, seconds));
-        line += &format!("{size} in {seconds:.1} s ({rate})");
+        line += &format!("{size} in {} ({rate})", text::seconds(seconds));
         for (number, what) in [(self.parts, "part"), (self.requests, "request")] {
             if number > 0 {
                 line += &format!(", {}", text::count(number, what));

@@ -25,13 +25,13 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
 /// What is at the local path `source`: a file, or something that gives bytes as a pipe does.
 pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
-    let found = tokio::fs::metadata(path).await;
-    let found = found.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    // Nothing is sent yet: a source that is not there is bad input.
+    let unreadable = |error| Failure::Usage(format!("{}: {error}", path.display()));
+    let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
     let name = source.to_string();
     let done = if gives_a_stream(found.file_type()) {
         job.report.expect(None);
-        let opened = tokio::fs::File::open(path).await;
-        let mut opened = opened.map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+        let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
         stream(job, name, &mut opened, to).await?
     } else {
         job.report.expect(Some(found.len()));
