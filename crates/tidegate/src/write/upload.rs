@@ -103,7 +103,7 @@ impl Upload {
             .await;
         let object = match sent {
             Ok(object) => object,
-            Err(failure) if failure.in_doubt => {
+            Err(failure) if failure.is_unsettled() => {
                 self.settle(failure, Operation::Put, payload.len(), payload.checksum()).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Put)),
@@ -124,7 +124,7 @@ impl Upload {
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,
-            Err(failure) if failure.in_doubt => {
+            Err(failure) if failure.is_unsettled() => {
                 self.settle(failure, Operation::Complete, size, Some(checksum)).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
@@ -144,6 +144,10 @@ impl Upload {
         let there = match self.there(size, checksum, operation).await? {
             There::Ours(object) => return Ok(*object),
             There::Nothing => false,
+            // The store's condition stopped us, and not by an object of our own.
+            There::Another if failure.fault.kind == FaultKind::Exists => {
+                return Err(self.failed(failure, operation));
+            }
             There::Another => true,
         };
         if operation == Operation::Put {
@@ -160,7 +164,8 @@ impl Upload {
         // aborted it can't. Not every store tells an abort that came too late from one in time (MinIO
         // does not), so it is asked for the object once more.
         let in_time = match self.abort_session().await {
-            Ok(in_time) => in_time,
+            // An abort can't be in time for a session that was said to be gone.
+            Ok(in_time) => in_time && failure.fault.kind != FaultKind::NoSession,
             Err(error) => {
                 let message = "the session could neither be completed nor aborted";
                 return Err(self.error(ErrorKind::Uncertain, operation, message).with_source(error));
