@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::faults::NAMES;
 use crate::{Plant, Report, Settings, run};
+
+/// Real time after which a seed is called stuck; most take a millisecond.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Which seeds are run, and how.
 #[derive(Clone, Debug)]
@@ -44,32 +47,52 @@ pub struct Summary {
 }
 
 impl Campaign {
-    /// Runs them all; `progress` is told every now and then.
-    pub fn run(&self, progress: impl Fn(&Summary) + Sync) -> Summary {
-        let (began, next) = (Instant::now(), AtomicU64::new(0));
+    /// Runs them all; `progress` is told every now and then, and `stuck` of a seed that takes longer in
+    /// real time than any should, which no virtual clock can end.
+    pub fn run(&self, progress: impl Fn(&Summary) + Sync, stuck: impl Fn(u64) + Sync) -> Summary {
+        let (began, next, running) = (Instant::now(), AtomicU64::new(0), Mutex::new(BTreeMap::new()));
         let summary = Mutex::new((Summary::default(), began));
         std::thread::scope(|scope| {
-            for _ in 0..self.jobs.max(1) {
-                scope.spawn(|| {
-                    while let Some(seed) = Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds)
-                    {
-                        let settings = Settings { seed: self.start + seed, plant: self.plant, trace: false };
-                        let report = run(&settings);
-                        let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-                        summary.0.add(report);
-                        summary.0.took = began.elapsed();
-                        if summary.1.elapsed() >= Duration::from_millis(500) {
-                            summary.1 = Instant::now();
-                            progress(&summary.0);
+            let jobs: Vec<_> = (0..self.jobs.max(1))
+                .map(|job| {
+                    let (next, summary, running, progress) = (&next, &summary, &running, &progress);
+                    scope.spawn(move || {
+                        while let Some(done) =
+                            Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds)
+                        {
+                            let seed = self.start + done;
+                            lock(running).insert(job, (seed, Instant::now()));
+                            let report = run(&Settings { seed, plant: self.plant, trace: false });
+                            let mut summary = lock(summary);
+                            summary.0.add(report);
+                            summary.0.took = began.elapsed();
+                            if summary.1.elapsed() >= Duration::from_millis(500) {
+                                summary.1 = Instant::now();
+                                progress(&summary.0);
+                            }
                         }
-                    }
-                });
+                        lock(running).remove(&job);
+                    })
+                })
+                .collect();
+            while jobs.iter().any(|job| !job.is_finished()) {
+                std::thread::park_timeout(Duration::from_millis(5));
+                let late: Vec<u64> = lock(&running)
+                    .values()
+                    .filter(|run| run.1.elapsed() > LONGEST)
+                    .map(|run| run.0)
+                    .collect();
+                late.into_iter().for_each(&stuck);
             }
         });
         let (mut summary, _) = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
         summary.took = began.elapsed();
         summary
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Summary {

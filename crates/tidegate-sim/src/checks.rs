@@ -112,7 +112,8 @@ impl Run<'_> {
                 });
             }
             Outcome::Failed(failed) => {
-                self.hold(versions == 0 || failed.kind == ErrorKind::Uncertain, || {
+                let uncertain = failed.kind == ErrorKind::Uncertain || self.is_hidden(number);
+                self.hold(versions == 0 || uncertain, || {
                     format!("writer {number} failed ({}), and its object was visible", failed.text)
                 });
                 let explained = self.explains(number, plan, failed);
@@ -142,6 +143,14 @@ impl Run<'_> {
                 });
             }
         }
+    }
+
+    /// Whether the store hides from a writer that its object was there: another's came after it, and
+    /// the session's abort is said to have gone well.
+    fn is_hidden(&self, number: usize) -> bool {
+        let history = self.state.model.history(&self.subjects[number].key);
+        let ours = history.iter().position(|version| writer_of(version) == Some(number));
+        self.scenario.lenient_abort && ours.is_some_and(|ours| ours + 1 < history.len())
     }
 
     /// Whether what was done to a writer, or what it did, explains this error.

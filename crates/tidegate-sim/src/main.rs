@@ -65,10 +65,14 @@ fn run_all(campaign: &Campaign) -> ExitCode {
         let failed = summary.failed.len();
         let _ = write!(std::io::stderr(), "\r{} of {} seeds, {failed} failed", summary.seeds, campaign.seeds);
     };
-    let summary = campaign.run(|summary| {
+    let progress = |summary: &Summary| {
         if terminal {
             line(summary);
         }
+    };
+    let summary = campaign.run(progress, |seed| {
+        println!("seed {seed} is stuck in real time; replay: {}", replay_command(seed, campaign.plant));
+        std::process::exit(1);
     });
     if terminal {
         let _ = write!(std::io::stderr(), "\r\x1b[K");

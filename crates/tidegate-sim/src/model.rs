@@ -101,6 +101,8 @@ struct Upload {
 #[derive(Debug)]
 pub struct Model {
     limits: Capabilities,
+    /// Says that a session is aborted also where there is none, as MinIO does.
+    lenient_abort: bool,
     /// Every version of every key, oldest first: nothing that was ever visible is forgotten.
     history: BTreeMap<String, Vec<Version>>,
     gone: BTreeMap<String, bool>,
@@ -110,8 +112,15 @@ pub struct Model {
 
 impl Model {
     /// An empty store.
-    pub fn new(limits: Capabilities) -> Self {
-        Self { limits, history: BTreeMap::new(), gone: BTreeMap::new(), sessions: BTreeMap::new(), opened: 0 }
+    pub fn new(limits: Capabilities, lenient_abort: bool) -> Self {
+        Self {
+            limits,
+            lenient_abort,
+            history: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            opened: 0,
+        }
     }
 
     /// Every version that `key` ever had, oldest first.
@@ -161,7 +170,9 @@ impl Model {
                 self.complete(&session, &parts, &checksum, create_only, now)
             }
             Command::Abort { session } => {
-                self.upload(&session)?;
+                if !self.lenient_abort {
+                    self.upload(&session)?;
+                }
                 self.sessions.remove(&session.id);
                 Ok(Answer::Done)
             }

@@ -95,13 +95,7 @@ async fn simulate(settings: &Settings) -> Report {
     let subjects = subjects(&scenario);
     let mut random = Rng::with_seed(mix(settings.seed ^ 0x0073_746f_7265));
     let witness = Witness::new(subjects.clone(), scenario.concurrency);
-    let store = SimStore::new(
-        scenario.capabilities.clone(),
-        scenario.profile.clone(),
-        witness,
-        random.fork(),
-        trace.clone(),
-    );
+    let store = SimStore::new(&scenario, witness, random.fork(), trace.clone());
     let built = Tidegate::builder()
         .memory(scenario.memory)
         .slab(scenario.slab)
@@ -184,7 +178,10 @@ async fn simulate(settings: &Settings) -> Report {
         report.failures =
             checks::check(&scenario, &subjects, &seen, &store.state(), &at_settled, usage, whole);
     }
-    report.failures.extend(read_back(&bucket, &store).await);
+    if report.failures.is_empty() {
+        let read = timeout(LONGEST, read_back(&bucket, &store)).await;
+        report.failures = read.unwrap_or_else(|_| vec!["reading the objects back does not end".to_owned()]);
+    }
     let state = store.state();
     report.failures.extend(state.witness.violations.iter().cloned());
     report.troubles = state.witness.troubles;

@@ -49,6 +49,8 @@ pub struct Scenario {
     pub retry: RetryPolicy,
     /// What the store takes.
     pub capabilities: Capabilities,
+    /// Whether the store says that a session is aborted also where there is none, as MinIO does.
+    pub lenient_abort: bool,
     /// What goes wrong.
     pub profile: Profile,
     /// The writers.
@@ -161,6 +163,7 @@ impl Scenario {
             parts_in_flight: random.usize(1..=16),
             retry,
             capabilities: capabilities(&mut random, memory),
+            lenient_abort: random.u8(0..4) == 0,
             profile: Profile::default(),
             writers: Vec::new(),
             foreign: Vec::new(),

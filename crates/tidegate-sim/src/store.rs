@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use crate::faults::{Fate, Profile, Trouble};
 use crate::model::{Answer, Command, Model};
+use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::witness::Witness;
 
@@ -71,14 +72,10 @@ struct Asked<'a> {
 
 impl SimStore {
     /// An empty store.
-    pub fn new(
-        capabilities: Capabilities,
-        profile: Profile,
-        witness: Witness,
-        random: Rng,
-        trace: Arc<Trace>,
-    ) -> Self {
-        let state = State { model: Model::new(capabilities.clone()), witness, late: 0, random };
+    pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<Trace>) -> Self {
+        let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
+        let model = Model::new(capabilities.clone(), scenario.lenient_abort);
+        let state = State { model, witness, late: 0, random };
         let shared =
             Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
         Self { shared: Arc::new(shared) }

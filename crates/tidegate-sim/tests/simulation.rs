@@ -9,7 +9,7 @@ fn campaign(start: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
 
 #[test]
 fn the_first_seeds_pass() {
-    let summary = campaign(0, 600, None).run(|_| {});
+    let summary = campaign(0, 600, None).run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
     assert_eq!(summary.seeds, 600);
     let failed: Vec<String> = summary.failed.keys().map(|seed| replay_command(*seed, None)).collect();
     assert!(failed.is_empty(), "replay: {failed:#?}\n{:#?}", summary.failed);
@@ -41,7 +41,8 @@ fn a_trace_is_kept_where_it_is_asked_for_and_changes_nothing() {
 #[test]
 fn every_planted_bug_is_found_within_fifty_seeds() {
     for plant in Plant::ALL {
-        let summary = campaign(0, 50, Some(plant)).run(|_| {});
+        let summary =
+            campaign(0, 50, Some(plant)).run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
         assert!(!summary.failed.is_empty(), "{} is not found", plant.name());
     }
 }
@@ -49,7 +50,8 @@ fn every_planted_bug_is_found_within_fifty_seeds() {
 #[test]
 fn a_planted_bug_is_found_for_what_it_is() {
     let found = |plant, words: &str| {
-        let summary = campaign(0, 50, Some(plant)).run(|_| {});
+        let summary =
+            campaign(0, 50, Some(plant)).run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
         let failures: Vec<String> = summary.failed.into_values().flatten().collect();
         assert!(failures.iter().any(|failure| failure.contains(words)), "{plant:?}: {failures:#?}");
     };
