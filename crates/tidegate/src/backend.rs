@@ -195,6 +195,9 @@ pub struct Fault {
     pub kind: FaultKind,
     /// One clause for people, without the object's name: what the store or the system said.
     pub message: String,
+    /// Whether this is the store's own word, and not that of something on the way or of nobody: it has
+    /// ended the request, and does not carry it out later.
+    pub answered: bool,
     /// When the store asks to be asked again.
     pub retry_after: Option<Duration>,
     /// What lies beneath.
@@ -205,13 +208,20 @@ pub struct Fault {
 impl Fault {
     /// A fault of this kind.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, source: None }
+        Self { kind, message: message.into(), answered: false, retry_after: None, source: None }
     }
 
     /// The same, with what lies beneath.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// The same, as the store's own word or not.
+    #[must_use]
+    pub fn with_answered(mut self, answered: bool) -> Self {
+        self.answered = answered;
         self
     }
 

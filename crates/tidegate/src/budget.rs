@@ -22,8 +22,9 @@
 //! Waiting is first come, first served. Where the rule stops the writer at the head, only a writer
 //! that holds most and requests (which need nobody else) pass it: each writer at most once for each
 //! of its parts, so nobody starves. Where half-filled memory leaves no room for a request at the head
-//! (one that streams a file needs two slabs to begin), a writer that holds most passes it likewise. What remains is a producer that never writes again: its bytes are
-//! not coming back, and a wait that only it can end is the caller's to see ([`Budget::usage`]).
+//! (one that streams a file needs three slabs to begin), a writer that holds most passes it likewise.
+//! What remains is a producer that never writes again: its bytes are not coming back, and a wait that
+//! only it can end is the caller's to see ([`Budget::usage`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -135,6 +136,18 @@ impl Budget {
         Account { budget: self.clone(), id }
     }
 
+    /// Memory of a request in flight where there is some at once, past any that wait.
+    pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
+        let mut state = self.shared.lock();
+        if state.held + bytes > self.shared.total {
+            return None;
+        }
+        state.held += bytes;
+        state.peak = state.peak.max(state.held);
+        drop(state);
+        Some(Lease { budget: self.clone(), bytes })
+    }
+
     /// Waits for memory of a request in flight.
     pub(crate) fn lease(&self, bytes: u64) -> Acquire {
         Acquire { budget: self.clone(), account: None, bytes, id: None }
@@ -158,7 +171,7 @@ impl Account {
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
-        state.serve(self.budget.shared.total);
+        state.serve(self.budget.shared.total, self.budget.shared.slab);
     }
 
     /// The next part is of `part` bytes.
@@ -169,7 +182,7 @@ impl Account {
         if before != part {
             state.forget_part(before);
             *state.parts.entry(part).or_default() += 1;
-            state.serve(self.budget.shared.total);
+            state.serve(self.budget.shared.total, self.budget.shared.slab);
         }
     }
 }
@@ -182,7 +195,7 @@ impl Drop for Account {
             state.by_holding.remove(&(0, self.id));
             state.forget_part(holding.part);
         }
-        state.serve(self.budget.shared.total);
+        state.serve(self.budget.shared.total, self.budget.shared.slab);
     }
 }
 
@@ -210,7 +223,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.shared.lock();
         state.held -= self.bytes;
-        state.serve(self.budget.shared.total);
+        state.serve(self.budget.shared.total, self.budget.shared.slab);
     }
 }
 
@@ -245,7 +258,7 @@ impl Future for Acquire {
         };
         let waiter = Waiter { account: self.account, bytes: self.bytes, waker: cx.waker().clone() };
         state.enqueue(id, waiter);
-        state.serve(budget.shared.total);
+        state.serve(budget.shared.total, budget.shared.slab);
         if state.granted.remove(&id).is_some() {
             drop(state);
             return Poll::Ready(Lease { budget, bytes: self.bytes });
@@ -267,7 +280,7 @@ impl Drop for Acquire {
                 state.hold(account, half_filled.saturating_sub(bytes));
             }
         }
-        state.serve(self.budget.shared.total);
+        state.serve(self.budget.shared.total, self.budget.shared.slab);
     }
 }
 
@@ -336,7 +349,7 @@ impl State {
     }
 
     /// Grants what can be granted, first come first served.
-    fn serve(&mut self, total: u64) {
+    fn serve(&mut self, total: u64, slab: usize) {
         while let Some(id) = self.next_to_serve(total) {
             let Some(waiter) = self.waiters.get(&id) else { return };
             let (account, bytes) = (waiter.account, waiter.bytes);
@@ -345,6 +358,7 @@ impl State {
             }
             self.held += bytes;
             self.peak = self.peak.max(self.held);
+            self.trim(total, slab);
             if let Some(account) = account
                 && let Some(half_filled) = self.accounts.get(&account).map(|holding| holding.half_filled)
             {
@@ -355,6 +369,14 @@ impl State {
                 waiter.waker.wake();
             }
         }
+    }
+
+    /// Free slabs count too: what is held and what lies free stay within the budget, but for slabs that
+    /// were granted and not yet taken out of the pool.
+    fn trim(&mut self, total: u64, slab: usize) {
+        let room = total.saturating_sub(self.held) / slab.max(1) as u64;
+        self.pool
+            .truncate(usize::try_from(room).unwrap_or(usize::MAX).saturating_add(self.granted.len() + 1));
     }
 
     /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or

@@ -168,6 +168,7 @@ impl Builder {
             s3_clients: tokio::sync::Mutex::default(),
             memory_stores: Mutex::default(),
         };
+        engine.aborts.close(); // takes tasks all the same; what is waited for is that there are none
         Ok(Tidegate { engine: Arc::new(engine) })
     }
 }
@@ -244,10 +245,7 @@ impl Tidegate {
     /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it
     /// before the runtime is shut down.
     pub async fn settled(&self) {
-        let aborts = &self.engine.aborts;
-        aborts.close();
-        aborts.wait().await;
-        aborts.reopen();
+        self.engine.aborts.wait().await;
     }
 }
 
@@ -285,7 +283,7 @@ impl Store {
     pub async fn head(&self, key: &str) -> Result<Object> {
         let full = self.full_key(key);
         let requests = self.requests(key, self.engine.progress.clone());
-        let head = requests.send(Operation::Head, 0, None, || self.backend.head(&full)).await;
+        let head = requests.send(Operation::Head, None, None, || self.backend.head(&full)).await;
         head.map(|object| self.relative(object))
             .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
     }
@@ -294,7 +292,7 @@ impl Store {
     pub async fn delete(&self, key: &str) -> Result<()> {
         let full = self.full_key(key);
         let requests = self.requests(key, self.engine.progress.clone());
-        let delete = requests.send(Operation::Delete, 0, None, || self.backend.delete(&full)).await;
+        let delete = requests.send(Operation::Delete, None, None, || self.backend.delete(&full)).await;
         delete.map_err(|failure| failure.into_error(Operation::Delete, &self.url(key)))
     }
 

@@ -6,7 +6,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -29,6 +30,8 @@ pub(crate) use source::SourceFile;
 pub struct Payload {
     len: u64,
     source: Source,
+    /// Bytes that its streams have given so far, all together.
+    moved: Arc<AtomicU64>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,16 +45,25 @@ enum Source {
 struct Slice {
     file: Arc<SourceFile>,
     offset: u64,
-    ring: Ring,
+    ring: Mutex<Ring>,
     algorithm: Algorithm,
     /// Known once the range has been read to its end.
     checksum: OnceLock<Checksum>,
 }
 
 impl Payload {
+    fn new(len: u64, source: Source) -> Self {
+        Self { len, source, moved: Arc::default() }
+    }
+
+    /// How many bytes its streams have given so far: where this stands still, nothing is being sent.
+    pub(crate) fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
     /// Bytes held in memory, in order, with their checksum.
     pub fn from_memory(pieces: Vec<Bytes>, checksum: Checksum) -> Self {
-        Self { len: checksum.covers(), source: Source::Memory { pieces: pieces.into(), checksum } }
+        Self::new(checksum.covers(), Source::Memory { pieces: pieces.into(), checksum })
     }
 
     /// `len` bytes of `file` from `offset`, read through `ring` as they are sent.
@@ -62,8 +74,8 @@ impl Payload {
         ring: Ring,
         algorithm: Algorithm,
     ) -> Self {
-        let slice = Slice { file, offset, ring, algorithm, checksum: OnceLock::new() };
-        Self { len, source: Source::File(Arc::new(slice)) }
+        let slice = Slice { file, offset, ring: Mutex::new(ring), algorithm, checksum: OnceLock::new() };
+        Self::new(len, Source::File(Arc::new(slice)))
     }
 
     /// Length in bytes.
@@ -109,15 +121,11 @@ impl Payload {
     /// [`len`](Self::len) bytes or with an error: [`SourceChanged`] inside the `io::Error` where the
     /// file is shorter than it was, or reads differently from an earlier pass.
     pub fn stream(&self) -> PayloadStream {
-        match &self.source {
-            Source::Memory { pieces, .. } => {
-                PayloadStream { remaining: self.len, inner: Inner::Memory(pieces.clone(), 0) }
-            }
-            Source::File(slice) => PayloadStream {
-                remaining: self.len,
-                inner: Inner::File(Box::new(FileStream::new(slice.clone(), self.len))),
-            },
-        }
+        let inner = match &self.source {
+            Source::Memory { pieces, .. } => Inner::Memory(pieces.clone(), 0),
+            Source::File(slice) => Inner::File(Box::new(FileStream::new(slice.clone(), self.len))),
+        };
+        PayloadStream { remaining: self.len, moved: self.moved.clone(), inner }
     }
 }
 
@@ -125,6 +133,7 @@ impl Payload {
 #[derive(Debug)]
 pub struct PayloadStream {
     remaining: u64,
+    moved: Arc<AtomicU64>,
     inner: Inner,
 }
 
@@ -156,6 +165,7 @@ impl Stream for PayloadStream {
         };
         if let Some(Ok(bytes)) = &piece {
             this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
+            this.moved.fetch_add(bytes.len() as u64, Relaxed);
         }
         Poll::Ready(piece)
     }

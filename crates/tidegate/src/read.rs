@@ -4,11 +4,13 @@ use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use tokio::io::{AsyncRead, ReadBuf};
+use tokio::time::{Sleep, sleep};
 
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::Hasher;
@@ -61,7 +63,7 @@ impl ReaderBuilder {
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let get = || self.store.backend().get(&key, range.clone());
         let Body { object, range, stream } = requests
-            .send(Operation::Get, 0, None, get)
+            .send(Operation::Get, None, None, get)
             .await
             .map_err(|failure| failure.into_error(Operation::Get, &requests.object))?;
         // What is read whole is compared with the checksum that the store keeps.
@@ -78,6 +80,8 @@ impl ReaderBuilder {
             read: 0,
             piece: Bytes::new(),
             progress: self.progress,
+            patience: requests.retry.policy.patience,
+            stalled: None,
             ended: false,
         })
     }
@@ -86,7 +90,8 @@ impl ReaderBuilder {
 /// The bytes of an object in order: a [`Stream`] of [`Bytes`], and an [`AsyncRead`].
 ///
 /// It ends cleanly only after every byte of the range; a body that ends early, or whose bytes do not
-/// match the checksum that the store keeps for the whole object, is an error. Dropping it cancels the
+/// match the checksum that the store keeps for the whole object, is an error; so is a store that gives
+/// no byte for as long as [`RetryPolicy::patience`](crate::RetryPolicy::patience). Dropping it cancels the
 /// request.
 pub struct Reader {
     url: String,
@@ -97,6 +102,9 @@ pub struct Reader {
     read: u64,
     piece: Bytes,
     progress: Progress,
+    patience: Duration,
+    /// Set while the store is waited for, and not while the reader's user is.
+    stalled: Option<Pin<Box<Sleep>>>,
     ended: bool,
 }
 
@@ -167,7 +175,19 @@ impl Stream for Reader {
         if self.ended {
             return Poll::Ready(None);
         }
-        Poll::Ready(match ready!(self.stream.poll_next_unpin(cx)) {
+        let Poll::Ready(next) = self.stream.poll_next_unpin(cx) else {
+            let patience = self.patience;
+            let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+            ready!(stalled.as_mut().poll(cx));
+            let message = format!(
+                "no byte within {:.0} s, at byte {}",
+                patience.as_secs_f64(),
+                self.range.start + self.read
+            );
+            return Poll::Ready(Some(Err(self.fail(FaultKind::Timeout, message))));
+        };
+        self.stalled = None;
+        Poll::Ready(match next {
             Some(Ok(piece)) => {
                 self.take_in(&piece);
                 Some(Ok(piece))

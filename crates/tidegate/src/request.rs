@@ -1,7 +1,7 @@
 //! One request, made as often as it takes: its turn, its deadline, its pauses, its counts.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use tracing::debug;
 use crate::backend::{Fault, FaultKind};
 use crate::error::{Error, Operation};
 use crate::limiter::{Flow, Outcome, Permit};
+use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
 use crate::retry::Retry;
 
@@ -32,7 +33,7 @@ pub(crate) struct Failure {
     pub(crate) elapsed: Duration,
     /// Whether some attempt may have been carried out although its answer was lost.
     pub(crate) in_doubt: bool,
-    /// Whether some attempt was never answered, so that the store may carry it out yet.
+    /// Whether some attempt was never answered by the store, so that it may carry it out yet.
     pub(crate) late: bool,
 }
 
@@ -51,11 +52,11 @@ impl Requests {
         .await
     }
 
-    /// Makes a request that moves `bytes`, again where that can help.
+    /// Makes a request that carries `payload`, if any, again where that can help.
     pub(crate) async fn send<T, F>(
         &self,
         operation: Operation,
-        bytes: u64,
+        payload: Option<&Payload>,
         mut permit: Option<Permit>,
         mut request: impl FnMut() -> F,
     ) -> Result<T, Failure>
@@ -63,6 +64,7 @@ impl Requests {
         F: Future<Output = Result<T, Fault>>,
     {
         let began = Instant::now();
+        let bytes = payload.map_or(0, Payload::len);
         let (mut in_doubt, mut late) = (false, false);
         let mut attempt = 0;
         loop {
@@ -72,13 +74,7 @@ impl Requests {
                 None => self.turn().await,
             };
             let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
-            let deadline = self.retry.deadline(operation, bytes);
-            let result = timeout(deadline, request()).await.unwrap_or_else(|_| {
-                Err(Fault::new(
-                    FaultKind::Timeout,
-                    format!("no answer within {:.0} s", deadline.as_secs_f64()),
-                ))
-            });
+            let result = answer(self.retry.deadline(operation, bytes), payload, request()).await;
             drop(in_flight);
             let fault = match result {
                 Ok(answer) => {
@@ -88,11 +84,13 @@ impl Requests {
                 Err(fault) => fault,
             };
             turn.end(match fault.kind {
-                FaultKind::Throttled | FaultKind::Timeout => Outcome::Overload,
+                FaultKind::Throttled => Outcome::Overload,
+                // A completion takes long because of its parts, not because of other requests.
+                FaultKind::Timeout if operation != Operation::Complete => Outcome::Overload,
                 _ => Outcome::Other,
             });
             in_doubt |= fault.kind.is_ambiguous();
-            late |= fault.kind == FaultKind::Timeout;
+            late |= fault.kind.is_ambiguous() && !fault.answered;
             let Some(pause) = self.retry.pause(&fault, attempt) else {
                 return Err(Failure { fault, attempts: attempt, elapsed: began.elapsed(), in_doubt, late });
             };
@@ -103,7 +101,35 @@ impl Requests {
     }
 }
 
+/// Waits for a request's answer for as long as its bytes move, and for `patience` from there on.
+async fn answer<T>(
+    patience: Duration,
+    payload: Option<&Payload>,
+    request: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    let mut request = pin!(request);
+    let mut before = None;
+    loop {
+        if let Ok(result) = timeout(patience, &mut request).await {
+            return result;
+        }
+        let moved = payload.map(Payload::moved);
+        if moved == before || payload.is_none() {
+            let message = format!("no answer within {:.0} s", patience.as_secs_f64());
+            return Err(Fault::new(FaultKind::Timeout, message));
+        }
+        before = moved;
+    }
+}
+
 impl Failure {
+    /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
+    /// attempt of our own is what the last one ran into.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        let ran_into = matches!(self.fault.kind, FaultKind::NoSession | FaultKind::Exists);
+        self.in_doubt || (self.attempts > 1 && ran_into)
+    }
+
     pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {
         Error::from_fault(self.fault, operation, object, self.attempts, self.elapsed)
     }

@@ -20,26 +20,29 @@ pub struct RetryPolicy {
     pub first_pause: Duration,
     /// Longest pause, a store's `Retry-After` among them.
     pub longest_pause: Duration,
-    /// What one attempt may take, beside the time for its bytes; five times this for a completion, in
-    /// which stores put the parts together ("several minutes", says S3's CompleteMultipartUpload).
+    /// How long one attempt may go without moving a byte; ten times this for a completion, in which
+    /// stores put the parts together ("several minutes", says S3's CompleteMultipartUpload).
     pub patience: Duration,
-    /// The slowest rate, in bytes a second, at which a request's bytes are waited for: an attempt's
-    /// deadline is `patience` plus its bytes over this rate.
+    /// The slowest rate, in bytes a second, at which bytes that a socket has taken are waited for: they
+    /// are at most 4 MiB, and add the time that they take at this rate to `patience`.
     pub slowest: u64,
 }
 
 impl Default for RetryPolicy {
-    /// 8 attempts, pauses from 100 ms to 20 s, deadlines of 60 s plus the bytes at 64 KiB/s.
+    /// 8 attempts, pauses from 100 ms to 20 s, 60 s of patience, 16 KiB/s.
     fn default() -> Self {
         Self {
             attempts: 8,
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(20),
             patience: Duration::from_secs(60),
-            slowest: 64 << 10,
+            slowest: 16 << 10,
         }
     }
 }
+
+/// What the sockets on both sides hold at most of one request (Linux's `tcp_wmem` by default).
+const IN_SOCKETS: u64 = 4 << 20;
 
 /// A policy with its own random numbers.
 #[derive(Debug)]
@@ -54,10 +57,10 @@ impl Retry {
         Self { policy, random: Mutex::new(random) }
     }
 
-    /// How long one attempt to move `bytes` may take.
+    /// How long one attempt that carries `bytes` may go without moving one.
     pub(crate) fn deadline(&self, operation: Operation, bytes: u64) -> Duration {
-        let patience = if operation == Operation::Complete { 5 } else { 1 } * self.policy.patience;
-        patience + Duration::from_millis(bytes.saturating_mul(1000) / self.policy.slowest.max(1))
+        let patience = if operation == Operation::Complete { 10 } else { 1 } * self.policy.patience;
+        patience + Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / self.policy.slowest.max(1))
     }
 
     /// The pause before the attempt after `attempt` (from 1); `None` where it is not to be made.

@@ -42,7 +42,7 @@ pub use settings::{Addressing, Credentials, S3Settings};
 
 use address::Address;
 use client::Shared;
-use request::{Request, set};
+use request::{Request, check, set};
 
 /// One bucket of an S3 store. A clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -99,6 +99,22 @@ impl S3 {
         request.headers = attributes::to_headers(options)?;
         Ok(request)
     }
+
+    /// What the store has of a write that it has carried out. Where its answer has no checksum of the
+    /// whole, it is asked for the object's size, so that the size is its own word and not ours.
+    async fn confirmed(&self, object: Object, checksum: &Checksum) -> Result<Object, Fault> {
+        if object.matches(checksum).is_some() {
+            return Ok(Object { size: checksum.covers(), ..object });
+        }
+        match self.head(&object.key).await {
+            Ok(there) => {
+                Ok(Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..object })
+            }
+            // Who may write and not read has the store's success to go by, and nothing more.
+            Err(fault) if fault.kind == FaultKind::Denied => Ok(Object { size: checksum.covers(), ..object }),
+            Err(fault) => Err(fault),
+        }
+    }
 }
 
 #[async_trait]
@@ -121,14 +137,8 @@ impl Backend for S3 {
             set(&mut request.headers, "if-none-match", Some("*"))?;
         }
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
-        let answered = attributes::from_headers(key, &headers);
-        let stored = Object {
-            size: checksum.covers(),
-            token: options.token.clone(),
-            attributes: options.attributes.clone(),
-            ..answered
-        };
-        Ok(stored)
+        let object = self.confirmed(attributes::from_headers(key, &headers), &checksum).await?;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -156,6 +166,7 @@ impl Backend for S3 {
         let request = self.request(Method::PUT, &session.key, &query)?;
         let size = payload.len();
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
+        check(&checksum, &headers)?;
         let etag = headers
             .get(header::ETAG)
             .and_then(|etag| etag.to_str().ok())
@@ -173,8 +184,8 @@ impl Backend for S3 {
         let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
         let request = complete::request(request, parts, checksum, options)?;
         let (headers, body) = self.bucket.shared.ask(request).await?;
-        let region = &self.bucket.shared.region;
-        let object = complete::answer(&session.key, &headers, &body, checksum, region)?;
+        let object = complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)?;
+        let object = self.confirmed(object, checksum).await?;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 

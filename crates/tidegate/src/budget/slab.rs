@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Lease;
+use super::{Budget, Lease};
 
 /// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is
 /// dropped its memory goes back to the pool and its bytes to the budget.
@@ -18,19 +18,14 @@ impl Slab {
     pub(crate) fn new(lease: Lease) -> Self {
         let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
         let shared = &lease.budget.shared;
-        let pooled = {
-            let mut state = shared.lock();
-            if size == shared.slab {
-                state.pool.pop()
-            } else {
-                // Free slabs count too: what is held and what lies free stay within the budget.
-                let room = shared.total.saturating_sub(state.held) / shared.slab.max(1) as u64;
-                state.pool.truncate(usize::try_from(room).unwrap_or(usize::MAX));
-                None
-            }
-        };
+        let pooled = if size == shared.slab { shared.lock().pool.pop() } else { None };
         let buffer = pooled.unwrap_or_else(|| vec![0; size]);
         Self { buffer, filled: 0, lease }
+    }
+
+    /// The budget that it is of.
+    pub(crate) fn budget(&self) -> Budget {
+        self.lease.budget.clone()
     }
 
     /// Bytes filled so far.

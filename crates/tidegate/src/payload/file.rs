@@ -4,57 +4,78 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::{Slice, SourceChanged};
-use crate::budget::Slab;
+use crate::budget::{Budget, Slab};
 use crate::checksum::Hasher;
 
 /// A few slabs that go round: read into, sent, and free again when the socket has taken them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     shared: Arc<Mutex<Free>>,
+    /// How many slabs there are, at home and lent.
+    count: usize,
+    /// Where they are from.
+    budget: Option<Budget>,
 }
 
 #[derive(Debug, Default)]
 struct Free {
     slabs: Vec<Slab>,
-    waker: Option<Waker>,
+    wakers: Vec<Waker>,
 }
 
 impl Ring {
     /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
     pub(crate) fn new(slabs: Vec<Slab>) -> Self {
-        Self { shared: Arc::new(Mutex::new(Free { slabs, waker: None })) }
+        let (count, budget) = (slabs.len(), slabs.first().map(Slab::budget));
+        Self { shared: Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() })), count, budget }
+    }
+
+    /// The ring for another pass. An earlier request's connection may hold slabs for as long as its
+    /// peer does not read; then there are others in their place, where there is memory for them at once.
+    pub(super) fn renew(&mut self) -> Self {
+        let home = self.lock().slabs.len();
+        if home < self.count
+            && let Some(budget) = &self.budget
+            && let slab = budget.slab_size() as u64
+            && let Some(mut lease) = budget.try_lease(self.count as u64 * slab)
+        {
+            *self = Self::new((0..self.count).map(|_| Slab::new(lease.split(slab))).collect());
+        }
+        self.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Lent> {
-        let mut free = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.lock();
         match free.slabs.pop() {
             Some(mut slab) => {
                 slab.clear();
                 Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
             }
             None => {
-                free.waker = Some(cx.waker().clone());
+                free.wakers.push(cx.waker().clone());
                 Poll::Pending
             }
         }
     }
 
     fn give_back(&self, slab: Slab) {
-        let waker = {
-            let mut free = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let wakers = {
+            let mut free = self.lock();
             free.slabs.push(slab);
-            free.waker.take()
+            std::mem::take(&mut free.wakers)
         };
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+        wakers.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -99,6 +120,7 @@ impl Drop for Lent {
 #[derive(Debug)]
 pub(super) struct FileStream {
     slice: Arc<Slice>,
+    ring: Ring,
     position: u64,
     remaining: u64,
     hasher: Option<Hasher>,
@@ -108,7 +130,8 @@ pub(super) struct FileStream {
 impl FileStream {
     pub(super) fn new(slice: Arc<Slice>, len: u64) -> Self {
         let hasher = Some(Hasher::new(slice.algorithm));
-        Self { position: slice.offset, remaining: len, slice, hasher, read: None }
+        let ring = slice.ring.lock().unwrap_or_else(PoisonError::into_inner).renew();
+        Self { position: slice.offset, remaining: len, slice, ring, hasher, read: None }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -130,7 +153,7 @@ impl FileStream {
                 joined.map_err(io::Error::other)??
             }
             None => {
-                let mut slab = ready!(self.slice.ring.poll_take(cx));
+                let mut slab = ready!(self.ring.poll_take(cx));
                 let (want, mut done) = (self.want(&slab), 0);
                 // A piece is short only where the file is: what gathers a range has slabs for full ones.
                 while done < want {

@@ -76,6 +76,25 @@ async fn a_stream_that_is_dropped_in_the_middle_leaves_its_ring_whole() {
 }
 
 #[tokio::test]
+async fn a_retry_does_not_wait_for_slabs_that_a_stuck_connection_holds() {
+    for (_folder, path) in files(&bytes(50_000)) {
+        let budget = budget();
+        let payload = payload(&budget, &path, 0, 50_000).await;
+        let mut stuck = payload.stream();
+        let queued = (stuck.next().await, stuck.next().await);
+        let mut sent = 0;
+        let mut again = payload.stream();
+        while let Some(piece) = again.next().await {
+            sent += piece.unwrap().len();
+        }
+        assert_eq!(sent, 50_000);
+        assert_eq!(budget.usage().held, 4 * SLAB as u64, "what the stuck one holds is counted");
+        drop((payload, again, stuck, queued));
+        assert_eq!(budget.usage().held, 0);
+    }
+}
+
+#[tokio::test]
 async fn a_file_that_changes_is_noticed_before_its_last_bytes_go_out() {
     type Change = fn(&Path);
     let changes: [(Change, &str); 3] = [

@@ -131,7 +131,7 @@ impl WriterBuilder {
     }
 
     /// Sends the file at `path` and publishes it. Its bytes are streamed from the disk and checksummed
-    /// on their way: a request holds two slabs of memory, whatever the part size.
+    /// on their way: a request holds three slabs of memory, whatever the part size.
     ///
     /// # Errors
     /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is

@@ -23,7 +23,7 @@ impl AsyncWrite for Writer {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if matches!(self.stage, Stage::Committed) {
+        if matches!(self.stage, Stage::Committed(_)) {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ()).map_err(io::Error::from)
@@ -48,7 +48,7 @@ impl Sink<Bytes> for Writer {
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if matches!(self.stage, Stage::Committed) {
+        if matches!(self.stage, Stage::Committed(_)) {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ())

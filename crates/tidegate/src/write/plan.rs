@@ -221,8 +221,11 @@ impl Plan {
     }
 
     fn complete_when_whole(&mut self) {
+        if self.stage != Stage::Finishing || !self.outstanding.is_empty() {
+            return;
+        }
         let covered: u64 = self.receipts.values().map(|receipt| receipt.size).sum();
-        if self.stage == Stage::Finishing && self.outstanding.is_empty() && covered == self.size {
+        if covered == self.size {
             self.actions.push_back(Action::Complete { size: self.size });
             self.stage = Stage::Ended;
         }

@@ -41,7 +41,10 @@ impl Upload {
         let upload = self.clone();
         let open = self.runtime.spawn(async move {
             let options = &upload.options;
-            upload.requests.send(Operation::Open, 0, None, || upload.backend.open(&upload.key, options)).await
+            upload
+                .requests
+                .send(Operation::Open, None, None, || upload.backend.open(&upload.key, options))
+                .await
         });
         let object = self.requests.object.clone();
         let opening = async move {
@@ -83,7 +86,7 @@ impl Upload {
         let session = self.session().await?;
         let receipt = self
             .requests
-            .send(Operation::Part, payload.len(), permit, || {
+            .send(Operation::Part, Some(&payload), permit, || {
                 self.backend.part(&session, number, range.start, payload.clone())
             })
             .await
@@ -97,7 +100,7 @@ impl Upload {
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
         let sent = self
             .requests
-            .send(Operation::Put, payload.len(), None, || {
+            .send(Operation::Put, Some(&payload), None, || {
                 self.backend.put(&self.key, payload.clone(), &self.options)
             })
             .await;
@@ -117,7 +120,7 @@ impl Upload {
         let session = self.session().await?;
         let sent = self
             .requests
-            .send(Operation::Complete, 0, None, || {
+            .send(Operation::Complete, None, None, || {
                 self.backend.complete(&session, &parts, &checksum, &self.options)
             })
             .await;
@@ -183,7 +186,7 @@ impl Upload {
 
     /// Whose object the store has.
     async fn there(&self, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<There> {
-        let head = self.requests.send(Operation::Head, 0, None, || self.backend.head(&self.key)).await;
+        let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
         let object = match head {
             Ok(object) => object,
             Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
@@ -226,7 +229,7 @@ impl Upload {
         }
         // What could not be opened need not be aborted.
         let Ok(session) = self.session().await else { return Ok(true) };
-        let sent = self.requests.send(Operation::Abort, 0, None, || self.backend.abort(&session)).await;
+        let sent = self.requests.send(Operation::Abort, None, None, || self.backend.abort(&session)).await;
         match sent {
             Ok(()) => Ok(true),
             Err(failure) if failure.fault.kind == FaultKind::NoSession => Ok(false),

@@ -60,7 +60,8 @@ pub struct Writer {
 pub(super) enum Stage {
     Open,
     Committing(Option<BoxFuture<'static, Result<Object>>>),
-    Committed,
+    /// The object, until `finish` has taken it.
+    Committed(Option<Object>),
     Failed,
 }
 
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Stage {
         f.write_str(match self {
             Self::Open => "Open",
             Self::Committing(_) => "Committing",
-            Self::Committed => "Committed",
+            Self::Committed(_) => "Committed",
             Self::Failed => "Failed",
         })
     }
@@ -126,7 +127,7 @@ impl Writer {
     }
 
     /// The largest object that this writer takes, in bytes: what the store takes, and what parts that
-    /// fit in the memory budget reach. With 64 MiB of memory and S3's 10,000 parts that is 518 GiB.
+    /// fit in half of the memory budget reach. With 64 MiB of memory and S3's 10,000 parts that is 286 GiB.
     /// A byte past it is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
     /// beginning, and so reaches further.
     pub fn reach(&self) -> u64 {
@@ -359,7 +360,7 @@ impl Writer {
                     let result = ready!(commit.as_mut().poll(cx));
                     return Poll::Ready(match result {
                         Ok(object) => {
-                            self.stage = Stage::Committed;
+                            self.stage = Stage::Committed(Some(object.clone()));
                             Ok(object)
                         }
                         Err(error) => Err(self.fail(error)),
@@ -372,7 +373,8 @@ impl Writer {
                         return Poll::Pending;
                     }
                 }
-                Stage::Open | Stage::Committed | Stage::Failed => {
+                Stage::Committed(object) => return Poll::Ready(object.take().ok_or_else(|| self.closed())),
+                Stage::Open | Stage::Failed => {
                     return Poll::Ready(self.check_open().and_then(|()| Err(self.closed())));
                 }
             }

@@ -40,6 +40,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
         .with_retry_after(retry_after(headers))
+        .with_answered(!said.code.is_empty())
 }
 
 fn clause(said: &xml::Error) -> Option<String> {

@@ -86,8 +86,7 @@ impl Shared {
         Ok((headers, read(response, LONGEST).await?))
     }
 
-    /// Sends a payload; the answer's headers, and the payload's checksum, with which any checksum in
-    /// the answer agrees.
+    /// Sends a payload; the answer's headers, and the payload's checksum.
     pub(super) async fn upload(
         &self,
         request: Request,
@@ -96,9 +95,6 @@ impl Shared {
         let (headers, _) = self.ask(request.with(Content::Payload(payload.clone()))).await?;
         let checksum = known(&payload)
             .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
-        let answered =
-            headers.get(checksum_header(checksum.algorithm())).and_then(|value| value.to_str().ok());
-        check(&checksum, answered)?;
         Ok((headers, checksum))
     }
 
@@ -171,8 +167,8 @@ fn source_fault(error: std::io::Error) -> Fault {
 
 /// Faults where the store's checksum of what it was sent is another than ours. One of parts (`…-N`) is
 /// of another sort and says nothing here.
-pub(super) fn check(ours: &Checksum, theirs: Option<&str>) -> Result<(), Fault> {
-    match theirs {
+pub(super) fn check(ours: &Checksum, answer: &HeaderMap) -> Result<(), Fault> {
+    match answer.get(checksum_header(ours.algorithm())).and_then(|value| value.to_str().ok()) {
         Some(theirs) if !theirs.contains('-') && !ours.agrees_with(theirs) => {
             let name = ours.algorithm().name();
             let message = format!("the store's {name} of the bytes is {theirs}, ours is {}", ours.base64());

@@ -85,7 +85,8 @@ impl Schedule {
         let needed = hint.unwrap_or(0).div_ceil(u64::from(capabilities.max_parts.max(1)));
         let step = wanted.min(MIB);
         let base = if needed > wanted { needed.next_multiple_of(step) } else { wanted };
-        let most = most.min(memory);
+        // Parts that grow leave half of the memory to other writers.
+        let most = most.min((memory / 2).max(wanted));
         if let Some(size) = hint
             && base > most
         {

@@ -7,7 +7,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     if let Some(size) = target.size_hint.filter(|size| *size > most) {
         return Err(ScheduleError::TooLarge { size, limit: most });
     }
-    // A known size holds no more of the budget than it needs.
-    let limit = target.size_hint.map_or(most, |size| size.max(1));
+    // Of an unknown size, half of the memory is left to other writers; a known one holds no more of the budget than it needs.
+    let limit = target.size_hint.map_or(most.min(target.memory.unwrap_or(most) / 2), |size| size.max(1));
     Ok(Policy { strategy: Strategy::Put, cut: Cut::Whole { limit }, in_flight: 1 })
 }
