@@ -134,3 +134,54 @@ impl Failure {
         Error::from_fault(self.fault, operation, object, self.attempts, self.elapsed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Poll;
+
+    use bytes::Bytes;
+    use futures::StreamExt;
+    use tokio::time::sleep;
+
+    use super::*;
+    use crate::checksum::{Algorithm, Checksum};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn payload() -> Payload {
+        let pieces = vec![Bytes::from_static(b"x"); 100];
+        Payload::from_memory(pieces, Checksum::of(Algorithm::Crc64Nvme, &[b'x'; 100]))
+    }
+
+    /// A request that takes one piece each `pause`.
+    async fn slow(payload: Payload, pause: Duration) -> Result<u64, Fault> {
+        let mut stream = payload.stream();
+        while stream.next().await.is_some() {
+            sleep(pause).await;
+        }
+        Ok(payload.len())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_bytes_move_may_take_long() {
+        let payload = payload();
+        let began = Instant::now();
+        let moved = answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(50))).await;
+        assert_eq!(moved.unwrap(), 100);
+        assert!(began.elapsed() > Duration::from_secs(4900));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_stands_still_is_given_up() {
+        let payload = payload();
+        let began = Instant::now();
+        let stuck =
+            answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(86_400))).await;
+        assert_eq!(stuck.unwrap_err().kind, FaultKind::Timeout);
+        assert!(began.elapsed() <= 2 * PATIENCE);
+        let silent = std::future::poll_fn(|_| Poll::<Result<(), Fault>>::Pending);
+        let began = Instant::now();
+        assert_eq!(answer(PATIENCE, None, silent).await.unwrap_err().kind, FaultKind::Timeout);
+        assert_eq!(began.elapsed(), PATIENCE);
+    }
+}

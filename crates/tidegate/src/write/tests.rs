@@ -222,6 +222,19 @@ async fn a_file_is_streamed_and_a_file_that_changes_is_not_published() -> Result
 }
 
 #[tokio::test]
+async fn memory_that_holds_no_part_holds_small_objects() -> Result<()> {
+    let tide = Tidegate::builder().memory(16 * KIB).slab(4096).build()?;
+    let store = tide.store(Arc::new(Memory::new("small"))); // parts of 5 MiB and more
+    let mut writer = store.writer("k").start().await?;
+    writer.write(data(5000)).await?;
+    assert_eq!(writer.finish().await?.size, 5000);
+    let mut writer = store.writer("large").start().await?;
+    assert_eq!(writer.write(data(20_000)).await.unwrap_err().kind(), ErrorKind::TooLarge);
+    assert_eq!(store.upload("/dev/null", "k").await.unwrap_err().kind(), ErrorKind::Source);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_file_that_says_it_is_empty_is_read_all_the_same() -> Result<()> {
     let tide = engine();
     let store = store(&tide);

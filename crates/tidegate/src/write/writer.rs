@@ -61,7 +61,7 @@ pub(super) enum Stage {
     Open,
     Committing(Option<BoxFuture<'static, Result<Object>>>),
     /// The object, until `finish` has taken it.
-    Committed(Option<Object>),
+    Committed(Option<Box<Object>>),
     Failed,
 }
 
@@ -360,7 +360,7 @@ impl Writer {
                     let result = ready!(commit.as_mut().poll(cx));
                     return Poll::Ready(match result {
                         Ok(object) => {
-                            self.stage = Stage::Committed(Some(object.clone()));
+                            self.stage = Stage::Committed(Some(Box::new(object.clone())));
                             Ok(object)
                         }
                         Err(error) => Err(self.fail(error)),
@@ -373,7 +373,9 @@ impl Writer {
                         return Poll::Pending;
                     }
                 }
-                Stage::Committed(object) => return Poll::Ready(object.take().ok_or_else(|| self.closed())),
+                Stage::Committed(object) => {
+                    return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
+                }
                 Stage::Open | Stage::Failed => {
                     return Poll::Ready(self.check_open().and_then(|()| Err(self.closed())));
                 }

@@ -167,3 +167,21 @@ async fn attributes_come_back() {
     let head = place.store.head("tagged").await.unwrap();
     assert_eq!(head.attributes.storage_class.as_deref(), Some("REDUCED_REDUNDANCY"));
 }
+
+#[tokio::test]
+async fn a_store_that_answers_no_checksum_is_asked_for_the_size() {
+    let place = place().await;
+    let Some(server) = &place.server else { return };
+    server.set_knobs(Knobs { no_checksums: true, ..Knobs::default() });
+    let options = WriteOptions::default();
+    let bytes = bytes_of(100_000);
+    let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
+    let payload = Payload::from_memory(vec![Bytes::from(bytes)], checksum);
+    let object = place.store.put("put", payload.clone(), &options).await.unwrap();
+    assert_eq!((object.size, object.crc64nvme), (100_000, None));
+    let session = place.store.open("parts", &options).await.unwrap();
+    let receipt = place.store.part(&session, 1, 0, payload).await.unwrap();
+    let object = place.store.complete(&session, &[receipt], &checksum, &options).await.unwrap();
+    assert_eq!(object.size, 100_000);
+    assert_eq!(server.counts().get("HeadObject"), 2, "the sizes are the store's own word");
+}
