@@ -238,3 +238,14 @@ def test_many_small_files_take_one_request_each(tidegate, embedded_bucket, count
     assert sorted(embedded_bucket.keys()) == sorted(digests)
     for key in ("0000", "0150", "0299"):
         assert embedded_bucket.sha256(key) == digests[key]
+
+
+def test_a_name_that_no_key_can_have_fails_alone(tidegate, embedded_bucket, tmp_path):
+    root = tmp_path / "names"
+    root.mkdir()
+    for name in (b"a", b"b\xff", b"c"):
+        (root / name.decode("utf-8", "surrogateescape")).write_bytes(b"hello")
+    run = tidegate("cp", "-r", f"{root}/", embedded_bucket.url("names/"), env=embedded_bucket.env)
+    assert run.exit == 1, run
+    assert "UTF-8" in run.stderr
+    assert embedded_bucket.sha256("names/a") == embedded_bucket.sha256("names/c")

@@ -141,7 +141,7 @@ impl Stores {
         let place = match location {
             Location::Local { path } => {
                 let name = path.file_name().ok_or_else(nameless)?;
-                let key = name.to_str().ok_or_else(|| not_utf8(path))?.to_owned();
+                let key = name.to_str().ok_or_else(|| Failure::Usage(not_utf8(path)))?.to_owned();
                 let directory = path.parent().unwrap_or(Path::new("."));
                 Place { store: self.directory(directory), key }
             }
@@ -195,6 +195,6 @@ impl Stores {
 }
 
 /// Why a file has no place in a store.
-pub(crate) fn not_utf8(path: &Path) -> Failure {
-    Failure::Usage(format!("{}: its name is not UTF-8, which keys are", path.display()))
+pub(crate) fn not_utf8(path: &Path) -> String {
+    format!("{}: its name is not UTF-8, which keys are", path.display())
 }

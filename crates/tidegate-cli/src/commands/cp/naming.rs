@@ -57,7 +57,7 @@ fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
     match &mut location {
         Location::Local { path } => path.push(name),
         Location::S3 { key, .. } | Location::Dev { key, .. } | Location::Memory { key, .. } => {
-            key.push_str(name.to_str().ok_or_else(|| not_utf8(Path::new(name)))?);
+            key.push_str(name.to_str().ok_or_else(|| Failure::Usage(not_utf8(Path::new(name))))?);
         }
         _ => {}
     }

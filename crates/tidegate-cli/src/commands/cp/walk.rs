@@ -79,7 +79,8 @@ fn look_at(root: &Path, entry: walkdir::Result<DirEntry>, with_sizes: bool) -> O
     let key = path.strip_prefix(root).unwrap_or(&path).to_str().map(str::to_owned);
     Some(match key {
         Some(key) => Ok(Found { path, key, size }),
-        None => Err(Missed::Failed(not_utf8(&path))),
+        // One of many: the others are copied all the same.
+        None => Err(Missed::Failed(Failure::Failed(not_utf8(&path)))),
     })
 }
 
