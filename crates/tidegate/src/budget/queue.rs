@@ -1,0 +1,115 @@
+//! Whose turn it is: the rule of the budget, and the order of those who wait.
+
+use super::{State, Waiter};
+
+impl State {
+    pub(super) fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    pub(super) fn forget_part(&mut self, part: u64) {
+        if let Some(count) = self.parts.get_mut(&part) {
+            *count -= 1;
+            if *count == 0 {
+                self.parts.remove(&part);
+            }
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, id: u64, waiter: Waiter) {
+        match waiter.account {
+            None => {
+                self.requests.insert(id);
+            }
+            Some(account) => {
+                if let Some(holding) = self.accounts.get_mut(&account) {
+                    holding.waiting = Some(id);
+                }
+            }
+        }
+        self.waiters.insert(id, waiter);
+    }
+
+    pub(super) fn dequeue(&mut self, id: u64) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&id)?;
+        self.requests.remove(&id);
+        if let Some(holding) = waiter.account.and_then(|account| self.accounts.get_mut(&account)) {
+            holding.waiting = None;
+        }
+        Some(waiter)
+    }
+
+    pub(super) fn hold(&mut self, account: u64, bytes: u64) {
+        let Some(holding) = self.accounts.get_mut(&account) else { return };
+        let before = std::mem::replace(&mut holding.half_filled, bytes);
+        self.by_holding.remove(&(before, account));
+        self.by_holding.insert((bytes, account));
+        self.half_filled = self.half_filled - before + bytes;
+    }
+
+    /// Whether `account` may hold `bytes` more by the rule of the module's head.
+    fn is_safe(&self, account: u64, bytes: u64, total: u64) -> bool {
+        let Some(holding) = self.accounts.get(&account) else { return true };
+        let mine = holding.half_filled + bytes;
+        let mut others = self.by_holding.iter().rev().filter(|(_, other)| *other != account);
+        let largest_other = others.next().map_or(0, |(held, _)| *held);
+        let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
+        holding.half_filled >= largest_other
+            || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
+    }
+
+    /// Grants what can be granted, first come first served.
+    pub(super) fn serve(&mut self, total: u64, slab: usize) {
+        while let Some(id) = self.next_to_serve(total) {
+            let Some(waiter) = self.waiters.get(&id) else { return };
+            let (account, bytes) = (waiter.account, waiter.bytes);
+            if self.held + bytes > total {
+                return; // in flight memory always comes back, and then it is this one's turn
+            }
+            self.held += bytes;
+            self.peak = self.peak.max(self.held);
+            self.trim(total, slab);
+            if let Some(account) = account
+                && let Some(half_filled) = self.accounts.get(&account).map(|holding| holding.half_filled)
+            {
+                self.hold(account, half_filled + bytes);
+            }
+            self.granted.insert(id, bytes);
+            if let Some(waiter) = self.dequeue(id) {
+                waiter.waker.wake();
+            }
+        }
+    }
+
+    /// Free slabs count too: what is held and what lies free stay within the budget, but for slabs that
+    /// were granted and not yet taken out of the pool.
+    fn trim(&mut self, total: u64, slab: usize) {
+        let room = total.saturating_sub(self.held) / slab.max(1) as u64;
+        self.pool
+            .truncate(usize::try_from(room).unwrap_or(usize::MAX).saturating_add(self.granted.len() + 1));
+    }
+
+    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
+    /// half-filled memory the oldest request, the writer that holds most or the oldest request,
+    /// whichever waits longer.
+    fn next_to_serve(&self, total: u64) -> Option<u64> {
+        let (&first, waiter) = self.waiters.first_key_value()?;
+        let its_turn = match waiter.account {
+            Some(account) => self.is_safe(account, waiter.bytes, total),
+            // What is in flight comes back, but that is not enough for it.
+            None => self.half_filled + waiter.bytes <= total,
+        };
+        if its_turn {
+            return Some(first);
+        }
+        let most = self.by_holding.last().map_or(0, |(held, _)| *held);
+        let hold_most =
+            self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
+        let passes = hold_most.filter_map(|holding| holding.waiting).next();
+        let fits =
+            |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
+        let request = self.requests.first().copied().filter(fits);
+        [passes, request].into_iter().flatten().min()
+    }
+}

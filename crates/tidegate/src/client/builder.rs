@@ -1,0 +1,127 @@
+//! How an engine is set up.
+
+use std::sync::{Arc, Mutex};
+
+use tokio_util::task::TaskTracker;
+
+use super::{Engine, Tidegate};
+use crate::backend::s3::S3Settings;
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::Concurrency;
+use crate::progress::Progress;
+use crate::retry::{Retry, RetryPolicy};
+use crate::write::RING;
+
+/// Sets up a [`Tidegate`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is set up before `build`"]
+pub struct Builder {
+    memory: u64,
+    slab: usize,
+    concurrency: Concurrency,
+    parts_in_flight: usize,
+    part_size: Option<u64>,
+    retry: RetryPolicy,
+    seed: Option<u64>,
+    s3: S3Settings,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            memory: 256 << 20,
+            slab: 256 << 10,
+            concurrency: Concurrency::Auto,
+            parts_in_flight: 64,
+            part_size: None,
+            retry: RetryPolicy::default(),
+            seed: None,
+            s3: S3Settings::default(),
+        }
+    }
+}
+
+impl Builder {
+    /// The memory budget in bytes, 256 MiB by default: the most that all writers and readers hold in
+    /// buffers together.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Size of the buffers that the budget is handed out in, 256 KiB by default.
+    pub fn slab(mut self, bytes: usize) -> Self {
+        self.slab = bytes;
+        self
+    }
+
+    /// How many requests may be in flight to one endpoint.
+    pub fn concurrency(mut self, concurrency: Concurrency) -> Self {
+        self.concurrency = concurrency;
+        self
+    }
+
+    /// Most parts of one writer in flight at once, 64 by default; a writer can set its own.
+    pub fn parts_in_flight(mut self, parts: usize) -> Self {
+        self.parts_in_flight = parts;
+        self
+    }
+
+    /// Size of a part in bytes, for writers that do not set their own.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// How failed requests are made again.
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = policy;
+        self
+    }
+
+    /// Seeds the random numbers (pauses, tokens), so that a simulation can be replayed.
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// How `s3://` is reached; what every S3 tool does by default.
+    pub fn s3(mut self, settings: S3Settings) -> Self {
+        self.s3 = settings;
+        self
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the budget does not hold three slabs, or a figure is zero.
+    pub fn build(self) -> Result<Tidegate> {
+        let refused =
+            |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
+        if self.slab == 0 || self.memory < RING * self.slab as u64 {
+            let (memory, slab) = (self.memory, self.slab);
+            return Err(refused(format!(
+                "a memory budget of {memory} bytes does not hold {RING} buffers of {slab} bytes"
+            )));
+        }
+        if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
+            return Err(refused("a concurrency of 0 would never send anything".to_owned()));
+        }
+        let engine = Engine {
+            budget: Budget::new(self.memory, self.slab),
+            retry: Arc::new(Retry::new(self.retry, self.seed)),
+            progress: Progress::default(),
+            aborts: TaskTracker::new(),
+            part_size: self.part_size,
+            parts_in_flight: self.parts_in_flight,
+            concurrency: self.concurrency,
+            s3: self.s3,
+            limiters: Mutex::default(),
+            s3_clients: tokio::sync::Mutex::default(),
+            memory_stores: Mutex::default(),
+        };
+        engine.aborts.close(); // takes tasks all the same; what is waited for is that there are none
+        Ok(Tidegate { engine: Arc::new(engine) })
+    }
+}
