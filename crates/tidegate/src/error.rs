@@ -230,9 +230,12 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = &*self.context;
-        write!(f, "{}: {}", context.object, context.operation.name())?;
-        if let Some((number, range)) = &context.part {
-            write!(f, " of part {number} (bytes {}-{})", range.start, range.end.saturating_sub(1))?;
+        match &context.part {
+            Some((number, range)) => {
+                let last = range.end.saturating_sub(1);
+                write!(f, "{}: part {number} (bytes {}-{last})", context.object, range.start)?;
+            }
+            None => write!(f, "{}: {}", context.object, context.operation.name())?,
         }
         write!(f, " failed")?;
         if context.attempts > 1 {
