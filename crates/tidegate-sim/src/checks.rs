@@ -112,7 +112,7 @@ impl Run<'_> {
                 });
             }
             Outcome::Failed(failed) => {
-                let uncertain = failed.kind == ErrorKind::Uncertain || self.is_hidden(number);
+                let uncertain = failed.kind == ErrorKind::Uncertain || self.is_hidden(number, failed);
                 self.hold(versions == 0 || uncertain, || {
                     format!("writer {number} failed ({}), and its object was visible", failed.text)
                 });
@@ -145,12 +145,15 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the store hides from a writer that its object was there: another's came after it, and
-    /// the session's abort is said to have gone well.
-    fn is_hidden(&self, number: usize) -> bool {
+    /// Whether another's object hides from a writer that its own was there. The engine can't see it in
+    /// two cases, and takes the likely for the certain: the store says of a session that is gone that
+    /// it was aborted in time; or its condition stops a second attempt to create, and the object that
+    /// is there is another's, so that it should have stopped the first.
+    fn is_hidden(&self, number: usize, failed: &Failed) -> bool {
         let history = self.state.model.history(&self.subjects[number].key);
         let ours = history.iter().position(|version| writer_of(version) == Some(number));
-        self.scenario.lenient_abort && ours.is_some_and(|ours| ours + 1 < history.len())
+        let replaced = ours.is_some_and(|ours| ours + 1 < history.len());
+        replaced && (self.scenario.lenient_abort || failed.kind == ErrorKind::AlreadyExists)
     }
 
     /// Whether what was done to a writer, or what it did, explains this error.
@@ -188,7 +191,7 @@ impl Run<'_> {
             self.hold(excused, || format!("{id} is left behind: {seen:?}"));
         }
         let lost = self.state.witness.sessions.values().filter(|seen| !seen.delivered).count() as u64;
-        let troubles = [Trouble::LostAnswer, Trouble::Late(0), Trouble::Late(1)];
+        let troubles = [Trouble::LostAnswer, Trouble::Cut(0), Trouble::Late(0), Trouble::Late(1)];
         let possible: u64 = troubles.iter().map(|trouble| self.state.witness.troubles[trouble.index()]).sum();
         let possible = possible + self.state.witness.given_up;
         self.hold(lost <= possible, || {

@@ -19,7 +19,9 @@ pub struct Profile {
     pub lost_answer: f64,
     /// Never an answer; whether and when it has its effect is drawn as well.
     pub silence: f64,
-    /// The longest time until a silent request has its effect, in milliseconds.
+    /// The connection is lost after the last byte; the effect comes later, or at once.
+    pub cut: f64,
+    /// The longest time until a request that is not answered has its effect, in milliseconds.
     pub late: u64,
     /// 503, with a wish for when to come back or without.
     pub throttled: f64,
@@ -48,7 +50,7 @@ impl Profile {
 }
 
 /// The faults' names, for counting.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "lost request",
     "lost answer",
     "silence",
@@ -61,6 +63,7 @@ pub const NAMES: [&str; 12] = [
     "200 with error",
     "denied",
     "expired session",
+    "cut",
 ];
 
 /// What becomes of one request.
@@ -91,6 +94,8 @@ pub enum Trouble {
     Silence,
     /// No answer; the effect after this many milliseconds.
     Late(u64),
+    /// An error at once; the effect after this many milliseconds.
+    Cut(u64),
     /// 503, with the seconds to wait.
     Throttled(Option<u64>),
     /// Everything slow, but in the end right.
@@ -123,22 +128,29 @@ impl Trouble {
             Self::OkWithError => 9,
             Self::Denied => 10,
             Self::Expired => 11,
+            Self::Cut(_) => 12,
         }
     }
 
     /// What the client is told, where it is told something at once.
     pub fn fault(self) -> Option<Fault> {
-        Some(match self {
-            Self::LostRequest => Fault::new(FaultKind::Transient, "simulated: the request was lost"),
-            Self::LostAnswer => Fault::new(FaultKind::Transient, "simulated: the answer was lost"),
-            Self::Reset(_) => Fault::new(FaultKind::Transient, "simulated: connection reset"),
-            Self::OkWithError => Fault::new(FaultKind::Transient, "simulated: 200 with InternalError"),
-            Self::Throttled(seconds) => Fault::new(FaultKind::Throttled, "simulated: SlowDown")
-                .with_retry_after(seconds.map(Duration::from_secs)),
-            Self::Integrity => Fault::new(FaultKind::Integrity, "simulated: BadDigest"),
-            Self::Denied => Fault::new(FaultKind::Denied, "simulated: AccessDenied"),
+        let (kind, answered, message) = match self {
+            Self::LostRequest => (FaultKind::Transient, true, "500 InternalError"),
+            Self::LostAnswer => (FaultKind::Transient, true, "500 InternalError after all was done"),
+            Self::Reset(_) => (FaultKind::Transient, false, "connection reset"),
+            Self::Cut(_) => (FaultKind::Transient, false, "connection lost"),
+            Self::OkWithError => (FaultKind::Transient, true, "200 with InternalError"),
+            Self::Throttled(_) => (FaultKind::Throttled, true, "SlowDown"),
+            Self::Integrity => (FaultKind::Integrity, true, "BadDigest"),
+            Self::Denied => (FaultKind::Denied, true, "AccessDenied"),
             Self::Silence | Self::Late(_) | Self::Slow | Self::Expired => return None,
-        })
+        };
+        let wish = match self {
+            Self::Throttled(seconds) => seconds.map(Duration::from_secs),
+            _ => None,
+        };
+        let fault = Fault::new(kind, format!("simulated: {message}"));
+        Some(fault.with_answered(answered).with_retry_after(wish))
     }
 }
 
@@ -191,6 +203,9 @@ impl Profile {
                 1 => Trouble::Late(0),
                 _ => Trouble::Late(random.u64(1..=self.late.max(1))),
             });
+        }
+        if hit(self.cut, true) {
+            return Some(Trouble::Cut(if random.bool() { 0 } else { random.u64(0..=self.late) }));
         }
         if hit(self.throttled, true) {
             return Some(Trouble::Throttled(random.bool().then(|| random.u64(0..4))));

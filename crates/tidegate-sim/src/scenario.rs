@@ -191,7 +191,32 @@ impl Scenario {
             plan.create_only |= self.theme == Theme::Races && everyone_creates;
             self.writers.push(plan);
         }
+        if self.theme == Theme::Crowd && random.bool() {
+            self.draw_latecomer(random);
+        }
         self.draw_files(random);
+    }
+
+    /// Many writers fill small parts, and then one joins whose part takes the whole memory: what was
+    /// safe to hold until then is not any more.
+    fn draw_latecomer(&mut self, random: &mut Rng) {
+        let (least, most) = (self.capabilities.min_part, self.capabilities.max_part.min(self.memory));
+        for plan in &mut self.writers {
+            plan.part_size = Some(random.u64(least..=most.min(least * 2)));
+            plan.strategy = Strategy::Parallel;
+            plan.start_after = 5;
+        }
+        if let Some(last) = self.writers.last_mut() {
+            last.part_size = Some(most);
+            last.start_after = random.u64(5..=300);
+        }
+        for index in 0..self.writers.len() {
+            let mut plan = self.writers[index].clone();
+            plan.size = self.draw_size(&plan, random);
+            plan.hint = None;
+            plan.ending = Ending::Finish;
+            self.writers[index] = plan;
+        }
     }
 
     fn draw_writer(&mut self, random: &mut Rng) -> WriterPlan {

@@ -203,6 +203,12 @@ impl SimStore {
                 self.spawn_late(label, command, Duration::from_millis(after));
                 return std::future::pending().await;
             }
+            Some(Trouble::Cut(after)) => {
+                self.spawn_late(label, command, Duration::from_millis(after));
+                sleep(fate.after).await;
+                let fault = fate.trouble.and_then(Trouble::fault);
+                return arrival.answer(fault.map_or(Ok(Answer::Done), Err));
+            }
             Some(Trouble::LostAnswer | Trouble::Slow | Trouble::Expired) | None => {}
         }
         arrival.outlives = fate.outlives_client.then(|| command.clone());

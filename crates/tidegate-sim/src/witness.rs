@@ -32,7 +32,7 @@ pub struct Seen {
     pub finishing: bool,
     /// What it was told that was made up.
     pub injected: Vec<FaultKind>,
-    /// Whether some request to publish was left without a clear answer.
+    /// Whether some request to publish was made again, or was left without a clear answer.
     pub doubt: bool,
     parts_in_flight: usize,
 }
@@ -223,7 +223,7 @@ impl Witness {
 
     fn tell(&mut self, writer: usize, operation: Operation, kind: FaultKind) {
         let seen = &mut self.seen[writer];
-        seen.doubt |= matches!(operation, Operation::Put | Operation::Complete) && kind.is_ambiguous();
+        seen.doubt |= matches!(operation, Operation::Put | Operation::Complete) && kind.is_retriable();
         if !seen.injected.contains(&kind) {
             seen.injected.push(kind);
         }

@@ -18,9 +18,14 @@ impl Scenario {
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 
-    /// The most that one request can be, for this writer.
-    fn put_limit(&self, plan: &WriterPlan) -> u64 {
-        let memory = if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.memory };
+    /// The most that one request can be, for this writer and this hint: of an unknown size, half of the
+    /// memory is left to other writers.
+    fn put_limit(&self, plan: &WriterPlan, hint: Option<u64>) -> u64 {
+        let memory = match (&plan.source, hint) {
+            (Source::File { .. }, _) => u64::MAX,
+            (Source::Producer(_), Some(_)) => self.memory,
+            (Source::Producer(_), None) => self.memory / 2,
+        };
         self.capabilities.max_put.min(memory)
     }
 
@@ -31,7 +36,7 @@ impl Scenario {
         let (most, bound) = match plan.strategy {
             // A put takes no more than the hint.
             Strategy::Put => {
-                let most = self.put_limit(plan);
+                let most = self.put_limit(plan, hint);
                 (most, most.min(object).min(hint.map_or(u64::MAX, |hint| hint.max(1))))
             }
             _ => (object, object),
@@ -44,9 +49,9 @@ impl Scenario {
         let base = part * u64::from(self.capabilities.max_parts);
         // Well within the reach of parts that do not grow, or of those that do.
         let growing =
-            !self.capabilities.equal_parts && self.capabilities.max_part.min(self.memory) >= part * 16;
+            !self.capabilities.equal_parts && self.capabilities.max_part.min(self.memory / 2) >= part * 16;
         let reach = match plan.strategy {
-            Strategy::Put => self.put_limit(plan),
+            Strategy::Put => self.put_limit(plan, None),
             _ if growing => base * 2,
             _ => base * 4 / 5,
         };

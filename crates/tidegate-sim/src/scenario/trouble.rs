@@ -22,6 +22,7 @@ impl Scenario {
             lost_request: share(1.0),
             lost_answer: share(1.0),
             silence: share(0.6),
+            cut: share(0.6),
             throttled: share(1.0),
             slow: share(1.0),
             reset: share(1.0),
@@ -33,7 +34,7 @@ impl Scenario {
             ..calm
         };
         profile.tail.1 = if profile.tail.0 > 0.0 { patience * 2 } else { 0 };
-        profile.late = if profile.silence > 0.0 { patience * 4 } else { 0 };
+        profile.late = if profile.silence + profile.cut > 0.0 { patience * 15 } else { 0 };
         if self.theme == Theme::Commits {
             profile.commit_factor = 1.0 + random.f64() * 9.0;
         }
