@@ -8,13 +8,16 @@ use ureq::Agent;
 
 use crate::Result;
 
-/// Asks servers on this machine, past any proxy.
+/// Asks servers on this machine, past any proxy, each time over a connection of its own.
 #[derive(Clone, Debug)]
 pub struct Client(Agent);
 
 impl Default for Client {
     fn default() -> Self {
-        let config = Agent::config_builder().proxy(None).timeout_global(Some(Duration::from_secs(10)));
+        let config = Agent::config_builder()
+            .proxy(None)
+            .max_idle_connections(0)
+            .timeout_global(Some(Duration::from_secs(10)));
         Self(config.build().into())
     }
 }

@@ -54,6 +54,8 @@ pub struct Line {
     pub peak_mib: Spread,
     /// Requests that the server counted.
     pub requests: Spread,
+    /// Connections that the server counted.
+    pub connections: Spread,
     /// CPU seconds of the server.
     pub server_cpu: Spread,
     /// All runs.
@@ -73,6 +75,7 @@ impl Line {
             cpu: spread(|run| run.usage.cpu())?,
             peak_mib: spread(|run| run.usage.peak_kib as f64 / 1024.0)?,
             requests: spread(|run| run.counts.total() as f64)?,
+            connections: spread(|run| run.counts.connections as f64)?,
             server_cpu: spread(|run| run.server_cpu)?,
             runs: entrant.runs.clone(),
         })
@@ -87,23 +90,28 @@ impl Report {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
-    /// Where a peer is better than we are, by its median; worst first.
+    /// Where a peer is better than we are: by the median, in memory by the most of all runs; worst first.
     fn losses(&self) -> Vec<String> {
         let Some(ours) = self.ours() else { return Vec::new() };
         let is_peer = |line: &&Line| line.tool != ours.tool && line.tool != Tool::Floor.name();
-        let figures: [(&str, Figure); 3] = [
-            ("wall time", |line| line.wall),
-            ("CPU time", |line| line.cpu),
-            ("peak memory", |line| line.peak_mib),
-        ];
+        let most = |line: &Line| Spread { median: line.peak_mib.max, ..line.peak_mib };
+        let figures: [(&str, Figure); 3] =
+            [("wall time", |line| line.wall), ("CPU time", |line| line.cpu), ("peak memory", most)];
         let mut losses = Vec::new();
         for (name, figure) in figures {
             for line in self.tools.iter().filter(is_peer) {
-                let times = figure(ours).times(&figure(line));
+                let (mine, theirs) = (figure(ours), figure(line));
+                let times = mine.times(&theirs);
                 if times > 1.0 {
+                    let doubt = if mine.min <= theirs.max {
+                        ", though some runs were the other way round"
+                    } else {
+                        ""
+                    };
+                    let peer = line.tool;
                     losses.push((
                         times,
-                        format!("tidegate loses to {} in {name}: {times:.2} times as much", line.tool),
+                        format!("tidegate loses to {peer} in {name}: {times:.2} times as much{doubt}"),
                     ));
                 }
             }
@@ -119,7 +127,17 @@ impl Report {
 
     fn table(&self) -> Table {
         let (cpu, by) = self.cpu_unit();
-        let columns = ["tool", "wall s", "× wall", cpu, "× CPU", "peak RSS MiB", "requests", "server CPU s"];
+        let columns = [
+            "tool",
+            "wall s",
+            "× wall",
+            cpu,
+            "× CPU",
+            "peak RSS MiB",
+            "requests",
+            "connections",
+            "server CPU s",
+        ];
         let mut table = Table::new(columns);
         for line in &self.tools {
             let ratio = |figure: Figure| {
@@ -133,7 +151,8 @@ impl Report {
                 shown(&line.cpu.per(by), 2),
                 ratio(|line| line.cpu),
                 format!("{:.0}", line.peak_mib.max),
-                shown_requests(&line.requests),
+                shown_count(&line.requests),
+                shown_count(&line.connections),
                 format!("{:.2}", line.server_cpu.median),
             ]);
         }
@@ -159,7 +178,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             out,
-            "median; peak RSS: the most of all runs; requests and server CPU as the server has them.\n"
+            "median; peak RSS: the most of all runs; requests, connections and server CPU as the server has them.\n"
         )?;
         for (name, how) in &self.missing {
             writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
@@ -168,15 +187,10 @@ impl fmt::Display for Report {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
             writeln!(out, "- {}{version}: {}", line.tool, line.settings)?;
         }
+        let (files, each) = (self.objects, size::format(self.bytes / self.objects.max(1)));
+        let files = if files == 1 { "one file".to_owned() } else { format!("{files} files") };
+        writeln!(out, "- source: {files} of {each} of random bytes in {}", self.scratch)?;
         let machine = &self.machine;
-        let average = self.bytes / self.objects.max(1);
-        writeln!(
-            out,
-            "- source: {} of {} random bytes in {}",
-            self.objects,
-            size::format(average),
-            self.scratch
-        )?;
         write!(out, "- machine: {} cores of {}, {} GiB", machine.cores, machine.cpu, machine.memory_gib)?;
         let [before, after] = self.load;
         writeln!(out, ", {}; load average {before:.2} before, {after:.2} after", machine.kernel)?;
@@ -197,7 +211,8 @@ fn shown(spread: &Spread, digits: usize) -> String {
     format!("{:.digits$} ({:.digits$}–{:.digits$})", spread.median, spread.min, spread.max)
 }
 
-fn shown_requests(spread: &Spread) -> String {
+/// A number of things, or from the least to the most of all runs.
+fn shown_count(spread: &Spread) -> String {
     if spread.min == spread.max {
         spread.median.to_string()
     } else {

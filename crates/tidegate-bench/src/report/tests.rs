@@ -10,6 +10,7 @@ fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
         cpu: one(cpu),
         peak_mib: one(peak),
         requests: one(66.0),
+        connections: one(8.0),
         server_cpu: one(0.5),
         runs: Vec::new(),
     }
@@ -63,7 +64,21 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn requests_that_differ_are_shown_as_a_range() {
-    assert_eq!(shown_requests(&Spread::of([3.0, 3.0]).unwrap()), "3");
-    assert_eq!(shown_requests(&Spread::of([3.0, 5.0]).unwrap()), "3–5");
+fn counts_that_differ_are_shown_as_a_range() {
+    assert_eq!(shown_count(&Spread::of([3.0, 3.0]).unwrap()), "3");
+    assert_eq!(shown_count(&Spread::of([3.0, 5.0]).unwrap()), "3–5");
+}
+
+#[test]
+fn a_loss_within_the_noise_is_said_to_be_one() {
+    let mut ours = line(Tool::Tidegate, 2.0, 0.1, 1.0);
+    let theirs = line(Tool::S5cmd, 1.5, 1.0, 1.0);
+    ours.wall = Spread::of([1.4, 2.0, 2.1]).unwrap();
+    let losses = report(vec![ours, theirs]).losses();
+    assert_eq!(
+        losses,
+        [
+            "tidegate loses to s5cmd in wall time: 1.33 times as much, though some runs were the other way round"
+        ]
+    );
 }
