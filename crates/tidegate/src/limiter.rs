@@ -112,6 +112,7 @@ impl Flow {
 #[derive(Debug)]
 pub(crate) struct Permit {
     limiter: Limiter,
+    began: Instant,
     outcome: Outcome,
 }
 
@@ -127,7 +128,7 @@ impl Drop for Permit {
         let mut state = self.limiter.lock();
         let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty());
         if let Some(climb) = &mut state.climb {
-            state.limit = climb.ended(self.outcome, in_flight, waiting, Instant::now());
+            state.limit = climb.ended(self.outcome, in_flight, waiting, self.began, Instant::now());
         }
         state.in_flight -= 1;
         state.serve();
@@ -160,7 +161,7 @@ impl Future for Turn {
         if state.granted.remove(&id).is_some() {
             self.id = None;
             drop(state);
-            return Poll::Ready(Permit { limiter, outcome: Outcome::Other });
+            return Poll::Ready(Permit { limiter, began: Instant::now(), outcome: Outcome::Other });
         }
         if let Some(waker) = state.waiters.get_mut(&id) {
             waker.clone_from(cx.waker());

@@ -1,4 +1,5 @@
-//! Finding the limit: hill climbing on throughput, with a quick start and a step back on overload.
+//! Finding the limit: a quick start for as long as requests do not slow each other down, then hill
+//! climbing on throughput, and a step back on overload.
 
 use std::time::Duration;
 
@@ -21,8 +22,8 @@ pub(super) struct Climb {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Doubling; `before` is the rate at half this limit, once there was one.
-    Start { before: Option<f64> },
+    /// One or two more for each request that ends, while they are about as fast as the first ones.
+    Start { ended: usize, first: f64, recent: f64 },
     /// Trying a quarter more than `back`, which gave the rate `before`.
     Try { back: usize, before: f64 },
     /// Content for a while.
@@ -44,16 +45,21 @@ impl Climb {
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
-    /// A doubling must bring this much to be kept; a step of a quarter, the other.
-    const START_GAIN: f64 = 1.2;
+    /// A step of a quarter must bring this much to be kept.
     const TRY_GAIN: f64 = 1.07;
+    /// Requests at this share of the first ones' speed do not get in each other's way; below the lesser
+    /// share, more of them bring nothing: twice as many would do half as much each.
+    const FREE: f64 = 0.8;
+    const CROWDED: f64 = 0.5;
+    /// Up to here growing costs little, and may well hide latency.
+    const FEW: usize = 32;
     const FIRST_REST: Duration = Duration::from_secs(2);
     const LONGEST_REST: Duration = Duration::from_secs(60);
 
     pub(super) fn new() -> Self {
         Self {
             limit: Self::FIRST,
-            phase: Phase::Start { before: None },
+            phase: Phase::Start { ended: 0, first: 0.0, recent: 0.0 },
             stale: 0,
             window: None,
             calm_until: None,
@@ -63,14 +69,51 @@ impl Climb {
 
     /// A request ended, one of `in_flight`, with others `waiting` for their turn or not; the limit
     /// from here on.
-    pub(super) fn ended(&mut self, outcome: Outcome, in_flight: usize, waiting: bool, now: Instant) -> usize {
+    pub(super) fn ended(
+        &mut self,
+        outcome: Outcome,
+        in_flight: usize,
+        waiting: bool,
+        began: Instant,
+        now: Instant,
+    ) -> usize {
+        match (outcome, self.phase) {
+            (Outcome::Moved(bytes), Phase::Start { .. }) => self.start(bytes, waiting, now - began, now),
+            _ => self.climb(outcome, in_flight, waiting, now),
+        }
+        self.limit
+    }
+
+    fn climb(&mut self, outcome: Outcome, in_flight: usize, waiting: bool, now: Instant) {
         match outcome {
             Outcome::Overload => self.step_back(in_flight, now),
             Outcome::Moved(_) if self.stale > 0 => self.stale -= 1,
             Outcome::Moved(bytes) => self.count(bytes, waiting, in_flight, now),
             Outcome::Other => self.stale = self.stale.saturating_sub(1),
         }
-        self.limit
+    }
+
+    /// A request ended that took `took`.
+    fn start(&mut self, bytes: u64, waiting: bool, took: Duration, now: Instant) {
+        let Phase::Start { ended, first, recent } = &mut self.phase else { return };
+        let speed = (bytes + Self::REQUEST_WORK) as f64 / took.as_secs_f64().max(1e-6);
+        *ended += 1;
+        let more = if *ended <= Self::FIRST {
+            *first += (speed - *first) / *ended as f64;
+            *recent = *first;
+            1
+        } else {
+            *recent += (speed - *recent) / Self::FIRST as f64;
+            let (free, few) = (*recent >= *first * Self::FREE, self.limit < Self::FEW);
+            if *recent < *first * Self::CROWDED || !(free || few) {
+                self.phase = Phase::Hold { until: now + self.rest };
+                return;
+            }
+            if free && few { 2 } else { 1 }
+        };
+        if waiting {
+            self.limit = (self.limit + more).min(Self::MOST);
+        }
     }
 
     /// Down by a third, once for all requests that were in flight together.
@@ -104,14 +147,7 @@ impl Climb {
     /// A whole window at this limit, with requests waiting all the while, gave `rate`.
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
-            Phase::Start { before: Some(before) } if rate < before * Self::START_GAIN => {
-                self.phase = Phase::Hold { until: now + self.rest };
-                self.move_to(self.limit / 2, in_flight);
-            }
-            Phase::Start { .. } => {
-                self.phase = Phase::Start { before: Some(rate) };
-                self.move_to(self.limit * 2, in_flight);
-            }
+            Phase::Start { .. } => {}
             Phase::Try { back, before } if rate < before * Self::TRY_GAIN => {
                 self.rest = (self.rest * 2).min(Self::LONGEST_REST);
                 self.phase = Phase::Hold { until: now + self.rest };
