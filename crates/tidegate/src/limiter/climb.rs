@@ -22,7 +22,7 @@ pub(super) struct Climb {
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// One or two more for each request that ends, while they are about as fast as the first ones.
+    /// Two more for each request that ends, while they do not slow each other down.
     Start { ended: usize, first: f64, recent: f64 },
     /// Trying a quarter more than `back`, which gave the rate `before`.
     Try { back: usize, before: f64 },
@@ -40,19 +40,20 @@ struct Window {
 
 impl Climb {
     /// The limit before anything is known.
-    pub(super) const FIRST: usize = 8;
+    pub(super) const FIRST: usize = 12;
     const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
     /// A step of a quarter must bring this much to be kept.
     const TRY_GAIN: f64 = 1.07;
-    /// Requests at this share of the first ones' speed do not get in each other's way; below the lesser
-    /// share, more of them bring nothing: twice as many would do half as much each.
-    const FREE: f64 = 0.8;
-    const CROWDED: f64 = 0.5;
-    /// Up to here growing costs little, and may well hide latency.
-    const FEW: usize = 32;
+    /// The quick start ends at this many requests, or when they are down to this share of the first
+    /// ones' speed: until then more of them hide latency.
+    const FEW: usize = 64;
+    const CROWDED: f64 = 0.35;
+    /// Where a connection moves this many bytes a second, `FIRST` of them are near what one machine
+    /// moves, and each more costs memory: only steps that show a gain are made from there.
+    const FAST: f64 = (64 << 20) as f64;
     const FIRST_REST: Duration = Duration::from_secs(2);
     const LONGEST_REST: Duration = Duration::from_secs(60);
 
@@ -98,19 +99,18 @@ impl Climb {
         let Phase::Start { ended, first, recent } = &mut self.phase else { return };
         let speed = (bytes + Self::REQUEST_WORK) as f64 / took.as_secs_f64().max(1e-6);
         *ended += 1;
-        let more = if *ended <= Self::FIRST {
+        if *ended <= Self::FIRST {
             *first += (speed - *first) / *ended as f64;
             *recent = *first;
-            1
         } else {
             *recent += (speed - *recent) / Self::FIRST as f64;
-            let (free, few) = (*recent >= *first * Self::FREE, self.limit < Self::FEW);
-            if *recent < *first * Self::CROWDED || !(free || few) {
-                self.phase = Phase::Hold { until: now + self.rest };
-                return;
-            }
-            if free && few { 2 } else { 1 }
-        };
+        }
+        let fast = *first >= Self::FAST;
+        if *recent < *first * Self::CROWDED || self.limit >= Self::FEW || (fast && *ended == Self::FIRST) {
+            self.phase = Phase::Hold { until: now + self.rest };
+            return;
+        }
+        let more = if fast { 0 } else { 2 };
         if waiting {
             self.limit = (self.limit + more).min(Self::MOST);
         }
