@@ -7,6 +7,8 @@ fn campaign(start: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
     Campaign { start, seeds, jobs: 2, plant }
 }
 
+/// Among them are seeds that found: a turn taken before its session (97), a put whose lost answers were
+/// not settled (67, 96), memory that lay idle in a begun slab (36), a part too many in flight (1).
 #[test]
 fn the_first_seeds_pass() {
     let summary = campaign(0, 600, None).run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
@@ -17,6 +19,21 @@ fn the_first_seeds_pass() {
     assert!(summary.troubles.iter().all(|count| *count > 0), "{summary}");
     for outcome in ["committed", "AlreadyExists", "Unavailable", "aborted", "dropped"] {
         assert!(summary.outcomes.contains_key(outcome), "{summary}");
+    }
+}
+
+/// Seeds that fail where the named fix is taken back; what fails in one of the first 600 is not here.
+const REGRESSIONS: [(u64, &str); 3] = [
+    (715, "a source that failed after a sink's item was told as an object that is too large"),
+    (2862, "a file of one slab whose cached read was cut hung for ever"),
+    (3983, "a completion that was replaced was called failed, for its session was aborted in time"),
+];
+
+#[test]
+fn bugs_of_the_past_do_not_return() {
+    for (seed, bug) in REGRESSIONS {
+        let failures = run(&Settings::new(seed)).failures;
+        assert!(failures.is_empty(), "{bug}? {}\n{failures:#?}", replay_command(seed, None));
     }
 }
 
