@@ -40,7 +40,7 @@ struct Window {
 
 impl Climb {
     /// The limit before anything is known.
-    pub(super) const FIRST: usize = 12;
+    pub(super) const FIRST: usize = 16;
     const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
