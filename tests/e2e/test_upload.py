@@ -247,5 +247,5 @@ def test_a_name_that_no_key_can_have_fails_alone(tidegate, embedded_bucket, tmp_
         (root / name.decode("utf-8", "surrogateescape")).write_bytes(b"hello")
     run = tidegate("cp", "-r", f"{root}/", embedded_bucket.url("names/"), env=embedded_bucket.env)
     assert run.exit == 1, run
-    assert b"UTF-8" in run.err
+    assert "UTF-8" in run.err
     assert embedded_bucket.sha256("names/a") == embedded_bucket.sha256("names/c")
