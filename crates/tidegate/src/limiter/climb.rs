@@ -23,11 +23,47 @@ pub(super) struct Climb {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Two more for each request that ends, while they do not slow each other down.
-    Start { ended: usize, first: f64, recent: f64 },
+    Start(Start),
     /// Trying a quarter more than `back`, which gave the rate `before`.
     Try { back: usize, before: f64 },
     /// Content for a while.
     Hold { until: Instant },
+}
+
+/// The speeds of the requests that ended in the quick start, of about one size: what a small one takes
+/// says nothing of how fast a large one moves.
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    /// The work of the first of them.
+    size: u64,
+    ended: usize,
+    first: f64,
+    recent: f64,
+}
+
+impl Start {
+    /// Takes in a request that moved `work` in `took`; whether it is one of those that count.
+    fn take_in(&mut self, work: u64, took: Duration) -> bool {
+        if work < self.size / 2 {
+            return false;
+        }
+        if work / 2 > self.size {
+            *self = Self { size: work, ..Self::default() };
+        }
+        let speed = work as f64 / seconds(took);
+        self.ended += 1;
+        if self.ended <= Climb::FIRST {
+            self.first += (speed - self.first) / self.ended as f64;
+            self.recent = self.first;
+        } else {
+            self.recent += (speed - self.recent) / Climb::FIRST as f64;
+        }
+        true
+    }
+}
+
+fn seconds(took: Duration) -> f64 {
+    took.as_secs_f64().max(1e-6)
 }
 
 #[derive(Debug)]
@@ -54,13 +90,17 @@ impl Climb {
     /// Where a connection moves this many bytes a second, `FIRST` of them are near what one machine
     /// moves, and each more costs memory: only steps that show a gain are made from there.
     const FAST: f64 = (64 << 20) as f64;
+    /// A request of few bytes that takes this long tells of a store that is far: its answer crosses a
+    /// network or waits in a queue.
+    const FAR: Duration = Duration::from_millis(10);
+    const SMALL: u64 = 64 << 10;
     const FIRST_REST: Duration = Duration::from_secs(2);
     const LONGEST_REST: Duration = Duration::from_secs(60);
 
     pub(super) fn new() -> Self {
         Self {
             limit: Self::FIRST,
-            phase: Phase::Start { ended: 0, first: 0.0, recent: 0.0 },
+            phase: Phase::Start(Start::default()),
             stale: 0,
             window: None,
             calm_until: None,
@@ -79,7 +119,7 @@ impl Climb {
         now: Instant,
     ) -> usize {
         match (outcome, self.phase) {
-            (Outcome::Moved(bytes), Phase::Start { .. }) => self.start(bytes, waiting, now - began, now),
+            (Outcome::Moved(bytes), Phase::Start(_)) => self.start(bytes, waiting, now - began, now),
             _ => self.climb(outcome, in_flight, waiting, now),
         }
         self.limit
@@ -96,23 +136,20 @@ impl Climb {
 
     /// A request ended that took `took`.
     fn start(&mut self, bytes: u64, waiting: bool, took: Duration, now: Instant) {
-        let Phase::Start { ended, first, recent } = &mut self.phase else { return };
-        let speed = (bytes + Self::REQUEST_WORK) as f64 / took.as_secs_f64().max(1e-6);
-        *ended += 1;
-        if *ended <= Self::FIRST {
-            *first += (speed - *first) / *ended as f64;
-            *recent = *first;
-        } else {
-            *recent += (speed - *recent) / Self::FIRST as f64;
+        let Phase::Start(start) = &mut self.phase else { return };
+        if bytes <= Self::SMALL && took >= Self::FAR {
+            // Requests to a far store wait more than they move, so many can.
+            self.limit = self.limit.max(Self::FEW);
         }
-        let fast = *first >= Self::FAST;
-        if *recent < *first * Self::CROWDED || self.limit >= Self::FEW || (fast && *ended == Self::FIRST) {
+        let counts = start.take_in(bytes + Self::REQUEST_WORK, took);
+        let fast = start.first >= Self::FAST;
+        let crowded = start.recent < start.first * Self::CROWDED;
+        if crowded || self.limit >= Self::FEW || (fast && start.ended == Self::FIRST) {
             self.phase = Phase::Hold { until: now + self.rest };
             return;
         }
-        let more = if fast { 0 } else { 2 };
-        if waiting {
-            self.limit = (self.limit + more).min(Self::MOST);
+        if counts && waiting && !fast {
+            self.limit += 2;
         }
     }
 
@@ -147,7 +184,7 @@ impl Climb {
     /// A whole window at this limit, with requests waiting all the while, gave `rate`.
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
-            Phase::Start { .. } => {}
+            Phase::Start(_) => {}
             Phase::Try { back, before } if rate < before * Self::TRY_GAIN => {
                 self.rest = (self.rest * 2).min(Self::LONGEST_REST);
                 self.phase = Phase::Hold { until: now + self.rest };

@@ -88,3 +88,44 @@ async fn it_steps_back_once_for_requests_that_flew_together() {
     }
     assert_eq!(limiter.limit(), 1, "it never reaches zero");
 }
+
+/// Requests one after the other, while others wait.
+async fn requests(limiter: &Limiter, count: usize, bytes: u64, took: Duration) {
+    let flow = limiter.flow();
+    for _ in 0..count {
+        let permit = flow.permit().await;
+        let mut waiting: Vec<_> = (0..600).map(|_| Box::pin(flow.permit())).collect();
+        let mut granted = Vec::new();
+        for turn in &mut waiting {
+            granted.extend(turn.as_mut().now_or_never());
+        }
+        sleep(took).await;
+        permit.end(Outcome::Moved(bytes));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_far_store_is_met_with_many() {
+    let near = Limiter::new(Concurrency::Auto);
+    requests(&near, 1, 0, Duration::from_millis(2)).await;
+    assert!(near.limit() <= Climb::FIRST + 2, "{}", near.limit());
+    let far = Limiter::new(Concurrency::Auto);
+    requests(&far, 1, 0, Duration::from_millis(40)).await;
+    assert_eq!(far.limit(), 64);
+    // A large one may take as long anywhere.
+    let near = Limiter::new(Concurrency::Auto);
+    requests(&near, 1, 16 << 20, Duration::from_millis(400)).await;
+    assert!(near.limit() <= Climb::FIRST + 2, "{}", near.limit());
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_requests_do_not_end_the_quick_start_of_large_ones() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    requests(&limiter, 1, 0, Duration::from_millis(2)).await;
+    requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
+    let before = limiter.limit();
+    // Each as slow as can be for its bytes.
+    requests(&limiter, 40, 0, Duration::from_millis(9)).await;
+    requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
+    assert_eq!(limiter.limit(), before + 8);
+}
