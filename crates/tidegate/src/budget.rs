@@ -23,20 +23,28 @@
 //! that holds most and requests (which need nobody else) pass it: each writer at most once for each
 //! of its parts, so nobody starves. Where half-filled memory leaves no room for a request at the head
 //! (one that streams a file needs three slabs to begin), a writer that holds most passes it likewise.
-//! What remains is a producer that never writes again: its bytes are not coming back, and a wait that
-//! only it can end is the caller's to see ([`Budget::usage`]).
+//!
+//! What remains is a writer that holds most and whose producer does not go on: a wait that only it
+//! can end is seen here ([`Budget::pressure`]), and dealt with in `write/relief.rs`: its bytes go to
+//! the spool, or it has been idle beyond its limit and is ended, or the wait becomes an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+mod pressure;
 mod queue;
 mod slab;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use pressure::{Holder, Pressure, Share, Starved};
 pub(crate) use slab::Slab;
 
 /// One budget; clones share it.
@@ -59,13 +67,25 @@ pub struct Usage {
     pub peak: u64,
     /// How many writers and requests wait for memory.
     pub waiting: usize,
+    /// Space taken in the spool directories.
+    pub spooled: u64,
 }
 
-#[derive(Debug)]
 struct Shared {
     total: u64,
     slab: usize,
     state: Mutex<State>,
+    /// Told when what is waited for may have changed.
+    changed: Notify,
+    /// Called when half-filled memory stands in the way, and whether it is at work.
+    relief: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    relieving: AtomicBool,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Budget").field("total", &self.total).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +103,11 @@ struct State {
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
     granted: BTreeMap<u64, u64>,
+    refused: BTreeMap<u64, Starved>,
+    /// When half-filled memory last became more or less.
+    half_moved: Option<Instant>,
+    /// Whether half-filled memory stood in the way when it was last looked at.
+    stopped: bool,
     /// Free slabs, all of the full size.
     pool: Vec<Vec<u8>>,
 }
@@ -92,6 +117,7 @@ struct Holding {
     half_filled: u64,
     part: u64,
     waiting: Option<u64>,
+    holder: Weak<dyn Holder>,
 }
 
 #[derive(Debug)]
@@ -99,12 +125,22 @@ struct Waiter {
     /// The writer whose part grows, or `None` for memory in flight.
     account: Option<u64>,
     bytes: u64,
+    since: Instant,
     waker: Waker,
 }
 
 impl Budget {
     pub(crate) fn new(total: u64, slab: usize) -> Self {
-        Self { shared: Arc::new(Shared { total, slab, state: Mutex::default() }) }
+        Self {
+            shared: Arc::new(Shared {
+                total,
+                slab,
+                state: Mutex::default(),
+                changed: Notify::new(),
+                relief: OnceLock::new(),
+                relieving: AtomicBool::new(false),
+            }),
+        }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -124,14 +160,16 @@ impl Budget {
             half_filled: state.half_filled,
             peak: state.peak,
             waiting: state.waiters.len(),
+            spooled: 0,
         }
     }
 
-    /// Opens a writer's account, whose parts are of `part` bytes; `part` must be at most the total.
-    pub(crate) fn account(&self, part: u64) -> Account {
+    /// Opens the account of the writer `holder`, whose parts take `part` bytes of memory, at most the
+    /// total.
+    pub(crate) fn account(&self, part: u64, holder: Weak<dyn Holder>) -> Account {
         let mut state = self.shared.lock();
         let id = state.take_id();
-        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None });
+        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, holder });
         state.by_holding.insert((0, id));
         *state.parts.entry(part).or_default() += 1;
         Account { budget: self.clone(), id }
@@ -172,7 +210,7 @@ impl Account {
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
-        state.serve(self.budget.shared.total, self.budget.shared.slab);
+        state.serve(&self.budget.shared);
     }
 
     /// The next part is of `part` bytes.
@@ -183,7 +221,7 @@ impl Account {
         if before != part {
             state.forget_part(before);
             *state.parts.entry(part).or_default() += 1;
-            state.serve(self.budget.shared.total, self.budget.shared.slab);
+            state.serve(&self.budget.shared);
         }
     }
 }
@@ -196,7 +234,7 @@ impl Drop for Account {
             state.by_holding.remove(&(0, self.id));
             state.forget_part(holding.part);
         }
-        state.serve(self.budget.shared.total, self.budget.shared.slab);
+        state.serve(&self.budget.shared);
     }
 }
 
@@ -224,7 +262,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.shared.lock();
         state.held -= self.bytes;
-        state.serve(self.budget.shared.total, self.budget.shared.slab);
+        state.serve(&self.budget.shared);
     }
 }
 
@@ -238,9 +276,9 @@ pub(crate) struct Acquire {
 }
 
 impl Future for Acquire {
-    type Output = Lease;
+    type Output = Result<Lease, Starved>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Lease> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let budget = self.budget.clone();
         let mut state = budget.shared.lock();
         let id = match self.id {
@@ -248,7 +286,11 @@ impl Future for Acquire {
                 if state.granted.remove(&id).is_some() {
                     self.id = None;
                     drop(state);
-                    return Poll::Ready(Lease { budget, bytes: self.bytes });
+                    return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
+                }
+                if let Some(starved) = state.refused.remove(&id) {
+                    self.id = None;
+                    return Poll::Ready(Err(starved));
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
@@ -257,12 +299,17 @@ impl Future for Acquire {
             }
             None => state.take_id(),
         };
-        let waiter = Waiter { account: self.account, bytes: self.bytes, waker: cx.waker().clone() };
+        let waiter = Waiter {
+            account: self.account,
+            bytes: self.bytes,
+            since: Instant::now(),
+            waker: cx.waker().clone(),
+        };
         state.enqueue(id, waiter);
-        state.serve(budget.shared.total, budget.shared.slab);
+        state.serve(&budget.shared);
         if state.granted.remove(&id).is_some() {
             drop(state);
-            return Poll::Ready(Lease { budget, bytes: self.bytes });
+            return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
         }
         self.id = Some(id);
         Poll::Pending
@@ -274,6 +321,7 @@ impl Drop for Acquire {
         let Some(id) = self.id else { return };
         let mut state = self.budget.shared.lock();
         state.dequeue(id);
+        state.refused.remove(&id);
         if let Some(bytes) = state.granted.remove(&id) {
             state.held -= bytes;
             if let Some(account) = self.account {
@@ -281,7 +329,7 @@ impl Drop for Acquire {
                 state.hold(account, half_filled.saturating_sub(bytes));
             }
         }
-        state.serve(self.budget.shared.total, self.budget.shared.slab);
+        state.serve(&self.budget.shared);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
@@ -21,7 +22,7 @@ use crate::progress::Progress;
 use crate::read::ReaderBuilder;
 use crate::request::Requests;
 use crate::retry::Retry;
-use crate::write::WriterBuilder;
+use crate::write::{Relief, WriterBuilder};
 
 mod builder;
 
@@ -52,6 +53,10 @@ pub struct Tidegate {
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) budget: Budget,
+    pub(crate) relief: Arc<Relief>,
+    /// Bytes of the memory that are set aside for sending from the spool.
+    reserved: u64,
+    pub(crate) idle_limit: Option<Duration>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
     pub(crate) aborts: TaskTracker,
@@ -128,9 +133,15 @@ impl Tidegate {
         self.engine.progress.clone()
     }
 
-    /// What the memory budget holds.
+    /// What the memory budget and the spool hold. What is set aside for sending from a spool counts as held.
     pub fn usage(&self) -> Usage {
-        self.engine.budget.usage()
+        let mut usage = self.engine.budget.usage();
+        let reserved = self.engine.reserved;
+        usage.total += reserved;
+        usage.held += reserved;
+        usage.peak += reserved;
+        usage.spooled = self.engine.relief.spooling().map_or(0, |spooling| spooling.spool().used());
+        usage
     }
 
     /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it

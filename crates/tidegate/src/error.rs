@@ -60,6 +60,11 @@ pub enum ErrorKind {
     Uncertain,
     /// The disk is full, or a quota is used up.
     NoSpace,
+    /// Memory was waited for that no request could free: half-filled writers hold it whose producers do
+    /// not go on.
+    Starved,
+    /// The writer took no byte for longer than its idle limit, and others waited for what it held.
+    Idle,
     /// The server-side session is gone: aborted by someone else, or expired.
     SessionLost,
     /// The writer failed, was aborted or finished before.

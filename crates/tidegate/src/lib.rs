@@ -32,6 +32,7 @@ mod progress;
 mod read;
 mod request;
 mod retry;
+pub mod spool;
 mod write;
 
 pub use budget::Usage;

@@ -17,13 +17,15 @@ use crate::checksum::{Algorithm, Checksum};
 
 mod file;
 mod source;
+mod spooled;
 #[cfg(test)]
 mod tests;
 
 use file::FileStream;
 pub(crate) use file::Ring;
 pub use source::SourceChanged;
-pub(crate) use source::SourceFile;
+pub(crate) use source::{CachedFile, ReadAt, SourceFile};
+pub(crate) use spooled::Spooled;
 
 /// The bytes of one request; a clone is the same bytes again.
 #[derive(Clone, Debug)]
@@ -40,10 +42,10 @@ enum Source {
     File(Arc<Slice>),
 }
 
-/// A range of a file, and the buffers that it is read through.
+/// A range of a file, or of what else can be read at any offset, and the buffers that it is read through.
 #[derive(Debug)]
 struct Slice {
-    file: Arc<SourceFile>,
+    file: Arc<dyn ReadAt>,
     offset: u64,
     ring: Mutex<Ring>,
     algorithm: Algorithm,
@@ -75,6 +77,20 @@ impl Payload {
         algorithm: Algorithm,
     ) -> Self {
         let slice = Slice { file, offset, ring: Mutex::new(ring), algorithm, checksum: OnceLock::new() };
+        Self::new(len, Source::File(Arc::new(slice)))
+    }
+
+    /// What was spooled, and what was still in memory, of a part whose checksum was taken as it came
+    /// in; read through `ring` as it is sent.
+    pub(crate) fn from_spool(spooled: Spooled, ring: Ring) -> Self {
+        let (len, sum) = (spooled.checksum().covers(), spooled.checksum());
+        let slice = Slice {
+            file: Arc::new(spooled),
+            offset: 0,
+            ring: Mutex::new(ring),
+            algorithm: sum.algorithm(),
+            checksum: OnceLock::from(sum),
+        };
         Self::new(len, Source::File(Arc::new(slice)))
     }
 

@@ -19,6 +19,7 @@ struct Counters {
     requests: AtomicU64,
     retries: AtomicU64,
     parts: AtomicU64,
+    spilled: AtomicU64,
     waiting: [AtomicUsize; 3],
     whole: Option<Progress>,
 }
@@ -39,6 +40,8 @@ pub struct Snapshot {
     pub retries: u64,
     /// Parts that the store has acknowledged.
     pub parts: u64,
+    /// Memory that was brought back by writing what it held to the spool.
+    pub spilled: u64,
     /// What is waited for, where something is; the first of memory, backoff, requests.
     pub waiting: Option<Waiting>,
 }
@@ -82,6 +85,7 @@ impl Progress {
             requests: counters.requests.load(Relaxed),
             retries: counters.retries.load(Relaxed),
             parts: counters.parts.load(Relaxed),
+            spilled: counters.spilled.load(Relaxed),
             waiting: waits.into_iter().find(|wait| counters.waiting[*wait as usize].load(Relaxed) > 0),
         }
     }
@@ -110,6 +114,13 @@ impl Progress {
     pub(crate) fn part_stored(&self) {
         self.each(|counters| {
             counters.parts.fetch_add(1, Relaxed);
+        });
+    }
+
+    pub(crate) fn spilled(&self, bytes: u64) {
+        metrics::counter!("tidegate_bytes_spilled_total").increment(bytes);
+        self.each(|counters| {
+            counters.spilled.fetch_add(bytes, Relaxed);
         });
     }
 

@@ -1,10 +1,15 @@
 //! Writing: one object, from its first byte to its commit.
 
 mod builder;
+mod commit;
+mod deferred;
 mod faces;
 mod file;
 mod fill;
+mod held;
 mod plan;
+mod relief;
+mod spooling;
 mod strategy;
 #[cfg(test)]
 mod tests;
@@ -13,5 +18,7 @@ mod writer;
 
 pub use builder::WriterBuilder;
 pub(crate) use file::RING;
+pub(crate) use relief::Relief;
+pub(crate) use spooling::Spooling;
 pub use strategy::Strategy;
 pub use writer::Writer;

@@ -1,6 +1,8 @@
 //! Whose turn it is: the rule of the budget, and the order of those who wait.
 
-use super::{State, Waiter};
+use tokio::time::Instant;
+
+use super::{Shared, State, Waiter};
 
 impl State {
     pub(super) fn take_id(&mut self) -> u64 {
@@ -46,6 +48,9 @@ impl State {
         self.by_holding.remove(&(before, account));
         self.by_holding.insert((bytes, account));
         self.half_filled = self.half_filled - before + bytes;
+        if before != bytes {
+            self.half_moved = Some(Instant::now());
+        }
     }
 
     /// Whether `account` may hold `bytes` more by the rule of the module's head.
@@ -60,12 +65,17 @@ impl State {
     }
 
     /// Grants what can be granted, first come first served.
-    pub(super) fn serve(&mut self, total: u64, slab: usize) {
+    pub(super) fn serve(&mut self, shared: &Shared) {
+        self.grant(shared.total, shared.slab);
+        self.tell(shared);
+    }
+
+    fn grant(&mut self, total: u64, slab: usize) {
         while let Some(id) = self.next_to_serve(total) {
             let Some(waiter) = self.waiters.get(&id) else { return };
             let (account, bytes) = (waiter.account, waiter.bytes);
             if self.held + bytes > total {
-                return; // in flight memory always comes back, and then it is this one's turn
+                return; // memory in flight comes back, and then it is this one's turn
             }
             self.held += bytes;
             self.peak = self.peak.max(self.held);
@@ -93,7 +103,7 @@ impl State {
     /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
     /// half-filled memory the oldest request, the writer that holds most or the oldest request,
     /// whichever waits longer.
-    fn next_to_serve(&self, total: u64) -> Option<u64> {
+    pub(super) fn next_to_serve(&self, total: u64) -> Option<u64> {
         let (&first, waiter) = self.waiters.first_key_value()?;
         let its_turn = match waiter.account {
             Some(account) => self.is_safe(account, waiter.bytes, total),

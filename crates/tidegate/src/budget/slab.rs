@@ -28,6 +28,11 @@ impl Slab {
         self.lease.budget.clone()
     }
 
+    /// What it takes of the budget, in bytes.
+    pub(crate) fn leased(&self) -> u64 {
+        self.lease.bytes
+    }
+
     /// Bytes filled so far.
     pub(crate) fn filled(&self) -> &[u8] {
         &self.buffer[..self.filled]

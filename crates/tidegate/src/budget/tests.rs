@@ -1,12 +1,44 @@
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::time::sleep;
 
 use super::*;
+use crate::spool::{Spool, SpoolError};
 
-fn now<F: Future>(future: F) -> Option<F::Output> {
-    future.now_or_never()
+fn now(future: impl Future<Output = Result<Lease, Starved>>) -> Option<Lease> {
+    future.now_or_never().map(Result::unwrap)
+}
+
+/// A writer that is gone.
+#[derive(Debug)]
+enum Gone {}
+
+impl Holder for Gone {
+    fn object(&self) -> String {
+        match *self {}
+    }
+
+    fn last_write(&self) -> Instant {
+        match *self {}
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        match *self {}
+    }
+
+    fn spill(self: Arc<Self>, _: Spool) -> BoxFuture<'static, Result<u64, SpoolError>> {
+        match *self {}
+    }
+
+    fn end_idle(&self, _: Duration) -> bool {
+        match *self {}
+    }
+}
+
+fn nobody() -> Weak<dyn Holder> {
+    Weak::<Gone>::new()
 }
 
 #[test]
@@ -39,7 +71,7 @@ fn a_wait_that_is_dropped_leaves_the_line() {
 #[test]
 fn half_filled_parts_leave_room_for_the_largest_to_fill() {
     let budget = Budget::new(100, 10);
-    let [a, b, c] = [40, 40, 40].map(|part| budget.account(part));
+    let [a, b, c] = [40, 40, 40].map(|part| budget.account(part, nobody()));
     let _a = now(a.grow(30)).unwrap();
     let _b = now(b.grow(30)).unwrap();
     let _c = now(c.grow(30)).unwrap();
@@ -57,7 +89,7 @@ fn half_filled_parts_leave_room_for_the_largest_to_fill() {
 #[test]
 fn a_request_passes_a_writer_that_must_wait_for_another_writer() {
     let budget = Budget::new(100, 10);
-    let [a, b] = [80, 80].map(|part| budget.account(part));
+    let [a, b] = [80, 80].map(|part| budget.account(part, nobody()));
     let _a = now(a.grow(20)).unwrap();
     let _b = now(b.grow(20)).unwrap();
     let mut stuck = Box::pin(b.grow(5));
@@ -70,7 +102,7 @@ fn a_request_passes_a_writer_that_must_wait_for_another_writer() {
 #[test]
 fn many_idle_writers_cost_what_they_hold() {
     let budget = Budget::new(64 << 20, 256 << 10);
-    let accounts: Vec<_> = (0..1000).map(|_| budget.account(16 << 20)).collect();
+    let accounts: Vec<_> = (0..1000).map(|_| budget.account(16 << 20, nobody())).collect();
     let held: Vec<_> = accounts.iter().map(|account| now(account.grow(4 << 10)).unwrap()).collect();
     assert_eq!(budget.usage().held, 1000 * (4 << 10));
     drop(held);
@@ -105,13 +137,13 @@ async fn writers_that_keep_writing_never_block_each_other() {
             let (budget, mut random) = (budget.clone(), random.fork());
             tasks.spawn(async move {
                 let mut part = random.u64(10..=400);
-                let account = budget.account(part);
+                let account = budget.account(part, nobody());
                 for _ in 0..random.u64(1..5) {
                     let mut held = Vec::new();
                     let mut filled = 0;
                     while filled < part {
                         let piece = random.u64(1..=50).min(part - filled);
-                        held.push(account.grow(piece).await);
+                        held.push(account.grow(piece).await.unwrap());
                         filled += piece;
                         sleep(Duration::from_millis(random.u64(0..100))).await;
                     }

@@ -1,6 +1,8 @@
 //! How an engine is set up.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
@@ -11,7 +13,8 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Concurrency;
 use crate::progress::Progress;
 use crate::retry::{Retry, RetryPolicy};
-use crate::write::RING;
+use crate::spool::{Disk, Spool};
+use crate::write::{RING, Relief, Spooling};
 
 /// Sets up a [`Tidegate`].
 #[derive(Clone, Debug)]
@@ -24,6 +27,10 @@ pub struct Builder {
     part_size: Option<u64>,
     retry: RetryPolicy,
     seed: Option<u64>,
+    spool: Vec<PathBuf>,
+    spool_disks: Vec<Arc<dyn Disk>>,
+    memory_wait: Duration,
+    idle_limit: Option<Duration>,
     s3: S3Settings,
 }
 
@@ -37,6 +44,10 @@ impl Default for Builder {
             part_size: None,
             retry: RetryPolicy::default(),
             seed: None,
+            spool: Vec::new(),
+            spool_disks: Vec::new(),
+            memory_wait: Duration::from_secs(60),
+            idle_limit: None,
             s3: S3Settings::default(),
         }
     }
@@ -47,6 +58,35 @@ impl Builder {
     /// buffers together.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
+        self
+    }
+
+    /// Directories for what memory has no room for, on as many disks as there are: the bytes of the
+    /// writers that hold most, and all bytes of [`Strategy::Spool`](crate::Strategy::Spool). Each must
+    /// be there and writable. Nothing is left in them, however the process ends. An eighth of the
+    /// memory is set aside for sending from there.
+    pub fn spool<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
+        self.spool.extend(directories.into_iter().map(Into::into));
+        self
+    }
+
+    /// A spool of the caller's own, such as a simulated one.
+    pub fn spool_disk(mut self, disk: Arc<dyn Disk>) -> Self {
+        self.spool_disks.push(disk);
+        self
+    }
+
+    /// How long a writer waits for memory that nothing in flight can free, because it is held by
+    /// half-filled writers whose producers do not go on; 60 s by default. Then the wait becomes an error
+    /// of the kind [`ErrorKind::Starved`]. It can't happen where a spool takes what they hold.
+    pub fn memory_wait(mut self, limit: Duration) -> Self {
+        self.memory_wait = limit;
+        self
+    }
+
+    /// [`WriterBuilder::idle_limit`](crate::WriterBuilder::idle_limit) of writers that set none.
+    pub fn idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = Some(limit);
         self
     }
 
@@ -108,8 +148,14 @@ impl Builder {
         if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
             return Err(refused("a concurrency of 0 would never send anything".to_owned()));
         }
+        let spooling = self.spooling()?;
+        let reserved = spooling.as_ref().map_or(0, |spooling| spooling.reserved());
+        let budget = Budget::new(self.memory - reserved, self.slab);
         let engine = Engine {
-            budget: Budget::new(self.memory, self.slab),
+            relief: Relief::new(budget.clone(), spooling, self.memory_wait),
+            reserved,
+            budget,
+            idle_limit: self.idle_limit,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             progress: Progress::default(),
             aborts: TaskTracker::new(),
@@ -123,5 +169,26 @@ impl Builder {
         };
         engine.aborts.close(); // takes tasks all the same; what is waited for is that there are none
         Ok(Tidegate { engine: Arc::new(engine) })
+    }
+
+    fn spooling(&self) -> Result<Option<Arc<Spooling>>> {
+        let refused =
+            |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
+        let mut disks =
+            Spool::open(&self.spool).map_err(|error| refused(error.to_string()).with_source(error))?;
+        disks.extend(self.spool_disks.iter().cloned());
+        if disks.is_empty() {
+            return Ok(None);
+        }
+        let slab = self.slab as u64;
+        let reserve = Spooling::reserve(self.memory, slab);
+        if self.memory < reserve + RING * slab {
+            let memory = self.memory;
+            return Err(refused(format!(
+                "a memory budget of {memory} bytes leaves too little beside the {reserve} bytes that sending from a \
+                 spool takes"
+            )));
+        }
+        Ok(Some(Arc::new(Spooling::new(Spool::new(disks), reserve, self.slab))))
     }
 }

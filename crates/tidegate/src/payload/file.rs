@@ -1,8 +1,6 @@
 //! A range of a file as a stream of slabs, read inline where the bytes are in the page cache.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -10,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
-use super::{Slice, SourceChanged};
+use super::{ReadAt, Slice, SourceChanged};
 use crate::budget::{Budget, Slab};
 use crate::checksum::Hasher;
 
@@ -168,7 +166,7 @@ impl FileStream {
                             // Not in the page cache: the disk is waited for where waiting is allowed.
                             let slice = self.slice.clone();
                             let read = tokio::task::spawn_blocking(move || {
-                                read_full(&slice.file.file, &mut slab, want - done, position)?;
+                                read_full(&*slice.file, &mut slab, want - done, position)?;
                                 Ok(slab)
                             });
                             self.read = Some(read);
@@ -200,8 +198,7 @@ impl FileStream {
             self.slice.file.check_unchanged()?;
             let checksum = hasher.finish();
             if *self.slice.checksum.get_or_init(|| checksum) != checksum {
-                let changed = SourceChanged::Rewritten { offset: self.slice.offset };
-                return Err(io::Error::new(io::ErrorKind::InvalidData, changed));
+                return Err(self.slice.file.differs(self.slice.offset));
             }
         }
         Ok(Bytes::from_owner(slab))
@@ -212,10 +209,10 @@ fn truncated(offset: u64) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset })
 }
 
-fn read_full(file: &File, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {
+fn read_full(file: &dyn ReadAt, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < want {
-        match file.read_at(&mut slab.spare()[..want - done], offset + done as u64) {
+        match file.read(&mut slab.spare()[..want - done], offset + done as u64) {
             Ok(0) => return Err(truncated(offset + done as u64)),
             Ok(read) => {
                 slab.advance(read);

@@ -1,16 +1,41 @@
-//! A file that bytes are sent from, as it was when it was opened.
+//! What bytes are sent from: a file as it was when it was opened, and whatever else can be read at any
+//! offset.
 
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::OnceLock;
+
+/// Bytes that can be read at any offset, again and again.
+pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync + 'static {
+    /// Reads what is in memory, without waiting for a disk; `None` where that is nothing, or where
+    /// nothing says so. `Some(0)` at the end.
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
+
+    /// Reads, waiting for the disk; 0 at the end.
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Fails where the bytes are known to be others than at first.
+    fn check_unchanged(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Why bytes from `offset` on have another checksum than before.
+    fn differs(&self, offset: u64) -> io::Error;
+}
 
 /// A regular file and what it was when it was opened.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
-    pub(super) file: File,
+    file: CachedFile,
     state: State,
+}
+
+/// A file that is read without waiting where its bytes are in memory.
+#[derive(Debug)]
+pub(crate) struct CachedFile {
+    pub(crate) file: File,
     /// Set where the file system does not say what it has in memory.
     cached: OnceLock<Cached>,
 }
@@ -54,13 +79,58 @@ impl SourceFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
         let state = State::of(&metadata);
-        Ok(Self { file, state, cached: OnceLock::new() })
+        Ok(Self { file: CachedFile::new(file), state })
+    }
+
+    /// Its size when it was opened, in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.state.size
+    }
+
+    /// The file itself, at its start.
+    pub(crate) fn into_file(self) -> File {
+        self.file.file
+    }
+
+    /// Fails where the file is not what it was when it was opened. One system call, no wait for a
+    /// local disk: the file is open.
+    pub(crate) fn check_unchanged(&self) -> io::Result<()> {
+        let now = State::of(&self.file.file.metadata()?);
+        if now == self.state {
+            return Ok(());
+        }
+        let (before, now) = (self.state.size, now.size);
+        Err(io::Error::new(io::ErrorKind::InvalidData, SourceChanged::Modified { before, now }))
+    }
+}
+
+impl ReadAt for SourceFile {
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.file.read_cached(buffer, offset)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.file.read_at(buffer, offset)
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        Self::check_unchanged(self)
+    }
+
+    fn differs(&self, offset: u64) -> io::Error {
+        io::Error::new(io::ErrorKind::InvalidData, SourceChanged::Rewritten { offset })
+    }
+}
+
+impl CachedFile {
+    pub(crate) fn new(file: File) -> Self {
+        Self { file, cached: OnceLock::new() }
     }
 
     /// Reads what is in memory, without waiting for a disk; `None` where that is nothing, or where the
     /// system can't say.
     #[cfg(target_os = "linux")]
-    pub(super) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    pub(crate) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
         match self.cached.get() {
             None => {
@@ -75,35 +145,14 @@ impl SourceFile {
                     Err(error) => Err(error.into()),
                 }
             }
-            Some(Cached::All) => std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset).map(Some),
+            Some(Cached::All) => self.file.read_at(buffer, offset).map(Some),
             Some(Cached::Unknown) => Ok(None),
         }
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(super) fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+    pub(crate) fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
         Ok(None)
-    }
-
-    /// Its size when it was opened, in bytes.
-    pub(crate) fn size(&self) -> u64 {
-        self.state.size
-    }
-
-    /// The file itself, at its start.
-    pub(crate) fn into_file(self) -> File {
-        self.file
-    }
-
-    /// Fails where the file is not what it was when it was opened. One system call, no wait for a
-    /// local disk: the file is open.
-    pub(crate) fn check_unchanged(&self) -> io::Result<()> {
-        let now = State::of(&self.file.metadata()?);
-        if now == self.state {
-            return Ok(());
-        }
-        let (before, now) = (self.state.size, now.size);
-        Err(io::Error::new(io::ErrorKind::InvalidData, SourceChanged::Modified { before, now }))
     }
 }
 

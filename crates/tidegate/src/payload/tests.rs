@@ -13,7 +13,7 @@ fn budget() -> Budget {
 
 async fn payload(budget: &Budget, path: &Path, offset: u64, len: u64) -> Payload {
     let file = Arc::new(SourceFile::open(path).unwrap());
-    let mut lease = budget.lease(2 * SLAB as u64).await;
+    let mut lease = budget.lease(2 * SLAB as u64).await.unwrap();
     let ring = Ring::new(vec![Slab::new(lease.split(SLAB as u64)), Slab::new(lease)]);
     Payload::from_file(file, offset, len, ring, Algorithm::Crc64Nvme)
 }

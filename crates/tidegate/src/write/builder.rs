@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::file;
 use super::plan::ScheduleError;
@@ -25,6 +26,7 @@ pub struct WriterBuilder {
     part_size: Option<u64>,
     size_hint: Option<u64>,
     concurrency: Option<usize>,
+    idle_limit: Option<Duration>,
     options: WriteOptions,
     progress: Progress,
 }
@@ -39,6 +41,7 @@ impl WriterBuilder {
             part_size: None,
             size_hint: None,
             concurrency: None,
+            idle_limit: None,
             options: WriteOptions::default(),
             progress,
         }
@@ -67,6 +70,14 @@ impl WriterBuilder {
     /// Most parts of this object in flight at once; the limiter's bound holds as well.
     pub fn concurrency(mut self, parts: usize) -> Self {
         self.concurrency = Some(parts);
+        self
+    }
+
+    /// How long the writer may take no byte while others wait for the memory that it holds: past this
+    /// its upload is aborted, and its next call fails with [`ErrorKind::Idle`]. Bytes that a spool takes
+    /// are waited for by nobody.
+    pub fn idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = Some(limit);
         self
     }
 
@@ -125,9 +136,10 @@ impl WriterBuilder {
     /// memory budget; [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget
     /// takes.
     pub async fn start(self) -> Result<Writer> {
-        let budget = self.store.engine().budget.clone();
-        let policy = self.policy(self.size_hint, Some(budget.total()))?;
-        Ok(Writer::new(Arc::new(self.into_upload()), policy, budget))
+        let relief = self.store.engine().relief.clone();
+        let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
+        let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
+        Ok(Writer::new(Arc::new(self.into_upload()), policy, relief, idle_limit))
     }
 
     /// Sends the file at `path` and publishes it. Its bytes are streamed from the disk and checksummed
@@ -156,11 +168,14 @@ impl WriterBuilder {
             part_size: self.part_size.or(self.store.engine().part_size),
             size_hint,
             memory,
+            spool: self.store.engine().relief.spooling().is_some(),
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
         };
         self.strategy.policy(&target).map_err(|refused| {
             let kind = match refused {
-                ScheduleError::PartSize { .. } | ScheduleError::Memory { .. } => ErrorKind::InvalidInput,
+                ScheduleError::PartSize { .. } | ScheduleError::Memory { .. } | ScheduleError::NoSpool => {
+                    ErrorKind::InvalidInput
+                }
                 ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())

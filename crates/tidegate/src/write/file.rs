@@ -132,8 +132,11 @@ impl Transfer {
         let algorithm = self.upload.backend.capabilities().checksum;
         let lease = if len <= slab { len.max(1) } else { RING * slab };
         let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
-        let mut lease = self.budget.lease(lease).await;
+        let lease = self.budget.lease(lease).await;
         drop(waiting);
+        let mut lease = lease.map_err(|starved| {
+            self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string())
+        })?;
         if len > slab {
             let slabs = (0..RING).map(|_| Slab::new(lease.split(slab))).collect();
             return Ok(Payload::from_file(self.file.clone(), offset, len, Ring::new(slabs), algorithm));

@@ -1,16 +1,22 @@
-//! The part that is being filled: slabs that bytes are copied into, and shared bytes that are not
-//! copied.
+//! The part that is being filled: what of it is in the spool, slabs that bytes are copied into, and
+//! shared bytes that are not copied.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::spooling::{LentRing, Spooling};
 use crate::budget::{Lease, Slab};
-use crate::checksum::{Algorithm, Hasher};
-use crate::payload::Payload;
+use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::payload::{Payload, Spooled};
+use crate::spool::{Spool, SpoolError, Stored};
 
 /// The bytes of the current part, in order, with their checksum so far.
 #[derive(Debug)]
 pub(super) struct Fill {
-    pieces: Vec<Bytes>,
+    /// Comes before what is in memory.
+    stored: Stored,
+    pieces: Vec<Piece>,
     slab: Option<Slab>,
     /// How much of the slab the checksum covers.
     hashed: usize,
@@ -18,12 +24,26 @@ pub(super) struct Fill {
     algorithm: Algorithm,
 }
 
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    /// What it takes of the budget.
+    leased: u64,
+}
+
 impl Fill {
     /// Small writes are checksummed together once they come to this many bytes, while still hot.
     const HASH_STEP: usize = 8 << 10;
 
     pub(super) fn new(algorithm: Algorithm) -> Self {
-        Self { pieces: Vec::new(), slab: None, hashed: 0, hasher: Hasher::new(algorithm), algorithm }
+        Self {
+            stored: Stored::default(),
+            pieces: Vec::new(),
+            slab: None,
+            hashed: 0,
+            hasher: Hasher::new(algorithm),
+            algorithm,
+        }
     }
 
     /// The free end of the current slab; empty where a new one is needed.
@@ -49,14 +69,56 @@ impl Fill {
     pub(super) fn add_shared(&mut self, lease: Lease, bytes: Bytes) {
         self.seal();
         self.hasher.update(&bytes);
-        self.pieces.push(lease.charge(bytes));
+        self.pieces.push(Piece { leased: lease.bytes(), bytes: lease.charge(bytes) });
     }
 
-    /// All of it, as the payload of a request; what follows is a new part.
-    pub(super) fn take(&mut self) -> Payload {
+    /// Bytes in memory, but for those of the slab that is being filled.
+    pub(super) fn in_memory(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes.len() as u64).sum()
+    }
+
+    /// What is in memory, to be spooled behind [`stored`](Self::stored); a slab that nothing was put
+    /// into is an empty piece.
+    pub(super) fn pieces(&mut self) -> Vec<Bytes> {
+        self.hash(0);
+        self.hashed = 0;
+        if let Some(slab) = self.slab.take() {
+            self.pieces.push(Piece { leased: slab.leased(), bytes: slab.freeze() });
+        }
+        self.pieces.iter().map(|piece| piece.bytes.clone()).collect()
+    }
+
+    pub(super) fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// The first `count` pieces are in the spool as well, as `stored` now is; what they took of the
+    /// budget. They are given back to be dropped.
+    pub(super) fn spilled(&mut self, stored: Stored, count: usize) -> (Vec<Bytes>, u64) {
+        self.stored = stored;
+        let released = self.pieces.drain(..count);
+        let mut leased = 0;
+        let released = released.map(|piece| {
+            leased += piece.leased;
+            piece.bytes
+        });
+        (released.collect(), leased)
+    }
+
+    /// All of it, to be sent; what follows is a new part.
+    pub(super) fn take(&mut self) -> Taken {
         self.seal();
         let hasher = std::mem::replace(&mut self.hasher, Hasher::new(self.algorithm));
-        Payload::from_memory(std::mem::take(&mut self.pieces), hasher.finish())
+        Taken {
+            stored: std::mem::take(&mut self.stored),
+            pieces: self
+                .pieces
+                .drain(..)
+                .map(|piece| piece.bytes)
+                .filter(|bytes| !bytes.is_empty())
+                .collect(),
+            checksum: hasher.finish(),
+        }
     }
 
     fn hash(&mut self, least: usize) {
@@ -73,7 +135,46 @@ impl Fill {
         self.hash(0);
         self.hashed = 0;
         if let Some(slab) = self.slab.take().filter(|slab| !slab.filled().is_empty()) {
-            self.pieces.push(slab.freeze());
+            self.pieces.push(Piece { leased: slab.leased(), bytes: slab.freeze() });
+        }
+    }
+}
+
+/// A whole part: what of it is in the spool, and what is in memory behind that.
+#[derive(Debug)]
+pub(super) struct Taken {
+    stored: Stored,
+    pieces: Vec<Bytes>,
+    checksum: Checksum,
+}
+
+impl Taken {
+    pub(super) fn in_memory(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// The same, all of it in the spool.
+    pub(super) async fn spool(mut self, spool: &Spool) -> Result<Self, (Self, SpoolError)> {
+        match spool.store(&self.stored, &self.pieces).await {
+            Ok(stored) => {
+                self.stored = stored;
+                self.pieces.clear();
+                Ok(self)
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// It as the body of a request; what is in the spool waits for the buffers that it is read
+    /// through, which are lent for as long as the guard is held.
+    pub(super) async fn payload(self, spooling: Option<&Arc<Spooling>>) -> (Payload, Option<LentRing>) {
+        match spooling.filter(|_| self.stored.len() > 0) {
+            None => (Payload::from_memory(self.pieces, self.checksum), None),
+            Some(spooling) => {
+                let lent = spooling.ring().await;
+                let spooled = Spooled::new(self.stored, self.pieces, self.checksum);
+                (Payload::from_spool(spooled, lent.ring()), Some(lent))
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ mod auto;
 mod chunked;
 mod parallel;
 mod put;
+mod spool;
 
 /// How the bytes of one object travel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,9 +22,13 @@ pub enum Strategy {
     Chunked,
     /// Parts in flight together while the producer goes on; memory: the parts in flight.
     Parallel,
+    /// To a spool directory first, sent from there by `finish`; memory: about none.
+    Spool,
 }
 
 impl Strategy {
+    const ALL: [Self; 5] = [Self::Auto, Self::Put, Self::Chunked, Self::Parallel, Self::Spool];
+
     /// The name as users write it.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,6 +36,7 @@ impl Strategy {
             Self::Put => "put",
             Self::Chunked => "chunked",
             Self::Parallel => "parallel",
+            Self::Spool => "spool",
         }
     }
 }
@@ -39,10 +45,8 @@ impl std::str::FromStr for Strategy {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        [Self::Auto, Self::Put, Self::Chunked, Self::Parallel]
-            .into_iter()
-            .find(|strategy| strategy.name() == name)
-            .ok_or_else(|| format!("unknown strategy `{name}`: use auto, put, chunked or parallel"))
+        let found = Self::ALL.into_iter().find(|strategy| strategy.name() == name);
+        found.ok_or_else(|| format!("unknown strategy `{name}`: use auto, put, chunked, parallel or spool"))
     }
 }
 
@@ -56,6 +60,8 @@ pub(crate) struct Target<'a> {
     pub(crate) size_hint: Option<u64>,
     /// What memory can hold of one part; `None` where the bytes are streamed from a file.
     pub(crate) memory: Option<u64>,
+    /// Whether parts that memory does not hold go to a spool.
+    pub(crate) spool: bool,
     /// Most parts in flight for one writer.
     pub(crate) concurrency: usize,
 }
@@ -68,6 +74,8 @@ pub(crate) struct Policy {
     pub(crate) cut: Cut,
     /// With this many parts in flight, no more bytes are taken.
     pub(crate) in_flight: usize,
+    /// Whether nothing is sent before all bytes are in.
+    pub(crate) deferred: bool,
 }
 
 impl Strategy {
@@ -77,12 +85,18 @@ impl Strategy {
             Self::Put => put::policy(target),
             Self::Chunked => chunked::policy(target),
             Self::Parallel => parallel::policy(target),
+            Self::Spool => spool::policy(target),
         }
     }
 }
 
 impl Target<'_> {
+    /// What memory must hold of one part.
+    fn bound(&self) -> Option<u64> {
+        self.memory.filter(|_| !self.spool)
+    }
+
     fn schedule(&self) -> Result<Schedule, ScheduleError> {
-        Schedule::new(self.capabilities, self.part_size, self.size_hint, self.memory)
+        Schedule::new(self.capabilities, self.part_size, self.size_hint, self.memory, self.spool)
     }
 }

@@ -9,6 +9,9 @@ use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
+mod cancelled;
+mod pressure;
+
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;
 

@@ -1,22 +1,25 @@
-//! The writer: takes bytes, hands full parts to requests, commits.
+//! The writer: takes bytes into the part that is being filled. What becomes of full parts is in
+//! `commit.rs`.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::task::JoinSet;
 
-use super::fill::Fill;
-use super::plan::{Action, Plan};
+use super::deferred::Deferred;
+use super::held::{Held, State};
+use super::plan::Plan;
+use super::relief::Relief;
 use super::strategy::{Policy, Strategy};
 use super::upload::Upload;
-use crate::backend::Receipt;
-use crate::budget::{Account, Acquire, Budget};
+use crate::budget::{Acquire, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::{Progress, Wait, Waiting};
@@ -38,20 +41,25 @@ use crate::progress::{Progress, Wait, Waiting};
 /// [`position`](Self::position) is looked at. A cancelled `finish` is an abort, unless the store has
 /// carried out the commit already.
 ///
+/// Where the engine has spool directories, what the budget has no room for goes there and leaves from
+/// there; nothing else changes. Without, a wait that nothing in flight can end becomes an error of the
+/// kind [`ErrorKind::Starved`].
+///
 /// # Errors
 /// After an error the upload is aborted, and every further call gives an error of the kind
 /// [`ErrorKind::Closed`].
 #[derive(Debug)]
 pub struct Writer {
-    upload: Arc<Upload>,
-    strategy: Strategy,
-    in_flight: usize,
-    budget: Budget,
-    account: Account,
-    plan: Plan,
-    fill: Fill,
-    parts: JoinSet<Result<Receipt>>,
-    memory: Option<(Acquire, Wait)>,
+    pub(super) upload: Arc<Upload>,
+    pub(super) strategy: Strategy,
+    pub(super) in_flight: usize,
+    pub(super) relief: Arc<Relief>,
+    pub(super) plan: Plan,
+    pub(super) held: Arc<Held>,
+    /// Where nothing is sent before `finish`: what is kept until then.
+    pub(super) deferred: Option<Deferred>,
+    /// A wait for memory, and for how many bytes.
+    pub(super) memory: Option<(Acquire, Wait, u64)>,
     /// An item of the sink that is not taken yet.
     pub(super) item: Bytes,
     pub(super) stage: Stage,
@@ -82,17 +90,21 @@ impl Writer {
     /// Smallest slab: what the first byte of an idle writer costs.
     const LEAST_SLAB: u64 = 4 << 10;
 
-    pub(super) fn new(upload: Arc<Upload>, policy: Policy, budget: Budget) -> Self {
-        let capabilities = upload.backend.capabilities();
-        let plan = Plan::new(capabilities, policy.cut);
+    pub(super) fn new(
+        upload: Arc<Upload>,
+        policy: Policy,
+        relief: Arc<Relief>,
+        idle_limit: Option<Duration>,
+    ) -> Self {
+        let plan = Plan::new(upload.backend.capabilities(), policy.cut);
+        let part = memory_of(plan.part(), &relief);
         Self {
             strategy: policy.strategy,
             in_flight: policy.in_flight,
-            account: budget.account(plan.part().min(budget.total())),
-            fill: Fill::new(capabilities.checksum),
-            budget,
+            held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
+            deferred: policy.deferred.then(Deferred::default),
+            relief,
             plan,
-            parts: JoinSet::new(),
             memory: None,
             item: Bytes::new(),
             stage: Stage::Open,
@@ -126,8 +138,9 @@ impl Writer {
         self.plan.size()
     }
 
-    /// The largest object that this writer takes, in bytes: what the store takes, and what parts that
-    /// fit in half of the memory budget reach. With 64 MiB of memory and S3's 10,000 parts that is 286 GiB.
+    /// The largest object that this writer takes, in bytes: what the store takes and, where there is no
+    /// spool, what parts that fit in half of the memory budget reach. With 64 MiB of memory and S3's
+    /// 10,000 parts that is 286 GiB.
     /// A byte past it is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
     /// beginning, and so reaches further.
     pub fn reach(&self) -> u64 {
@@ -152,25 +165,26 @@ impl Writer {
     /// Ends the upload without an object; waits until the store has let go of the session.
     pub async fn abort(mut self) -> Result<()> {
         self.stage = Stage::Failed;
-        self.upload.abort(std::mem::take(&mut self.parts)).await
+        self.upload.abort(self.held.give_up()).await
+    }
+
+    fn slab(&self) -> usize {
+        self.relief.budget().slab_size()
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<Result<()>> {
         // A slab that has been begun is filled first: what it has of the budget must not lie idle.
-        if bytes.len() < Self::SHARE.min(self.budget.slab_size()) || !self.fill.spare().is_empty() {
+        if bytes.len() < Self::SHARE.min(self.slab()) || !self.held.lock().fill.spare().is_empty() {
             let taken = ready!(self.poll_copy(cx, bytes))?;
             bytes::Buf::advance(bytes, taken);
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_room(cx))?;
-        let piece = bytes.len().min(self.budget.slab_size()).min(self.room());
-        let lease = match self.poll_memory(cx, piece as u64) {
-            Poll::Ready(lease) => lease,
-            Poll::Pending => return Poll::Pending,
-        };
+        let piece = bytes.len().min(self.slab()).min(self.room());
+        let lease = ready!(self.poll_memory(cx, piece as u64))?;
         // A wait that was begun for another size is granted with that size.
         let piece = piece.min(usize::try_from(lease.bytes()).unwrap_or(usize::MAX));
-        self.fill.add_shared(lease, bytes.split_to(piece));
+        self.held.lock().fill.add_shared(lease, bytes.split_to(piece));
         self.taken(piece);
         Poll::Ready(Ok(()))
     }
@@ -179,11 +193,14 @@ impl Writer {
         if bytes.is_empty() {
             return Poll::Ready(self.check_open().map(|()| 0));
         }
-        let spare = ready!(self.poll_spare(cx))?;
-        let taken = bytes.len().min(spare.len());
-        spare[..taken].copy_from_slice(&bytes[..taken]);
-        self.fill.advance(taken);
-        self.taken(taken);
+        let taken = ready!(self.poll_fill(cx, |state, room| {
+            let spare = state.fill.spare();
+            let taken = bytes.len().min(spare.len()).min(room);
+            spare[..taken].copy_from_slice(&bytes[..taken]);
+            state.fill.advance(taken);
+            Poll::Ready(Ok::<_, Infallible>(taken))
+        }))?;
+        let Ok(taken) = taken;
         Poll::Ready(Ok(taken))
     }
 
@@ -209,16 +226,20 @@ impl Writer {
             }
             ready!(self.poll_item(cx))?;
         }
-        let spare = ready!(self.poll_spare(cx))?;
-        let mut buffer = ReadBuf::new(spare);
-        let result = ready!(Pin::new(source).poll_read(cx, &mut buffer));
-        let read = buffer.filled().len();
-        if let Err(error) = result {
-            return Poll::Ready(Err(self.source_failed(error)));
+        let mut reading = Context::from_waker(cx.waker());
+        let read = ready!(self.poll_fill(cx, |state, room| {
+            let spare = state.fill.spare();
+            let length = spare.len().min(room);
+            let mut buffer = ReadBuf::new(&mut spare[..length]);
+            let result = ready!(Pin::new(&mut *source).poll_read(&mut reading, &mut buffer));
+            let read = buffer.filled().len();
+            state.fill.advance(read);
+            Poll::Ready(result.map(|()| read))
+        }))?;
+        match read {
+            Ok(read) => Poll::Ready(Ok(read > 0)),
+            Err(error) => Poll::Ready(Err(self.source_failed(error))),
         }
-        self.fill.advance(read);
-        self.taken(read);
-        Poll::Ready(Ok(read > 0))
     }
 
     fn source_failed(&mut self, error: io::Error) -> Error {
@@ -246,11 +267,13 @@ impl Writer {
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.check_open()?;
         self.poll_parts(cx)?;
+        ready!(self.poll_deferred(cx))?;
         if let Err(refused) = self.plan.more() {
             let error = self.upload.error(ErrorKind::TooLarge, Operation::Write, refused.to_string());
             return Poll::Ready(Err(self.fail(error)));
         }
         self.dispatch();
+        ready!(self.poll_deferred(cx))?;
         if self.plan.outstanding() >= self.in_flight {
             // A part's end wakes this task: `poll_parts` has left its waker with them.
             ready!(self.poll_outstanding(cx))?;
@@ -258,159 +281,61 @@ impl Writer {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits for room and memory; the free end of a slab, at most as long as the part's room.
-    fn poll_spare(&mut self, cx: &mut Context<'_>) -> Poll<Result<&mut [u8]>> {
+    /// Waits for room and memory, then has `fill` put bytes at the free end of a slab, at most as many as
+    /// it is told, and says how many.
+    fn poll_fill<E>(
+        &mut self,
+        cx: &mut Context<'_>,
+        fill: impl FnOnce(&mut State, usize) -> Poll<std::result::Result<usize, E>>,
+    ) -> Poll<Result<std::result::Result<usize, E>>> {
         ready!(self.poll_room(cx))?;
-        if self.fill.spare().is_empty() {
+        let held = self.held.clone();
+        let mut state = held.lock();
+        if state.fill.spare().is_empty() {
+            drop(state);
             // Slabs grow with what the part holds already, so that little costs little.
             let filled = self.plan.part() - self.plan.room();
             let slab = filled.max(Self::LEAST_SLAB).next_power_of_two();
-            let slab = slab.min(self.budget.slab_size() as u64).min(self.plan.room());
-            let lease = ready!(self.poll_memory(cx, slab));
-            self.fill.add_slab(lease);
+            let slab = slab.min(self.slab() as u64).min(self.plan.room());
+            let lease = ready!(self.poll_memory(cx, slab))?;
+            state = held.lock();
+            state.fill.add_slab(lease);
         }
-        let room = self.room();
-        let spare = self.fill.spare();
-        let length = spare.len().min(room);
-        Poll::Ready(Ok(&mut spare[..length]))
+        let filled = ready!(fill(&mut state, self.room()));
+        drop(state);
+        if let Ok(bytes) = filled {
+            self.taken(bytes);
+        }
+        Poll::Ready(Ok(filled))
     }
 
-    fn poll_memory(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<crate::budget::Lease> {
-        let (acquire, _) = self.memory.get_or_insert_with(|| {
-            (self.account.grow(bytes), self.upload.requests.progress.waiting(Waiting::Memory))
+    fn poll_memory(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease>> {
+        if self.memory.as_ref().is_some_and(|(_, _, asked)| *asked > bytes) {
+            // A cancelled write asked for more: granted to this one, it would be charged and not used.
+            self.memory = None;
+        }
+        let (acquire, ..) = self.memory.get_or_insert_with(|| {
+            (self.held.grow(bytes), self.upload.requests.progress.waiting(Waiting::Memory), bytes)
         });
         let lease = ready!(Pin::new(acquire).poll(cx));
         self.memory = None;
-        Poll::Ready(lease)
+        Poll::Ready(lease.map_err(|starved| {
+            let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
+            self.fail(error)
+        }))
     }
 
     fn taken(&mut self, bytes: usize) {
+        self.held.lock().wrote();
         self.upload.requests.progress.accepted(bytes as u64);
         self.plan.push(bytes as u64);
         self.dispatch();
     }
-
-    /// Hands what the plan has cut to requests.
-    fn dispatch(&mut self) {
-        while let Some(action) = self.plan.next() {
-            match action {
-                Action::Open => self.upload.open(),
-                Action::Part { number, range } => {
-                    let (upload, payload) = (self.upload.clone(), self.fill.take());
-                    self.parts.spawn_on(
-                        async move { upload.part(number, range, payload, None).await },
-                        &self.upload.runtime,
-                    );
-                    self.account.dispatched();
-                    self.account.set_part(self.plan.part().min(self.budget.total()));
-                }
-                Action::Put { .. } => {
-                    let (upload, payload) = (self.upload.clone(), self.fill.take());
-                    self.account.dispatched();
-                    self.stage = Stage::Committing(Some(Box::pin(async move { upload.put(payload).await })));
-                }
-                Action::Complete { .. } => {
-                    let upload = self.upload.clone();
-                    let (parts, checksum) = self.plan.parts();
-                    self.stage =
-                        Stage::Committing(Some(Box::pin(
-                            async move { upload.complete(parts, checksum).await },
-                        )));
-                }
-            }
-        }
-    }
-
-    /// Takes in the results of parts that have ended.
-    pub(super) fn poll_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
-        while let Poll::Ready(Some(joined)) = self.parts.poll_join_next(cx) {
-            match joined {
-                Ok(Ok(receipt)) => self.plan.stored(receipt),
-                Ok(Err(error)) => return Err(self.fail(error)),
-                Err(ended) => {
-                    let error = self.upload.error(
-                        ErrorKind::Closed,
-                        Operation::Part,
-                        "the task of a part ended early",
-                    );
-                    return Err(self.fail(error.with_source(ended)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until fewer parts are in flight than the strategy allows.
-    fn poll_outstanding(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.poll_parts(cx)?;
-        if self.plan.outstanding() >= self.in_flight { Poll::Pending } else { Poll::Ready(Ok(())) }
-    }
-
-    pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
-        if matches!(self.stage, Stage::Open) {
-            ready!(self.poll_item(cx))?;
-            self.memory = None;
-            self.plan.finish();
-            self.stage = Stage::Committing(None);
-            self.dispatch();
-        }
-        loop {
-            match &mut self.stage {
-                Stage::Committing(Some(commit)) => {
-                    let result = ready!(commit.as_mut().poll(cx));
-                    return Poll::Ready(match result {
-                        Ok(object) => {
-                            self.stage = Stage::Committed(Some(Box::new(object.clone())));
-                            Ok(object)
-                        }
-                        Err(error) => Err(self.fail(error)),
-                    });
-                }
-                Stage::Committing(None) => {
-                    self.poll_parts(cx)?;
-                    self.dispatch();
-                    if matches!(self.stage, Stage::Committing(None)) {
-                        return Poll::Pending;
-                    }
-                }
-                Stage::Committed(object) => {
-                    return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
-                }
-                Stage::Open | Stage::Failed => {
-                    return Poll::Ready(self.check_open().and_then(|()| Err(self.closed())));
-                }
-            }
-        }
-    }
-
-    fn check_open(&self) -> Result<()> {
-        if matches!(self.stage, Stage::Open) { Ok(()) } else { Err(self.closed()) }
-    }
-
-    fn closed(&self) -> Error {
-        let why = match self.stage {
-            Stage::Failed => "the writer has failed or was aborted before",
-            _ => "the writer was finished before",
-        };
-        self.upload.error(ErrorKind::Closed, Operation::Write, why)
-    }
-
-    /// The upload is over: nothing in flight is waited for, the session is aborted.
-    fn fail(&mut self, error: Error) -> Error {
-        self.stage = Stage::Failed;
-        self.memory = None;
-        self.fill.take();
-        self.account.dispatched();
-        drop(self.upload.abort(std::mem::take(&mut self.parts)));
-        error
-    }
 }
 
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
-            self.stage = Stage::Failed; // drops a commit's request before the session is aborted
-            drop(self.upload.abort(std::mem::take(&mut self.parts)));
-        }
-    }
+/// How much memory a part of `part` bytes takes, as the budget must count with it. With a spool the
+/// largest holder can always be brought down, so that large parts need not stop all others.
+pub(super) fn memory_of(part: u64, relief: &Relief) -> u64 {
+    let total = relief.budget().total();
+    part.min(if relief.spooling().is_some() { total / 2 } else { total })
 }

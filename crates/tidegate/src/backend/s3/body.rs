@@ -201,7 +201,7 @@ mod tests {
         file.write_all(data).unwrap();
         let source = Arc::new(SourceFile::open(file.path()).unwrap());
         let budget = Budget::new(1 << 20, slab);
-        let slabs = vec![Slab::new(budget.lease(slab as u64).await)];
+        let slabs = vec![Slab::new(budget.lease(slab as u64).await.unwrap())];
         (Payload::from_file(source, 0, len, Ring::new(slabs), Algorithm::Crc64Nvme), file.into_temp_path())
     }
 

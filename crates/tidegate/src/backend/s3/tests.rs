@@ -81,7 +81,10 @@ impl OnDisk {
         file.write_all(data).unwrap();
         let source = Arc::new(SourceFile::open(file.path()).unwrap());
         let budget = Budget::new(1 << 20, 64 << 10);
-        let slabs = vec![Slab::new(budget.lease(64 << 10).await), Slab::new(budget.lease(64 << 10).await)];
+        let slabs = vec![
+            Slab::new(budget.lease(64 << 10).await.unwrap()),
+            Slab::new(budget.lease(64 << 10).await.unwrap()),
+        ];
         Self { file, source, ring: Ring::new(slabs) }
     }
 

@@ -35,6 +35,8 @@ pub(crate) enum ScheduleError {
     Memory { part: u64, memory: u64 },
     #[error("{} are more than the {} that this store takes in one object", Size(*size), Size(*limit))]
     TooLarge { size: u64, limit: u64 },
+    #[error("the strategy `spool` needs a spool directory, and none is set")]
+    NoSpool,
     #[error(
         "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
         Size(*size), Size(*part), Size(*most)
@@ -62,12 +64,14 @@ impl Schedule {
     /// A schedule of parts for a store.
     ///
     /// `asked` is the caller's part size, `hint` the object's size where it is known, `memory` what can
-    /// be held of a part (`None` where parts are streamed from a file).
+    /// be held of a part (`None` where parts are streamed from a file). With a `spool`, parts may be
+    /// larger than memory.
     pub(crate) fn new(
         capabilities: &Capabilities,
         asked: Option<u64>,
         hint: Option<u64>,
         memory: Option<u64>,
+        spool: bool,
     ) -> Result<Self, ScheduleError> {
         let (least, most) = (capabilities.min_part, capabilities.max_part);
         if let Some(asked) = asked.filter(|asked| !(least..=most).contains(asked)) {
@@ -78,6 +82,7 @@ impl Schedule {
         }
         let memory = memory.unwrap_or(u64::MAX);
         let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 4).clamp(least, most));
+        let memory = if spool { u64::MAX } else { memory };
         if wanted > memory {
             return Err(ScheduleError::Memory { part: wanted, memory });
         }

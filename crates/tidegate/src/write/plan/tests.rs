@@ -58,7 +58,7 @@ proptest! {
     ) {
         let store = Capabilities { equal_parts: equal, ..small_store() };
         let hint = hinted.then_some(size);
-        let Ok(schedule) = Schedule::new(&store, Some(part), hint, None) else {
+        let Ok(schedule) = Schedule::new(&store, Some(part), hint, None, false) else {
             prop_assert!(hinted, "only a size that is known beforehand is refused beforehand");
             return Ok(());
         };
@@ -91,7 +91,7 @@ proptest! {
 
     #[test]
     fn completes_only_when_whole_and_in_order(order in Just((1u32..=8).collect::<Vec<_>>()).prop_shuffle()) {
-        let schedule = Schedule::new(&small_store(), Some(4), None, None).unwrap();
+        let schedule = Schedule::new(&small_store(), Some(4), None, None, false).unwrap();
         let mut plan = Plan::new(&small_store(), Cut::Parts(schedule));
         while plan.outstanding() < 7 {
             plan.more().unwrap();
@@ -124,7 +124,7 @@ fn an_object_that_never_exceeds_a_part_is_one_request() {
     for (size, requests) in
         [(0, 1), (1, 1), (16 * MIB - 1, 1), (16 * MIB, 1), (16 * MIB + 1, 4), (32 * MIB, 4)]
     {
-        let schedule = Schedule::new(&store, None, None, Some(256 * MIB)).unwrap();
+        let schedule = Schedule::new(&store, None, None, Some(256 * MIB), false).unwrap();
         let actions = run(Plan::new(&store, Cut::Parts(schedule)), size, 64 * KIB).unwrap();
         assert_eq!(actions.len(), requests, "{size} bytes");
     }
@@ -134,7 +134,7 @@ fn an_object_that_never_exceeds_a_part_is_one_request() {
 fn parts_of_unknown_streams_grow_to_the_largest_object() {
     let store = Capabilities::default();
     for part in [5 * MIB, 16 * MIB, 64 * MIB] {
-        let schedule = Schedule::new(&store, Some(part), None, None).unwrap();
+        let schedule = Schedule::new(&store, Some(part), None, None, false).unwrap();
         assert!(schedule.reach() >= store.max_object, "{part}: {}", schedule.reach());
         assert_eq!(schedule.part_at(part * 1249), part, "the first parts keep the size that was asked for");
     }
@@ -143,14 +143,14 @@ fn parts_of_unknown_streams_grow_to_the_largest_object() {
 #[test]
 fn memory_bounds_the_reach_and_a_part_bounds_memory() {
     let store = Capabilities::default();
-    let schedule = Schedule::new(&store, None, None, Some(64 * MIB)).unwrap();
+    let schedule = Schedule::new(&store, None, None, Some(64 * MIB), false).unwrap();
     assert_eq!(schedule.part_at(0), 16 * MIB);
     assert_eq!(schedule.part_at(1 << 40), 32 * MIB);
     assert!((280 << 30..290 << 30).contains(&schedule.reach()), "{}", schedule.reach());
-    assert_eq!(Schedule::new(&store, None, None, Some(40 * MIB)).unwrap().part_at(0), 10 * MIB);
-    let refused = Schedule::new(&store, Some(16 * MIB), None, Some(8 * MIB));
+    assert_eq!(Schedule::new(&store, None, None, Some(40 * MIB), false).unwrap().part_at(0), 10 * MIB);
+    let refused = Schedule::new(&store, Some(16 * MIB), None, Some(8 * MIB), false);
     assert_eq!(refused, Err(ScheduleError::Memory { part: 16 * MIB, memory: 8 * MIB }));
-    let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB));
+    let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB), false);
     assert!(matches!(refused, Err(ScheduleError::Reach { .. })), "{refused:?}");
 }
 
@@ -158,10 +158,10 @@ fn memory_bounds_the_reach_and_a_part_bounds_memory() {
 fn part_sizes_that_the_store_refuses_are_refused_first() {
     let store = Capabilities::default();
     for asked in [0, 5 * MIB - 1, (5 << 30) + 1] {
-        let refused = Schedule::new(&store, Some(asked), None, None);
+        let refused = Schedule::new(&store, Some(asked), None, None, false);
         assert_eq!(refused, Err(ScheduleError::PartSize { asked, least: 5 * MIB, most: 5 << 30 }));
     }
-    let refused = Schedule::new(&store, None, Some((5 << 40) + 1), None);
+    let refused = Schedule::new(&store, None, Some((5 << 40) + 1), None, false);
     assert!(matches!(refused, Err(ScheduleError::TooLarge { .. })), "{refused:?}");
 }
 
@@ -169,7 +169,7 @@ fn part_sizes_that_the_store_refuses_are_refused_first() {
 fn a_known_size_fits_in_the_parts_that_there_may_be() {
     let store = Capabilities { equal_parts: true, ..Capabilities::default() };
     let size = 1 << 40;
-    let schedule = Schedule::new(&store, None, Some(size), None).unwrap();
+    let schedule = Schedule::new(&store, None, Some(size), None, false).unwrap();
     assert!(schedule.reach() >= size);
     assert_eq!(schedule.part_at(0), schedule.part_at(size - 1));
 }
@@ -177,7 +177,7 @@ fn a_known_size_fits_in_the_parts_that_there_may_be() {
 #[test]
 fn a_stream_past_the_reach_is_refused_before_its_byte_is_taken() {
     let store = Capabilities { equal_parts: true, ..small_store() };
-    let schedule = Schedule::new(&store, Some(4), None, None).unwrap();
+    let schedule = Schedule::new(&store, Some(4), None, None, false).unwrap();
     assert_eq!(schedule.reach(), 64);
     let refused = run(Plan::new(&store, Cut::Parts(schedule)), 65, 3);
     assert_eq!(refused, Err(PlanError::PastReach { reach: 64, parts: 16 }));

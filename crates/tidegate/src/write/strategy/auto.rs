@@ -7,7 +7,7 @@ use super::{Policy, ScheduleError, Strategy, Target, parallel, put};
 /// out to be small.
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let least = target.capabilities.min_part;
-    if target.part_size.is_none() && target.memory.is_some_and(|memory| memory < least) {
+    if target.part_size.is_none() && target.bound().is_some_and(|memory| memory < least) {
         return put::policy(target); // memory that holds no part holds small objects all the same
     }
     let parallel = parallel::policy(target)?;

@@ -3,5 +3,10 @@
 use super::{Cut, Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
-    Ok(Policy { strategy: Strategy::Chunked, cut: Cut::Parts(target.schedule()?), in_flight: 1 })
+    Ok(Policy {
+        strategy: Strategy::Chunked,
+        cut: Cut::Parts(target.schedule()?),
+        in_flight: 1,
+        deferred: false,
+    })
 }

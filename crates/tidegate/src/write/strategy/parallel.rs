@@ -4,5 +4,5 @@ use super::{Cut, Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let cut = Cut::Parts(target.schedule()?);
-    Ok(Policy { strategy: Strategy::Parallel, cut, in_flight: target.concurrency.max(1) })
+    Ok(Policy { strategy: Strategy::Parallel, cut, in_flight: target.concurrency.max(1), deferred: false })
 }

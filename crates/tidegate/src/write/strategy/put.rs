@@ -3,11 +3,13 @@
 use super::{Cut, Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
-    let most = target.capabilities.max_put.min(target.memory.unwrap_or(u64::MAX));
+    let most = target.capabilities.max_put.min(target.bound().unwrap_or(u64::MAX));
     if let Some(size) = target.size_hint.filter(|size| *size > most) {
         return Err(ScheduleError::TooLarge { size, limit: most });
     }
     // Of an unknown size, half of the memory is left to other writers; a known one holds no more of the budget than it needs.
-    let limit = target.size_hint.map_or(most.min(target.memory.unwrap_or(most) / 2), |size| size.max(1));
-    Ok(Policy { strategy: Strategy::Put, cut: Cut::Whole { limit }, in_flight: 1 })
+    let limit = target
+        .size_hint
+        .map_or(target.bound().map_or(most, |memory| most.min(memory / 2)), |size| size.max(1));
+    Ok(Policy { strategy: Strategy::Put, cut: Cut::Whole { limit }, in_flight: 1, deferred: false })
 }

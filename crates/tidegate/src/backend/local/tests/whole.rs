@@ -77,7 +77,7 @@ async fn a_file_goes_through_fewer_buffers_than_a_group() {
     let budget = Budget::new(1 << 20, 64 << 10);
     let mut slabs = Vec::new();
     for _ in 0..2 {
-        slabs.push(Slab::new(budget.lease(64 << 10).await));
+        slabs.push(Slab::new(budget.lease(64 << 10).await.unwrap()));
     }
     let file = Arc::new(SourceFile::open(&source).expect("a file"));
     let sent = Payload::from_file(file, 0, 3_000_000, Ring::new(slabs), ALGORITHM);

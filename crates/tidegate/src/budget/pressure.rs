@@ -1,0 +1,144 @@
+//! What stands in the way of those who wait, and who can do something about it.
+
+use std::fmt::Debug;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+use super::{Account, Budget, State};
+use crate::spool::{Spool, SpoolError};
+
+/// A writer, as others see it whose memory it holds.
+pub(crate) trait Holder: Debug + Send + Sync + 'static {
+    /// The object, as a URL.
+    fn object(&self) -> String;
+
+    /// When it took its last byte.
+    fn last_write(&self) -> Instant;
+
+    /// How long it may go without a byte while others wait for what it holds.
+    fn idle_limit(&self) -> Option<Duration>;
+
+    /// Puts its half-filled part into the spool; says how many bytes of memory that brought back.
+    fn spill(self: Arc<Self>, spool: Spool) -> BoxFuture<'static, Result<u64, SpoolError>>;
+
+    /// Ends the upload because it was idle beyond its limit; `false` where it has gone on meanwhile.
+    fn end_idle(&self, idle: Duration) -> bool;
+}
+
+/// What those who wait for memory wait for.
+#[derive(Debug)]
+pub(crate) enum Pressure {
+    /// Nobody waits, or for memory in flight, which comes back.
+    Passing,
+    /// Half-filled parts hold what is waited for, and nobody else can go on: since when, and who holds
+    /// how much, the most first.
+    HalfFilled { since: Instant, holders: Vec<Share> },
+}
+
+/// What one writer holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    pub(crate) bytes: u64,
+    /// Whether it waits for memory itself.
+    pub(crate) waits: bool,
+    pub(crate) holder: Weak<dyn Holder>,
+}
+
+/// A wait for memory that nothing in flight could end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Starved(pub(crate) Arc<str>);
+
+impl Budget {
+    /// `start` is called when half-filled memory stands in the way, with the budget locked: it must not
+    /// use the budget before it has returned. It is not called again before
+    /// [`relieved`](Self::relieved).
+    pub(crate) fn set_relief(&self, start: impl Fn() + Send + Sync + 'static) {
+        // A second one would be the same: an engine sets it once, when it is built.
+        let _ = self.shared.relief.set(Box::new(start));
+    }
+
+    pub(crate) fn pressure(&self) -> Pressure {
+        let state = self.shared.lock();
+        let Some((_, first)) = state.waiters.first_key_value() else { return Pressure::Passing };
+        if !state.is_stopped(self.shared.total) {
+            return Pressure::Passing;
+        }
+        let since = state.half_moved.map_or(first.since, |moved| moved.max(first.since));
+        let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
+        let holders = holders.filter_map(|(bytes, account)| {
+            let holding = state.accounts.get(account)?;
+            Some(Share { bytes: *bytes, waits: holding.waiting.is_some(), holder: holding.holder.clone() })
+        });
+        Pressure::HalfFilled { since, holders: holders.collect() }
+    }
+
+    /// Waits until those who wait may wait for something else.
+    pub(crate) async fn changed(&self) {
+        self.shared.changed.notified().await;
+    }
+
+    /// Ends the oldest wait with an error.
+    pub(crate) fn refuse_oldest(&self, why: &Starved) {
+        let mut state = self.shared.lock();
+        let Some(id) = state.waiters.first_key_value().map(|(id, _)| *id) else { return };
+        if let Some(waiter) = state.dequeue(id) {
+            state.refused.insert(id, why.clone());
+            waiter.waker.wake();
+        }
+        state.serve(&self.shared);
+    }
+
+    /// What [`set_relief`](Self::set_relief)'s has ended; `true` where it has to go on.
+    pub(crate) fn relieved(&self) -> bool {
+        self.shared.relieving.store(false, Release);
+        let stopped = self.shared.lock().is_stopped(self.shared.total);
+        stopped && !self.shared.relieving.swap(true, AcqRel)
+    }
+
+    /// What [`set_relief`](Self::set_relief)'s was ended before it was done.
+    pub(crate) fn relief_lost(&self) {
+        self.shared.relieving.store(false, Release);
+    }
+}
+
+impl Account {
+    /// `bytes` of the part that is being filled are in memory no more.
+    pub(crate) fn spilled(&self, bytes: u64) {
+        let mut state = self.budget.shared.lock();
+        let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
+        state.hold(self.id, half_filled.saturating_sub(bytes));
+        state.serve(&self.budget.shared);
+    }
+}
+
+impl State {
+    /// Whether only half-filled memory could help those who wait.
+    pub(super) fn is_stopped(&self, total: u64) -> bool {
+        if self.waiters.is_empty() {
+            return false;
+        }
+        let next = self.next_to_serve(total).and_then(|id| self.waiters.get(&id));
+        next.is_none_or(|next| self.half_filled + next.bytes > total)
+    }
+
+    /// Has someone look at what stands in the way.
+    pub(super) fn tell(&mut self, shared: &super::Shared) {
+        let stopped = self.is_stopped(shared.total);
+        if stopped || std::mem::take(&mut self.stopped) {
+            shared.changed.notify_one();
+        }
+        self.stopped = stopped;
+        if stopped
+            && let Some(relief) = shared.relief.get()
+            && !shared.relieving.load(Acquire)
+            && !shared.relieving.swap(true, AcqRel)
+        {
+            relief();
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Spool: local disk that takes bytes when memory is short.
+//!
+//! One nameless file a directory, cut into blocks; what was spilled keeps its blocks until it is
+//! dropped. Which directory takes the next bytes is decided by its free space and by how long the
+//! bytes queued for it would take at the rate that was measured.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+mod blocks;
+mod directory;
+mod disk;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use directory::Directory;
+pub(crate) use disk::DirectoryDisk;
+pub use disk::{Disk, Space};
+pub(crate) use stored::Stored;
+
+/// The spool directories of an engine; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Spool {
+    directories: Arc<[Arc<Directory>]>,
+    freed: Arc<Notify>,
+}
+
+/// Why bytes could not be spooled. They are where they were before.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SpoolError {
+    #[error("no spool directory has room: {0}")]
+    Full(String),
+    #[error("spool directory {directory}: {source}")]
+    Failed { directory: String, source: io::Error },
+}
+
+impl Spool {
+    /// Spools onto these disks, at least one.
+    pub(crate) fn new(disks: Vec<Arc<dyn Disk>>) -> Self {
+        let freed = Arc::new(Notify::new());
+        let directories = disks.into_iter().map(|disk| Directory::new(disk, freed.clone()));
+        Self { directories: directories.collect(), freed }
+    }
+
+    /// Opens a file in each of these directories; the error names the one that can't be used.
+    pub(crate) fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, SpoolError> {
+        let open = |directory: &PathBuf| match DirectoryDisk::open(directory) {
+            Ok(disk) => Ok(Arc::new(disk) as Arc<dyn Disk>),
+            Err(source) => Err(SpoolError::Failed { directory: directory.display().to_string(), source }),
+        };
+        directories.iter().map(open).collect()
+    }
+
+    /// Writes `pieces` behind what `stored` has; the result has both. Where it fails or is cancelled,
+    /// `stored` is as it was.
+    pub(crate) async fn store(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
+        let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        // What is begun goes on where it is, so that a part is one run of blocks where it can be.
+        let begun = stored.last().filter(|directory| directory.has_room(bytes)).cloned();
+        let mut failed = None;
+        let mut order: Vec<_> = self.directories.iter().filter(|other| other.has_room(bytes)).collect();
+        order.sort_by(|one, other| one.cost(bytes).total_cmp(&other.cost(bytes)));
+        for directory in begun.iter().chain(order) {
+            match stored.extended(directory, pieces).await {
+                Ok(extended) => return Ok(extended),
+                Err(source) => failed = Some((directory.name(), source)),
+            }
+        }
+        Err(match failed {
+            Some((directory, source)) if !directory::is_full(&source) => {
+                SpoolError::Failed { directory, source }
+            }
+            _ => SpoolError::Full(self.fullness()),
+        })
+    }
+
+    /// Whether some directory takes at least a block.
+    pub(crate) fn has_room(&self) -> bool {
+        self.directories.iter().any(|directory| directory.has_room(1))
+    }
+
+    /// Bytes of blocks in use.
+    pub(crate) fn used(&self) -> u64 {
+        self.directories.iter().map(|directory| directory.used()).sum()
+    }
+
+    /// How full each directory is, as part of a sentence.
+    pub(crate) fn fullness(&self) -> String {
+        let each: Vec<_> = self.directories.iter().map(|directory| directory.fullness()).collect();
+        each.join("; ")
+    }
+
+    /// Told whenever blocks are given back.
+    pub(crate) fn freed(&self) -> &Notify {
+        &self.freed
+    }
+}

@@ -1,0 +1,150 @@
+use std::io::ErrorKind::{StorageFull, UnexpectedEof};
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use super::directory::BLOCK;
+use super::*;
+
+/// A disk in memory of this many bytes, which can fail.
+#[derive(Debug)]
+struct Small {
+    name: &'static str,
+    size: u64,
+    bytes: Mutex<Vec<u8>>,
+    broken: Mutex<bool>,
+}
+
+impl Small {
+    fn new(name: &'static str, size: u64) -> Arc<Self> {
+        Arc::new(Self { name, size, bytes: Mutex::default(), broken: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl Disk for Small {
+    fn name(&self) -> String {
+        self.name.to_owned()
+    }
+
+    async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
+        if *self.broken.lock().unwrap() {
+            return Err(io::Error::other("Input/output error"));
+        }
+        let mut bytes = self.bytes.lock().unwrap();
+        for (offset, piece) in pieces {
+            let end = offset as usize + piece.len();
+            if end as u64 > self.size {
+                return Err(StorageFull.into());
+            }
+            let grown = bytes.len().max(end);
+            bytes.resize(grown, 0);
+            bytes[offset as usize..end].copy_from_slice(&piece);
+        }
+        Ok(())
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.bytes.lock().unwrap();
+        let from = bytes.get(offset as usize..).ok_or(UnexpectedEof)?;
+        let length = buffer.len().min(from.len());
+        buffer[..length].copy_from_slice(&from[..length]);
+        Ok(length)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let used = self.bytes.lock().unwrap().len() as u64;
+        Ok(Space { free: self.size - used, total: self.size })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        self.bytes.lock().unwrap().clear();
+        Ok(())
+    }
+}
+
+fn data(size: usize, seed: usize) -> Bytes {
+    (0..size).map(|at| (at * 31 + at / 251 + seed) as u8).collect()
+}
+
+fn read(stored: &Stored, wait: bool) -> Vec<u8> {
+    let mut read = vec![0; stored.len() as usize];
+    let mut done = 0;
+    while done < read.len() {
+        match stored.read(&mut read[done..], done as u64, wait).unwrap() {
+            Some(0) => panic!("it ends after {done} bytes"),
+            Some(more) => done += more,
+            None => done += stored.read(&mut read[done..], done as u64, true).unwrap().unwrap(),
+        }
+    }
+    read
+}
+
+#[tokio::test]
+async fn what_is_stored_is_read_back_and_its_blocks_are_used_again() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let spool = Spool::new(Spool::open(&folders.each_ref().map(|folder| folder.path().to_owned())).unwrap());
+    for round in 0..3 {
+        let mut all = vec![(Stored::default(), Vec::new()); 5];
+        for step in 0..20 {
+            let index = step * 7 % all.len();
+            let (stored, bytes) = &mut all[index];
+            let piece = data([1, 5000, 70_000, 300_000][step % 4], step + round);
+            *stored = spool.store(stored, &[piece.slice(..1), piece.slice(1..)]).await.unwrap();
+            bytes.extend_from_slice(&piece);
+        }
+        for (stored, bytes) in &all {
+            assert!(read(stored, true) == *bytes && read(stored, false) == *bytes);
+        }
+        let used = spool.used();
+        assert!(used >= 5 * BLOCK);
+        drop(all);
+        assert_eq!(spool.used(), 0);
+    }
+    for folder in &folders {
+        assert_eq!(folder.path().read_dir().unwrap().count(), 0, "a spool file has no name");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_what_was_stored() {
+    let disk = Small::new("one", 4 * BLOCK);
+    let spool = Spool::new(vec![disk.clone()]);
+    let first = data(BLOCK as usize, 1);
+    let stored = spool.store(&Stored::default(), std::slice::from_ref(&first)).await.unwrap();
+    let refused = spool.store(&stored, &[data(4 * BLOCK as usize, 2)]).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "no spool directory has room: one has 0 MiB free of 0 MiB and holds 0 MiB of spooled parts"
+    );
+    *disk.broken.lock().unwrap() = true;
+    let failed = spool.store(&stored, &[data(10, 3)]).await.unwrap_err();
+    assert_eq!(failed.to_string(), "spool directory one: Input/output error");
+    assert_eq!(read(&stored, true), first);
+    assert_eq!(spool.used(), BLOCK);
+}
+
+#[tokio::test]
+async fn another_directory_takes_what_one_has_no_room_for() {
+    let (small, large) = (Small::new("small", 2 * BLOCK), Small::new("large", 64 * BLOCK));
+    let spool = Spool::new(vec![small.clone(), large.clone()]);
+    let mut stored = Stored::default();
+    let mut bytes = Vec::new();
+    for seed in 0..10 {
+        let piece = data(BLOCK as usize, seed);
+        stored = spool.store(&stored, std::slice::from_ref(&piece)).await.unwrap();
+        bytes.extend_from_slice(&piece);
+    }
+    assert_eq!(read(&stored, true), bytes);
+    assert!(large.bytes.lock().unwrap().len() as u64 >= 8 * BLOCK);
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_named() {
+    let missing = Spool::open(&["/nonexistent/spool".into()]).unwrap_err();
+    assert!(missing.to_string().starts_with("spool directory /nonexistent/spool: "), "{missing}");
+}

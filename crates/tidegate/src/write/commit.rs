@@ -1,0 +1,178 @@
+//! What becomes of full parts: handed to requests, acknowledged, committed, or aborted.
+
+use std::ops::Range;
+use std::task::{Context, Poll, ready};
+
+use super::fill::Taken;
+use super::plan::Action;
+use super::writer::{Stage, Writer, memory_of};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
+
+impl Writer {
+    /// Hands what the plan has cut to requests.
+    pub(super) fn dispatch(&mut self) {
+        while let Some(action) = self.plan.next() {
+            match (action, &mut self.deferred) {
+                (Action::Open, Some(deferred)) => deferred.open(),
+                (Action::Open, None) => self.upload.open(),
+                (Action::Part { number, range }, deferred) => {
+                    let taken = self.held.take(memory_of(self.plan.part(), &self.relief));
+                    match deferred {
+                        Some(deferred) => deferred.part(number, range, taken),
+                        None => self.send(number, range, taken),
+                    }
+                }
+                (Action::Put { .. }, _) => {
+                    let (upload, relief, taken) =
+                        (self.upload.clone(), self.relief.clone(), self.held.take(0));
+                    self.stage = Stage::Committing(Some(Box::pin(async move {
+                        let (payload, _ring) = taken.payload(relief.spooling()).await;
+                        upload.put(payload).await
+                    })));
+                }
+                (Action::Complete { .. }, _) => {
+                    let upload = self.upload.clone();
+                    let (parts, checksum) = self.plan.parts();
+                    self.stage =
+                        Stage::Committing(Some(Box::pin(
+                            async move { upload.complete(parts, checksum).await },
+                        )));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, number: u32, range: Range<u64>, taken: Taken) {
+        let (upload, relief) = (self.upload.clone(), self.relief.clone());
+        let part = async move {
+            let (payload, _ring) = taken.payload(relief.spooling()).await;
+            upload.part(number, range, payload, None).await
+        };
+        self.held.lock().parts.spawn_on(part, &self.upload.runtime);
+    }
+
+    /// Waits until what is kept for later is in the spool.
+    pub(super) fn poll_deferred(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let Some(deferred) = &mut self.deferred else { return Poll::Ready(Ok(())) };
+        match ready!(deferred.poll_spooled(cx, &self.held, &self.relief)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(error) => {
+                let message = error.to_string();
+                let failed =
+                    self.upload.error(ErrorKind::NoSpace, Operation::Write, message).with_source(error);
+                Poll::Ready(Err(self.fail(failed)))
+            }
+        }
+    }
+
+    /// All bytes are in: what was kept until now is sent.
+    fn send_deferred(&mut self) {
+        let Some(deferred) = self.deferred.take() else { return };
+        let (open, parts) = deferred.into_parts();
+        if open {
+            self.upload.open();
+        }
+        for (number, range, taken) in parts {
+            self.send(number, range, taken);
+        }
+    }
+
+    /// Takes in the results of parts that have ended.
+    pub(super) fn poll_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        loop {
+            let Poll::Ready(Some(joined)) = self.held.lock().parts.poll_join_next(cx) else { return Ok(()) };
+            match joined {
+                Ok(Ok(receipt)) => self.plan.stored(receipt),
+                Ok(Err(error)) => return Err(self.fail(error)),
+                Err(ended) => {
+                    let error = self.upload.error(
+                        ErrorKind::Closed,
+                        Operation::Part,
+                        "the task of a part ended early",
+                    );
+                    return Err(self.fail(error.with_source(ended)));
+                }
+            }
+        }
+    }
+
+    /// Waits until fewer parts are in flight than the strategy allows.
+    pub(super) fn poll_outstanding(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_parts(cx)?;
+        if self.plan.outstanding() >= self.in_flight { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+        if matches!(self.stage, Stage::Open) {
+            ready!(self.poll_item(cx))?;
+            self.held.check().map_err(|error| self.fail(error))?;
+            ready!(self.poll_deferred(cx))?;
+            self.memory = None;
+            self.plan.finish();
+            self.stage = Stage::Committing(None);
+            self.dispatch();
+            self.send_deferred();
+        }
+        loop {
+            match &mut self.stage {
+                Stage::Committing(Some(commit)) => {
+                    let result = ready!(commit.as_mut().poll(cx));
+                    return Poll::Ready(match result {
+                        Ok(object) => {
+                            self.stage = Stage::Committed(Some(Box::new(object.clone())));
+                            Ok(object)
+                        }
+                        Err(error) => Err(self.fail(error)),
+                    });
+                }
+                Stage::Committing(None) => {
+                    self.poll_parts(cx)?;
+                    self.dispatch();
+                    if matches!(self.stage, Stage::Committing(None)) {
+                        return Poll::Pending;
+                    }
+                }
+                Stage::Committed(object) => {
+                    return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
+                }
+                Stage::Open | Stage::Failed => {
+                    return Poll::Ready(self.check_open().and_then(|()| Err(self.closed())));
+                }
+            }
+        }
+    }
+
+    pub(super) fn check_open(&mut self) -> Result<()> {
+        if !matches!(self.stage, Stage::Open) {
+            return Err(self.closed());
+        }
+        self.held.check().map_err(|error| self.fail(error))
+    }
+
+    fn closed(&self) -> Error {
+        let why = match self.stage {
+            Stage::Failed => "the writer has failed or was aborted before",
+            _ => "the writer was finished before",
+        };
+        self.upload.error(ErrorKind::Closed, Operation::Write, why)
+    }
+
+    /// The upload is over: nothing in flight is waited for, the session is aborted.
+    pub(super) fn fail(&mut self, error: Error) -> Error {
+        self.stage = Stage::Failed;
+        self.memory = None;
+        self.deferred = None;
+        drop(self.upload.abort(self.held.give_up()));
+        error
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
+            self.stage = Stage::Failed; // drops a commit's request before the session is aborted
+            drop(self.upload.abort(self.held.give_up()));
+        }
+    }
+}

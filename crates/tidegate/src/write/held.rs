@@ -1,0 +1,174 @@
+//! What a writer holds of the budget: the part that is being filled. Others can reach it: its bytes can
+//! go to the spool while its producer does nothing, or be given up.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::fill::{Fill, Taken};
+use super::relief::Relief;
+use super::upload::Upload;
+use crate::backend::Receipt;
+use crate::budget::{Account, Acquire, Holder};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::spool::{Spool, SpoolError};
+
+/// A writer's half-filled part and its parts in flight.
+#[derive(Debug)]
+pub(super) struct Held {
+    upload: Arc<Upload>,
+    account: Account,
+    idle_limit: Option<Duration>,
+    state: Mutex<State>,
+    /// Held while bytes are on their way to the spool: what comes later goes behind them.
+    spilling: tokio::sync::Mutex<()>,
+    /// After the account: as long as memory is held, there is someone to bring it back.
+    _relief: Arc<Relief>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) fill: Fill,
+    pub(super) parts: JoinSet<Result<Receipt>>,
+    /// How many parts were taken out of `fill`: what was begun for an earlier one is of no use.
+    taken: u64,
+    last_write: Instant,
+    /// Why the upload was ended by another than its writer.
+    ended: Option<Error>,
+}
+
+impl Held {
+    /// Of a writer whose parts take `part` bytes of memory.
+    pub(super) fn new(
+        upload: Arc<Upload>,
+        relief: Arc<Relief>,
+        part: u64,
+        idle_limit: Option<Duration>,
+    ) -> Arc<Self> {
+        relief.on(&upload.runtime);
+        let fill = Fill::new(upload.backend.capabilities().checksum);
+        Arc::new_cyclic(|held: &Weak<Self>| Self {
+            account: relief.budget().account(part, held.clone()),
+            upload,
+            idle_limit,
+            state: Mutex::new(State {
+                fill,
+                parts: JoinSet::new(),
+                taken: 0,
+                last_write: Instant::now(),
+                ended: None,
+            }),
+            spilling: tokio::sync::Mutex::default(),
+            _relief: relief.clone(),
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is made whole before the lock is given up.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for memory to fill the part further.
+    pub(super) fn grow(&self, bytes: u64) -> Acquire {
+        self.account.grow(bytes)
+    }
+
+    /// The part, to be sent; the next one takes `next` bytes of memory.
+    pub(super) fn take(&self, next: u64) -> Taken {
+        let mut state = self.lock();
+        state.taken += 1;
+        let taken = state.fill.take();
+        drop(state);
+        self.account.dispatched();
+        self.account.set_part(next);
+        taken
+    }
+
+    /// Gives up everything that is held; the parts in flight, to be stopped.
+    pub(super) fn give_up(&self) -> JoinSet<Result<Receipt>> {
+        let mut state = self.lock();
+        state.taken += 1;
+        let (fill, parts) = (state.fill.take(), mem::take(&mut state.parts));
+        drop(state);
+        drop(fill);
+        self.account.dispatched();
+        parts
+    }
+
+    /// Fails where another has ended the upload.
+    pub(super) fn check(&self) -> Result<()> {
+        match &self.lock().ended {
+            Some(error) => Err(error.again()),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
+    pub(super) async fn spill_to(&self, spool: &Spool) -> Result<u64, SpoolError> {
+        let _spilling = self.spilling.lock().await;
+        let (pieces, before, part) = {
+            let mut state = self.lock();
+            (state.fill.pieces(), state.fill.stored().clone(), state.taken)
+        };
+        if pieces.is_empty() {
+            return Ok(0);
+        }
+        let stored = spool.store(&before, &pieces).await?;
+        let (released, leased) = {
+            let mut state = self.lock();
+            if state.taken != part {
+                return Ok(0); // it was sent from memory meanwhile; the blocks are free again
+            }
+            state.fill.spilled(stored, pieces.len())
+        };
+        tracing::debug!(object = self.upload.requests.object, bytes = leased, "spilled");
+        drop((pieces, released));
+        self.account.spilled(leased);
+        self.upload.requests.progress.spilled(leased);
+        Ok(leased)
+    }
+}
+
+impl State {
+    /// Bytes were taken in.
+    pub(super) fn wrote(&mut self) {
+        self.last_write = Instant::now();
+    }
+}
+
+impl Holder for Held {
+    fn object(&self) -> String {
+        self.upload.requests.object.clone()
+    }
+
+    fn last_write(&self) -> Instant {
+        self.lock().last_write
+    }
+
+    fn idle_limit(&self) -> Option<Duration> {
+        self.idle_limit
+    }
+
+    fn spill(self: Arc<Self>, spool: Spool) -> BoxFuture<'static, Result<u64, SpoolError>> {
+        Box::pin(async move { self.spill_to(&spool).await })
+    }
+
+    fn end_idle(&self, idle: Duration) -> bool {
+        let mut state = self.lock();
+        if state.ended.is_some() || state.last_write.elapsed() < idle {
+            return false;
+        }
+        let message = format!(
+            "it took no byte for {:.1} s while others waited for the memory that it held",
+            state.last_write.elapsed().as_secs_f64()
+        );
+        state.ended = Some(self.upload.error(ErrorKind::Idle, Operation::Write, message));
+        drop(state);
+        drop(self.upload.abort(self.give_up()));
+        true
+    }
+}

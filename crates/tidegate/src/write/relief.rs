@@ -1,0 +1,209 @@
+//! What is done when half-filled parts hold the memory that others wait for, and nothing in flight can
+//! end the wait: they go to the spool, the largest first; where none takes them, writers that were idle
+//! beyond their limit are ended; and where even that does not help, the wait becomes an error.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::runtime::Handle;
+use tokio::time::{Instant, sleep_until};
+use tracing::{debug, warn};
+
+use super::spooling::Spooling;
+use crate::budget::{Budget, Pressure, Share, Starved};
+
+/// Looks after one budget.
+#[derive(Debug)]
+pub(crate) struct Relief {
+    budget: Budget,
+    spooling: Option<Arc<Spooling>>,
+    /// How long a wait that nothing in flight can end may last.
+    patience: Duration,
+    /// The runtime of the writer that was started last.
+    runtime: Mutex<Option<Handle>>,
+}
+
+impl Relief {
+    /// This share of the budget is spilled at once, so that thousands of small holders are few calls.
+    const BATCH: u64 = 8;
+    /// How many are spilled together.
+    const TOGETHER: usize = 16;
+    /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
+    const LOOK_AGAIN: Duration = Duration::from_millis(100);
+    /// How many holders an error names.
+    const NAMED: usize = 3;
+
+    pub(crate) fn new(budget: Budget, spooling: Option<Arc<Spooling>>, patience: Duration) -> Arc<Self> {
+        let relief = Arc::new(Self { budget: budget.clone(), spooling, patience, runtime: Mutex::default() });
+        let weak = Arc::downgrade(&relief);
+        budget.set_relief(move || {
+            let Some(relief) = weak.upgrade() else { return };
+            let runtime = relief.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let work = Work(Some(relief));
+            if let Some(runtime) = runtime {
+                runtime.spawn(work.run());
+            }
+        });
+        relief
+    }
+
+    pub(super) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    pub(crate) fn spooling(&self) -> Option<&Arc<Spooling>> {
+        self.spooling.as_ref()
+    }
+
+    /// A writer was started there.
+    pub(super) fn on(&self, runtime: &Handle) {
+        *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime.clone());
+    }
+
+    async fn relieve(&self) {
+        let mut freed_at = None::<Instant>;
+        loop {
+            let freed = pin!(self.freed());
+            let Pressure::HalfFilled { since, holders } = self.budget.pressure() else { return };
+            if self.spill(&holders).await > 0 {
+                continue;
+            }
+            let now = Instant::now();
+            let (ended, next_idle) = end_idle(&holders, now);
+            if ended > 0 {
+                continue;
+            }
+            let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
+            // What leaves the spool makes room in it.
+            let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
+            let until = since + self.patience;
+            if until <= now {
+                let starved = self.starved(&holders, now - since);
+                warn!(%starved, "memory is held by writers that do not go on");
+                self.budget.refuse_oldest(&starved);
+                continue;
+            }
+            let mut wake = next_idle.map_or(until, |idle| idle.min(until));
+            if self.spooling.is_some() {
+                wake = wake.min(now + Self::LOOK_AGAIN);
+            }
+            tokio::select! {
+                () = self.budget.changed() => {}
+                () = freed => freed_at = Some(Instant::now()),
+                () = sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Waits until blocks of the spool are given back, from this call on.
+    fn freed(&self) -> impl Future<Output = ()> {
+        let notified = self.spooling.as_ref().map(|spooling| spooling.spool().freed().notified());
+        async move {
+            match notified {
+                Some(notified) => notified.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Brings a share of the budget back from those who hold most; how many bytes that was.
+    async fn spill(&self, holders: &[Share]) -> u64 {
+        let Some(spooling) = self.spooling.as_ref().filter(|spooling| spooling.spool().has_room()) else {
+            return 0;
+        };
+        let least = self.budget.total() / Self::BATCH;
+        let (mut asked, mut spills) = (0, Vec::new());
+        for share in holders {
+            if asked >= least {
+                break;
+            }
+            asked += share.bytes;
+            if let Some(holder) = share.holder.upgrade() {
+                spills.push(holder.spill(spooling.spool().clone()));
+            }
+        }
+        let spills = futures::stream::iter(spills).buffer_unordered(Self::TOGETHER);
+        let results: Vec<_> = spills.collect().await;
+        let mut bytes = 0;
+        for result in results {
+            match result {
+                Ok(spilled) => bytes += spilled,
+                Err(error) => debug!(%error, "a part stays in memory"),
+            }
+        }
+        bytes
+    }
+
+    fn starved(&self, holders: &[Share], waited: Duration) -> Starved {
+        const MIB: f64 = (1 << 20) as f64;
+        let held: u64 = holders.iter().map(|share| share.bytes).sum();
+        let named = holders.iter().filter_map(|share| Some((share, share.holder.upgrade()?)));
+        let named: Vec<_> = named
+            .take(Self::NAMED)
+            .map(|(share, holder)| {
+                let idle = holder.last_write().elapsed().as_secs_f64();
+                let mib = share.bytes as f64 / MIB;
+                format!("{} holds {mib:.1} MiB and took its last byte {idle:.1} s ago", holder.object())
+            })
+            .collect();
+        let remedy = match &self.spooling {
+            None => "set a spool directory".to_owned(),
+            Some(spooling) => format!("make room in the spool ({})", spooling.spool().fullness()),
+        };
+        let more = if holders.len() > named.len() { ", …" } else { "" };
+        let message = format!(
+            "waited {:.1} s for memory that no request can free: {:.1} of {:.1} MiB are held by {} writers with \
+             half-filled parts whose producers do not go on ({}{more}); {remedy}, raise the memory, or drop \
+             writers that are abandoned",
+            waited.as_secs_f64(),
+            held as f64 / MIB,
+            self.budget.total() as f64 / MIB,
+            holders.len(),
+            named.join(", "),
+        );
+        Starved(message.into())
+    }
+}
+
+/// Ends writers that are idle beyond their own limit: how many that were, and when the next would be.
+fn end_idle(holders: &[Share], now: Instant) -> (usize, Option<Instant>) {
+    let (mut ended, mut next) = (0, None::<Instant>);
+    for share in holders.iter().filter(|share| !share.waits) {
+        let Some(holder) = share.holder.upgrade() else { continue };
+        let Some(limit) = holder.idle_limit() else { continue };
+        let due = holder.last_write() + limit;
+        if due > now {
+            next = Some(next.map_or(due, |next| next.min(due)));
+        } else if holder.end_idle(limit) {
+            warn!(object = holder.object(), "idle for too long while others waited: its upload was ended");
+            ended += 1;
+        }
+    }
+    (ended, next)
+}
+
+/// The task; if its runtime ends first, another may take its place.
+struct Work(Option<Arc<Relief>>);
+
+impl Work {
+    async fn run(mut self) {
+        let Some(relief) = &self.0 else { return };
+        loop {
+            relief.relieve().await;
+            if !relief.budget.relieved() {
+                break;
+            }
+        }
+        self.0 = None;
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        if let Some(relief) = &self.0 {
+            relief.budget.relief_lost();
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Writers that do not go on, with and without a spool.
+
+use super::*;
+use crate::spool::{Disk, Space};
+use async_trait::async_trait;
+use std::io;
+use std::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+const MEMORY: u64 = 128 * KIB;
+
+fn builder() -> crate::Builder {
+    Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1)
+}
+
+fn spooled() -> (tempfile::TempDir, Tidegate) {
+    let folder = tempfile::tempdir().unwrap();
+    let tide = builder().spool([folder.path()]).build().unwrap();
+    (folder, tide)
+}
+
+/// Writers that hold most of the memory in half-filled parts and do not go on.
+async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Writer> {
+    let mut writers = Vec::new();
+    for number in 0..40 {
+        let mut builder = store.writer(format!("abandoned-{number}"));
+        if let Some(limit) = idle_limit {
+            builder = builder.idle_limit(limit);
+        }
+        let mut writer = builder.start().await.unwrap();
+        let wrote = timeout(Duration::from_secs(1), writer.write(data(PART - 1))).await;
+        writers.push(writer);
+        if wrote.is_err() {
+            break;
+        }
+        wrote.unwrap().unwrap();
+    }
+    writers
+}
+
+#[tokio::test]
+async fn what_memory_has_no_room_for_goes_through_the_spool() -> Result<()> {
+    let (_folder, tide) = spooled();
+    let store = store(&tide);
+    let reserved = tide.usage().held;
+    let mut writers = abandoned(&store, None).await;
+    assert_eq!(writers.len(), 40, "all of them could write");
+    let bytes = data(5 * PART + 17);
+    let mut writer = store.writer("k").start().await?;
+    writer.write(bytes.clone()).await?;
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, bytes);
+    assert!(tide.progress().snapshot().spilled > 0);
+    // Those who do go on have lost nothing.
+    for (number, writer) in writers.iter_mut().enumerate() {
+        writer.write(data(number as u64 * 1000)).await?;
+    }
+    for (number, writer) in writers.into_iter().enumerate() {
+        writer.finish().await?;
+        let whole = [data(PART - 1), data(number as u64 * 1000)].concat();
+        assert!(stored(&store, &format!("abandoned-{number}")).await == whole, "{number}");
+    }
+    assert!(tide.usage().peak <= MEMORY);
+    assert_eq!(tide.usage().held, reserved);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_task_can_feed_many_writers_in_turn_with_a_spool() -> Result<()> {
+    let (_folder, tide) = spooled();
+    let store = store(&tide);
+    let mut writers = Vec::new();
+    for number in 0..100 {
+        writers.push(store.writer(format!("{number:03}")).start().await?);
+    }
+    let bytes = data(2 * PART + 5);
+    for at in (0..bytes.len()).step_by(777) {
+        for writer in &mut writers {
+            writer.write(bytes.slice(at..bytes.len().min(at + 777))).await?;
+        }
+    }
+    for (number, writer) in writers.into_iter().enumerate() {
+        writer.finish().await?;
+        assert!(stored(&store, &format!("{number:03}")).await == bytes, "{number}");
+    }
+    assert!(tide.usage().peak <= MEMORY);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_nothing_can_end_becomes_an_error() -> Result<()> {
+    let tide = builder().memory_wait(Duration::from_secs(5)).build()?;
+    let store = store(&tide);
+    let mut writers = abandoned(&store, None).await;
+    drop(writers.pop()); // the one that had to wait
+    let mut writer = store.writer("k").start().await?;
+    let began = Instant::now();
+    let error = writer.write(data(MEMORY)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Starved);
+    assert!((5.0..6.0).contains(&began.elapsed().as_secs_f64()), "{:?}", began.elapsed());
+    let said = error.to_string();
+    assert!(said.contains("memory://test/abandoned-") && said.contains("set a spool directory"), "{said}");
+    assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
+    // Those who hold what was waited for can go on.
+    let mut first = writers.remove(0);
+    drop(writers);
+    first.write(data(1)).await?;
+    first.finish().await?;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_slow_starves_nobody() -> Result<()> {
+    let tide = builder().memory_wait(Duration::from_millis(500)).build()?;
+    let store = store(&tide);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let store = store.clone();
+        tasks.spawn(async move {
+            let mut writer = store.writer(format!("{number}")).start().await?;
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                writer.write(data(1000)).await?;
+            }
+            writer.finish().await
+        });
+    }
+    while let Some(joined) = tasks.join_next().await {
+        joined.unwrap()?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_idle_beyond_their_limit_are_ended_for_those_who_wait() -> Result<()> {
+    let tide = builder().build()?;
+    let store = store(&tide);
+    let mut writers = abandoned(&store, Some(Duration::from_secs(2))).await;
+    drop(writers.pop());
+    let bytes = data(3 * MEMORY);
+    let mut writer = store.writer("k").idle_limit(Duration::from_secs(2)).start().await?;
+    writer.write(bytes.clone()).await?;
+    writer.finish().await?;
+    assert!(stored(&store, "k").await == bytes);
+    let mut ended = 0;
+    for mut writer in writers {
+        match writer.write(data(1)).await {
+            Ok(()) => writer.abort().await?,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Idle, "{error}");
+                assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Closed);
+                ended += 1;
+            }
+        }
+    }
+    assert!(ended > 0);
+    tide.settled().await;
+    assert_eq!(store.sessions("").count().await, 0);
+    assert_eq!(tide.usage().held, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_spool_strategy_sends_nothing_before_finish() -> Result<()> {
+    let (_folder, tide) = spooled();
+    let store = store(&tide);
+    for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 300 * PART + 17] {
+        let bytes = data(size);
+        let builder = store.writer("k").strategy(Strategy::Spool);
+        let progress = builder.progress();
+        let mut writer = builder.start().await?;
+        for start in (0..size).step_by(10_000) {
+            writer.write(bytes.slice(start as usize..size.min(start + 10_000) as usize)).await?;
+        }
+        assert_eq!(progress.snapshot().requests, 0);
+        writer.finish().await?;
+        assert!(stored(&store, "k").await == bytes, "{size}");
+        let parts = size.div_ceil(PART);
+        assert_eq!(progress.snapshot().requests, if parts <= 1 { 1 } else { parts + 2 });
+    }
+    assert!(tide.usage().peak <= MEMORY);
+    let mut writer = store.writer("dropped").strategy(Strategy::Spool).start().await?;
+    writer.write(data(10 * PART)).await?;
+    drop(writer);
+    tide.settled().await;
+    assert_eq!(store.list("dropped", true).count().await, 0);
+    let refused = store_without_spool().writer("k").strategy(Strategy::Spool).start().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    Ok(())
+}
+
+fn store_without_spool() -> Store {
+    store(&engine())
+}
+
+/// A disk that forgets, or that is full.
+#[derive(Debug)]
+struct Bad {
+    full: bool,
+    wrote: Mutex<u64>,
+}
+
+#[async_trait]
+impl Disk for Bad {
+    fn name(&self) -> String {
+        "bad".to_owned()
+    }
+
+    async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
+        if self.full {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        *self.wrote.lock().unwrap() += pieces.iter().map(|(_, piece)| piece.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    fn read_cached(&self, buffer: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        buffer.fill(0);
+        Ok(Some(buffer.len()))
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
+    let disk = Arc::new(Bad { full: false, wrote: Mutex::default() });
+    let tide = builder().spool_disk(disk.clone()).build()?;
+    let store = store(&tide);
+    let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
+    writer.write(data(100 * PART)).await?;
+    assert!(*disk.wrote.lock().unwrap() > 0);
+    let error = writer.finish().await.unwrap_err();
+    assert!(error.to_string().contains("gave back other bytes"), "{error}");
+    tide.settled().await;
+    assert_eq!(store.list("", true).count().await, 0);
+    assert_eq!(store.sessions("").count().await, 0);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_spool_is_as_none() -> Result<()> {
+    let disk = Arc::new(Bad { full: true, wrote: Mutex::default() });
+    let tide = builder().spool_disk(disk).memory_wait(Duration::from_secs(5)).build()?;
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    writer.write(data(5 * PART)).await?; // memory is enough for one that goes on
+    writer.finish().await?;
+    let mut writers = abandoned(&store, None).await;
+    drop(writers.pop());
+    let mut writer = store.writer("l").start().await?;
+    let error = writer.write(data(MEMORY)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Starved);
+    assert!(error.to_string().contains("make room in the spool (bad has"), "{error}");
+    drop((writer, writers));
+    let mut writer = store.writer("m").strategy(Strategy::Spool).start().await?;
+    let error = writer.write(data(100 * PART)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    Ok(())
+}
