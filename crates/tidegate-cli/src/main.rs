@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{cat, completions, cp, ls, rm, serve, sessions, stat};
+use crate::commands::{bench, cat, completions, cp, ls, rm, serve, sessions, stat};
 use crate::exit::Outcome;
 
 const AFTER_HELP: &str = "\
@@ -57,6 +57,8 @@ enum Command {
     #[command(subcommand)]
     Sessions(sessions::Command),
     Serve(Box<serve::Args>),
+    #[command(subcommand)]
+    Bench(bench::Command),
     Completions(completions::Args),
 }
 
@@ -70,6 +72,7 @@ impl Command {
             Self::Stat(args) => args.run().await,
             Self::Sessions(command) => command.run().await,
             Self::Serve(args) => args.run().await,
+            Self::Bench(command) => command.run().await,
             Self::Completions(args) => args.run(),
         }
     }

@@ -1,7 +1,7 @@
 //! `tidegate cp`: copies into, out of and between stores.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tidegate::checksum::Algorithm;
@@ -47,7 +47,8 @@ pub(crate) struct Args {
     #[arg(long)]
     create_only: bool,
 
-    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel.
+    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel, or
+    /// spool (to a directory first).
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
@@ -62,6 +63,11 @@ pub(crate) struct Args {
     /// Most memory to hold bytes in, for all transfers together.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
+
+    /// Directory for what memory has no room for, such as parts of a stream that have grown large; may
+    /// be given again. Nothing is left in it.
+    #[arg(long, value_name = "DIR")]
+    spool: Vec<PathBuf>,
 
     /// Checksum to take and send: crc64nvme, or crc32c for stores that have only that.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
@@ -143,7 +149,11 @@ impl Args {
         let target = End::parse(&self.target)?;
         self.check(&source, &target)?;
         let settings = self.connection.settings_with(self.checksum);
-        let mut engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency).s3(settings);
+        let mut engine = Tidegate::builder()
+            .memory(self.memory)
+            .spool(self.spool.clone())
+            .concurrency(self.concurrency)
+            .s3(settings);
         if let Some(bytes) = self.part_size {
             engine = engine.part_size(bytes);
         }

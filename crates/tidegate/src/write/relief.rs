@@ -115,8 +115,10 @@ impl Relief {
         };
         let least = self.budget.total() / Self::BATCH;
         let (mut asked, mut spills) = (0, Vec::new());
-        for share in holders {
-            if asked >= least {
+        for (place, share) in holders.iter().enumerate() {
+            // The first that waits can go on once those before it are out of the way; where it is the
+            // very first, it is itself what its own bytes leave no room for.
+            if asked >= least || (share.waits && place > 0) {
                 break;
             }
             asked += share.bytes;

@@ -1,0 +1,21 @@
+//! `tidegate bench`: puts the engine under a load, and measures this very process.
+
+use crate::exit::Outcome;
+
+mod content;
+mod embedded;
+mod writers;
+
+/// Put the engine under a load, against an embedded server of its own or another store, and measure.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Writers(Box<writers::Args>),
+}
+
+impl Command {
+    pub(crate) async fn run(self) -> Outcome {
+        match self {
+            Self::Writers(args) => args.run().await,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The embedded server as a process of its own, so that what is measured is this process alone.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tidegate::backend::s3::{Credentials, S3Settings};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use crate::dev;
+use crate::exit::{Failure, Outcome};
+
+/// A server under way. Dropping it kills it.
+#[derive(Debug)]
+pub(super) struct Embedded {
+    child: Child,
+    url: String,
+}
+
+impl Embedded {
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Starts `tidegate serve`, objects in memory, which receives `rate` bytes a second at most.
+    pub(super) async fn start(rate: Option<u64>) -> Outcome<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["serve", "--storage", "memory", "--listen", "127.0.0.1:0", "--auto-create-buckets"]);
+        if let Some(rate) = rate {
+            command.arg("--knobs").arg(format!(r#"{{"bandwidth": {{"total_in": {rate}}}}}"#));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+        let mut child = command.spawn()?;
+        let output = child.stdout.take().ok_or_else(|| failed("has no output"))?;
+        let mut lines = BufReader::new(output).lines();
+        let first =
+            timeout(Self::PATIENCE, lines.next_line()).await.map_err(|_| failed("does not begin"))??;
+        let url = first.as_deref().and_then(|line| line.strip_prefix("listening on "));
+        let url = url.ok_or_else(|| failed("says something else than where it listens"))?.to_owned();
+        // What else it says is read, so that it is never held up.
+        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        Ok(Self { child, url })
+    }
+
+    pub(super) fn settings(&self) -> S3Settings {
+        S3Settings::default()
+            .with_endpoint_url(&self.url)
+            .with_region(dev::REGION)
+            .with_credentials(Credentials::fixed(dev::KEY, dev::KEY, None))
+    }
+
+    /// Stops the process for a while: connections stay up and nothing moves.
+    pub(super) async fn stall(&self, time: Duration) -> Outcome {
+        let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        let process = id.ok_or_else(|| failed("has ended"))?;
+        kill_process(process, Signal::STOP).map_err(std::io::Error::from)?;
+        tokio::time::sleep(time).await;
+        kill_process(process, Signal::CONT).map_err(std::io::Error::from)?;
+        Ok(())
+    }
+}
+
+fn failed(what: &str) -> Failure {
+    Failure::Failed(format!("the embedded server {what}"))
+}

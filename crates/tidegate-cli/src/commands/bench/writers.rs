@@ -1,0 +1,322 @@
+//! `tidegate bench writers`: many writers open at once on one engine with little memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use tidegate::{Concurrency, Store, Tidegate, Writer};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use super::content::Content;
+use super::embedded::Embedded;
+use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::values;
+
+mod report;
+
+use report::{Report, Watch, resident};
+
+/// Many writers open at once on one engine: what they take, how long, and whether all is there.
+///
+/// Each object is read back, compared byte by byte, and removed. What is measured is this process; the
+/// store is another one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many writers are open at once.
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    count: u64,
+
+    /// Memory budget of the engine.
+    #[arg(long, default_value = "64MiB", value_parser = values::memory, value_name = "SIZE")]
+    memory: u64,
+
+    /// Directory for what memory has no room for; may be given again.
+    #[arg(long, value_name = "DIR")]
+    spool: Vec<PathBuf>,
+
+    /// Size of the smallest object.
+    #[arg(long, default_value = "1MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    least: u64,
+
+    /// Size of the largest object; sizes are spread evenly between the two.
+    #[arg(long, default_value = "20MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    most: u64,
+
+    /// Bytes in one write.
+    #[arg(long, default_value = "16KiB", value_parser = values::size_above_zero, value_name = "SIZE")]
+    piece: u64,
+
+    /// Bytes a second that the embedded server takes in all.
+    #[arg(long, value_parser = values::size_above_zero, value_name = "BYTES", conflicts_with = "endpoint_url")]
+    rate: Option<u64>,
+
+    /// Share of the writers, from 0 to 1, that stop for good in the middle.
+    #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "FRACTION")]
+    abandon: f64,
+
+    /// End writers that take no byte for so many seconds while others wait for their memory.
+    #[arg(long, value_parser = seconds, value_name = "SECONDS")]
+    idle_limit: Option<Duration>,
+
+    /// How long a wait for memory that nothing in flight can end may last, in seconds.
+    #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
+    memory_wait: Duration,
+
+    /// One task feeds all writers in turn, instead of a task for each.
+    #[arg(long)]
+    one_task: bool,
+
+    /// Stop the embedded server for so many seconds in the middle.
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", conflicts_with = "endpoint_url")]
+    stall: Option<Duration>,
+
+    /// How many requests may fly at once: a number, or auto to find out.
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    concurrency: Concurrency,
+
+    /// Bucket to write to; it must be there, but for the embedded server's.
+    #[arg(long, default_value = "bench", value_name = "NAME")]
+    bucket: String,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("write a number from 0 to 1".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().map_err(|_| "write a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// One object of the run.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    index: u64,
+    size: u64,
+    /// Where its producer stops for good.
+    stops_at: Option<u64>,
+}
+
+impl Plan {
+    fn key(self) -> String {
+        format!("tidegate-bench/writers/{:07}", self.index)
+    }
+
+    fn end(self) -> u64 {
+        self.stops_at.unwrap_or(self.size)
+    }
+}
+
+/// What everyone in the run shares.
+#[derive(Debug)]
+struct Run {
+    store: Store,
+    content: Content,
+    piece: u64,
+    report: Report,
+    /// How many objects are read back at once.
+    readers: Semaphore,
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        if self.least > self.most {
+            let (least, most) = (self.least, self.most);
+            return Err(Failure::Usage(format!("--least {least} is more than --most {most}")));
+        }
+        let embedded = match self.connection.has_endpoint() {
+            true => None,
+            false => Some(Embedded::start(self.rate).await?),
+        };
+        let settings = embedded.as_ref().map_or_else(|| self.connection.settings(), Embedded::settings);
+        let mut engine = Tidegate::builder()
+            .memory(self.memory)
+            .spool(self.spool.clone())
+            .memory_wait(self.memory_wait)
+            .concurrency(self.concurrency)
+            .s3(settings);
+        if let Some(limit) = self.idle_limit {
+            engine = engine.idle_limit(limit);
+        }
+        Stores::with(engine, async |stores| self.measure(stores, embedded.as_ref()).await).await
+    }
+
+    fn plans(&self) -> Vec<Plan> {
+        let plan = |index| {
+            let size = self.least + (Content::draw(index * 2) * (self.most - self.least) as f64) as u64;
+            // Evenly spread over the writers, whatever their sizes.
+            let before = (index as f64 * self.abandon).floor();
+            let stops = ((index + 1) as f64 * self.abandon).floor() > before;
+            let stops_at = stops.then(|| (Content::draw(index * 2 + 1) * size as f64) as u64);
+            Plan { index, size, stops_at }
+        };
+        (0..self.count).map(plan).collect()
+    }
+
+    async fn measure(&self, stores: &Stores, embedded: Option<&Embedded>) -> Outcome {
+        let store = stores.tide().open(&format!("s3://{}", self.bucket)).await?;
+        let run = Arc::new(Run {
+            store,
+            content: Content::new(),
+            piece: self.piece,
+            report: Report::new(stores.tide().clone()),
+            readers: Semaphore::new(8),
+        });
+        let plans = self.plans();
+        let before = resident()?;
+        let mut writers = Vec::with_capacity(plans.len());
+        for plan in &plans {
+            writers.push((*plan, run.store.writer(plan.key()).start().await?));
+        }
+        run.report.opened(plans.len(), resident()?.saturating_sub(before));
+        let watch = Watch::start(stores.tide().clone());
+        let began = Instant::now();
+        let expected: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
+        let (mut outcome, mut stalled) = (std::pin::pin!(self.feed(&run, writers)), false);
+        loop {
+            tokio::select! {
+                fed = &mut outcome => break fed?,
+                stall = self.stall_in_the_middle(&run, expected, embedded), if !stalled => {
+                    stall?;
+                    stalled = true;
+                }
+            }
+        }
+        let figures = run.report.figures(began, &watch.stop().await, &plans, self)?;
+        figures.print(self.json)?;
+        figures.judge()
+    }
+
+    /// Stops the server once a third of the bytes is with it.
+    async fn stall_in_the_middle(&self, run: &Run, expected: u64, embedded: Option<&Embedded>) -> Outcome {
+        let (Some(time), Some(embedded)) = (self.stall, embedded) else {
+            return std::future::pending().await;
+        };
+        while run.report.acknowledged() < expected / 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        embedded.stall(time).await
+    }
+
+    async fn feed(&self, run: &Arc<Run>, writers: Vec<(Plan, Writer)>) -> Outcome {
+        let mut checks = JoinSet::new();
+        if self.one_task {
+            feed_in_turn(run, writers, &mut checks).await;
+        } else {
+            let (done, _) = watch::channel(());
+            let mut going = JoinSet::new();
+            let mut abandoned = JoinSet::new();
+            for (plan, writer) in writers {
+                let tasks = if plan.stops_at.is_some() { &mut abandoned } else { &mut going };
+                tasks.spawn(run.clone().feed_one(plan, writer, done.subscribe()));
+            }
+            joined(&mut going).await?;
+            drop(done); // only now is it let go of what was abandoned
+            joined(&mut abandoned).await?;
+        }
+        joined(&mut checks).await
+    }
+}
+
+async fn joined(tasks: &mut JoinSet<Outcome>) -> Outcome {
+    while let Some(task) = tasks.join_next().await {
+        task.unwrap_or_else(|ended| Err(Failure::Failed(format!("a task ended early: {ended}"))))?;
+    }
+    Ok(())
+}
+
+/// One task gives each writer a piece in turn, until all have theirs or a write fails.
+async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Outcome>) {
+    let mut abandoned = Vec::new();
+    while !writers.is_empty() {
+        let mut rest = Vec::with_capacity(writers.len());
+        for (plan, mut writer) in writers {
+            if writer.position() < plan.end() {
+                match run.give(plan, &mut writer).await {
+                    Ok(()) => rest.push((plan, writer)),
+                    Err(error) => run.report.failed(plan.index, &error),
+                }
+            } else if plan.stops_at.is_some() {
+                abandoned.push(writer);
+            } else {
+                match writer.finish().await {
+                    Ok(_) => {
+                        run.report.committed();
+                        checks.spawn(run.clone().read_back(plan));
+                    }
+                    Err(error) => run.report.failed(plan.index, &error),
+                }
+            }
+        }
+        writers = rest;
+    }
+}
+
+impl Run {
+    async fn give(&self, plan: Plan, writer: &mut Writer) -> tidegate::Result<()> {
+        let offset = writer.position();
+        writer.write(self.content.piece(plan.index, offset, self.piece.min(plan.end() - offset))).await
+    }
+
+    async fn feed_one(
+        self: Arc<Self>,
+        plan: Plan,
+        mut writer: Writer,
+        mut done: watch::Receiver<()>,
+    ) -> Outcome {
+        while writer.position() < plan.end() {
+            if let Err(error) = self.give(plan, &mut writer).await {
+                self.report.failed(plan.index, &error);
+                return Ok(());
+            }
+        }
+        if plan.stops_at.is_some() {
+            // Held until everybody else is through.
+            let _ = done.changed().await;
+            return Ok(());
+        }
+        match writer.finish().await {
+            Ok(_) => self.report.committed(),
+            Err(error) => {
+                self.report.failed(plan.index, &error);
+                return Ok(());
+            }
+        }
+        self.read_back(plan).await
+    }
+
+    /// Reads an object, compares it, and removes it.
+    async fn read_back(self: Arc<Self>, plan: Plan) -> Outcome {
+        let _turn = self.readers.acquire().await;
+        let mut reader = self.store.reader(plan.key()).start().await?;
+        let mut offset = 0;
+        while let Some(piece) = reader.next().await {
+            let piece = piece?;
+            if !self.content.is_at(plan.index, offset, &piece) {
+                return Err(Failure::Failed(format!("{}: other bytes than were written", plan.key())));
+            }
+            offset += piece.len() as u64;
+        }
+        if offset != plan.size {
+            let (key, size) = (plan.key(), plan.size);
+            return Err(Failure::Failed(format!("{key}: {offset} bytes where {size} were written")));
+        }
+        self.store.delete(&plan.key()).await?;
+        self.report.verified(plan.size);
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! What a run came to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidegate::{Error, Tidegate};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::{Args, Plan};
+use crate::exit::{Failure, Outcome};
+use crate::{output, text};
+
+/// Counts while a run is under way.
+#[derive(Debug)]
+pub(super) struct Report {
+    tide: Tidegate,
+    committed: AtomicU64,
+    verified: AtomicU64,
+    verified_bytes: AtomicU64,
+    each: AtomicU64,
+    ends: Mutex<Ends>,
+}
+
+#[derive(Debug, Default)]
+struct Ends {
+    last_commit: Option<Instant>,
+    failed: BTreeMap<String, u64>,
+    first_error: Option<String>,
+    first_error_at: Option<Instant>,
+}
+
+impl Report {
+    pub(super) fn new(tide: Tidegate) -> Self {
+        Self {
+            tide,
+            committed: AtomicU64::new(0),
+            verified: AtomicU64::new(0),
+            verified_bytes: AtomicU64::new(0),
+            each: AtomicU64::new(0),
+            ends: Mutex::default(),
+        }
+    }
+
+    fn ends(&self) -> std::sync::MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All writers are open, and together made the process so much larger.
+    pub(super) fn opened(&self, writers: usize, bytes: u64) {
+        self.each.store(bytes / writers.max(1) as u64, Relaxed);
+    }
+
+    pub(super) fn committed(&self) {
+        self.committed.fetch_add(1, Relaxed);
+        self.ends().last_commit = Some(Instant::now());
+    }
+
+    pub(super) fn verified(&self, bytes: u64) {
+        self.verified.fetch_add(1, Relaxed);
+        self.verified_bytes.fetch_add(bytes, Relaxed);
+    }
+
+    pub(super) fn failed(&self, index: u64, error: &Error) {
+        let mut ends = self.ends();
+        *ends.failed.entry(format!("{:?}", error.kind())).or_default() += 1;
+        if ends.first_error.is_none() {
+            ends.first_error = Some(format!("writer {index}: {error}"));
+            ends.first_error_at = Some(Instant::now());
+        }
+    }
+
+    /// Bytes that the store has acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.tide.progress().snapshot().acknowledged
+    }
+
+    pub(super) fn figures(
+        &self,
+        began: Instant,
+        watched: &Watched,
+        plans: &[Plan],
+        args: &Args,
+    ) -> Outcome<Figures> {
+        let ends = self.ends();
+        let bytes: u64 = plans.iter().filter(|plan| plan.stops_at.is_none()).map(|plan| plan.size).sum();
+        let seconds = ends.last_commit.map_or_else(|| began.elapsed(), |last| last - began).as_secs_f64();
+        let progress = self.tide.progress().snapshot();
+        Ok(Figures {
+            writers: args.count,
+            abandoned: plans.iter().filter(|plan| plan.stops_at.is_some()).count() as u64,
+            committed: self.committed.load(Relaxed),
+            verified: self.verified.load(Relaxed),
+            verified_bytes: self.verified_bytes.load(Relaxed),
+            failed: ends.failed.clone(),
+            first_error: ends.first_error.clone(),
+            first_error_after_seconds: ends.first_error_at.map(|at| (at - began).as_secs_f64()),
+            bytes,
+            seconds,
+            times_ideal: args.rate.map(|rate| {
+                seconds / (bytes as f64 / rate as f64 + args.stall.unwrap_or_default().as_secs_f64())
+            }),
+            memory: args.memory,
+            peak_buffered: self.tide.usage().peak,
+            peak_rss: peak()?,
+            rss_per_open_writer: self.each.load(Relaxed),
+            spilled: progress.spilled,
+            peak_spooled: watched.spooled,
+            requests: progress.requests,
+            retries: progress.retries,
+        })
+    }
+}
+
+/// What a run came to; sizes in bytes.
+#[derive(Debug, Serialize)]
+pub(super) struct Figures {
+    writers: u64,
+    abandoned: u64,
+    committed: u64,
+    /// Read back, and equal.
+    verified: u64,
+    verified_bytes: u64,
+    /// Writers that failed, by the kind of their error.
+    failed: BTreeMap<String, u64>,
+    first_error: Option<String>,
+    first_error_after_seconds: Option<f64>,
+    /// Of the writers that were not abandoned.
+    bytes: u64,
+    /// From the first write to the last commit.
+    seconds: f64,
+    /// Times what the store's rate, and its stall, allow.
+    times_ideal: Option<f64>,
+    memory: u64,
+    peak_buffered: u64,
+    /// Of this process, as the kernel says (`VmHWM`).
+    peak_rss: u64,
+    /// By how much each writer made the process larger when it was opened, before its first byte.
+    rss_per_open_writer: u64,
+    spilled: u64,
+    peak_spooled: u64,
+    requests: u64,
+    retries: u64,
+}
+
+impl Figures {
+    pub(super) fn print(&self, json: bool) -> Outcome {
+        use std::io::Write;
+        let mut out = output::text()?;
+        if json {
+            let line = serde_json::to_string(self).map_err(std::io::Error::from)?;
+            writeln!(out, "{line}")?;
+        } else {
+            let size = text::size;
+            writeln!(
+                out,
+                "{} writers, {} abandoned: {} committed, {} read back and equal ({})",
+                self.writers,
+                self.abandoned,
+                self.committed,
+                self.verified,
+                size(self.verified_bytes)
+            )?;
+            writeln!(out, "{} in {:.1} s to the last commit", size(self.bytes), self.seconds)?;
+            if let Some(times) = self.times_ideal {
+                writeln!(out, "{times:.3} times what the store's rate allows")?;
+            }
+            writeln!(
+                out,
+                "budget {}, most buffered {}, peak RSS {}, {} bytes an open writer",
+                size(self.memory),
+                size(self.peak_buffered),
+                size(self.peak_rss),
+                self.rss_per_open_writer
+            )?;
+            writeln!(
+                out,
+                "spilled {}, most in the spool at once {}; {} requests, {} retries",
+                size(self.spilled),
+                size(self.peak_spooled),
+                self.requests,
+                self.retries
+            )?;
+            for (kind, count) in &self.failed {
+                writeln!(out, "failed, {kind}: {count}")?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// An error where a writer that went on did not commit.
+    pub(super) fn judge(&self) -> Outcome {
+        let missing = self.writers - self.abandoned - self.committed;
+        match &self.first_error {
+            _ if missing == 0 => Ok(()),
+            Some(error) => Err(Failure::Failed(format!("{missing} writers did not commit; first, {error}"))),
+            None => Err(Failure::Failed(format!("{missing} writers did not commit"))),
+        }
+    }
+}
+
+/// Looks at the engine while a run is under way.
+#[derive(Debug)]
+pub(super) struct Watch {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Watched>,
+}
+
+/// The most that was seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Watched {
+    spooled: u64,
+}
+
+impl Watch {
+    const EVERY: Duration = Duration::from_millis(50);
+
+    pub(super) fn start(tide: Tidegate) -> Self {
+        let (stop, mut stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut watched = Watched::default();
+            loop {
+                watched.spooled = watched.spooled.max(tide.usage().spooled);
+                if tokio::time::timeout(Self::EVERY, &mut stopped).await.is_ok() {
+                    return watched;
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    pub(super) async fn stop(self) -> Watched {
+        drop(self.stop);
+        self.task.await.unwrap_or_default()
+    }
+}
+
+/// How much memory the process has now, in bytes.
+pub(super) fn resident() -> Outcome<u64> {
+    status("VmRSS:")
+}
+
+fn peak() -> Outcome<u64> {
+    status("VmHWM:")
+}
+
+/// A line of `/proc/self/status` (proc(5)), in bytes.
+fn status(name: &str) -> Outcome<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let kib = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| Failure::Failed(format!("/proc/self/status has no {name}")))
+}
