@@ -38,12 +38,14 @@ use std::task::{Context, Poll, Waker};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+mod pool;
 mod pressure;
 mod queue;
 mod slab;
 #[cfg(test)]
 mod tests;
 
+use pool::Pool;
 pub(crate) use pressure::{Holder, Pressure, Share, Starved};
 pub(crate) use slab::Slab;
 
@@ -103,13 +105,14 @@ struct State {
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
     granted: BTreeMap<u64, u64>,
+    /// Their sum.
+    granted_bytes: u64,
     refused: BTreeMap<u64, Starved>,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
     stopped: bool,
-    /// Free slabs, all of the full size.
-    pool: Vec<Vec<u8>>,
+    pool: Pool,
 }
 
 #[derive(Debug)]
@@ -135,7 +138,7 @@ impl Budget {
             shared: Arc::new(Shared {
                 total,
                 slab,
-                state: Mutex::default(),
+                state: Mutex::new(State { pool: Pool::new(slab), ..State::default() }),
                 changed: Notify::new(),
                 relief: OnceLock::new(),
                 relieving: AtomicBool::new(false),
@@ -283,7 +286,7 @@ impl Future for Acquire {
         let mut state = budget.shared.lock();
         let id = match self.id {
             Some(id) => {
-                if state.granted.remove(&id).is_some() {
+                if state.take_granted(id).is_some() {
                     self.id = None;
                     drop(state);
                     return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
@@ -307,7 +310,7 @@ impl Future for Acquire {
         };
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
-        if state.granted.remove(&id).is_some() {
+        if state.take_granted(id).is_some() {
             drop(state);
             return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
         }
@@ -322,7 +325,7 @@ impl Drop for Acquire {
         let mut state = self.budget.shared.lock();
         state.dequeue(id);
         state.refused.remove(&id);
-        if let Some(bytes) = state.granted.remove(&id) {
+        if let Some(bytes) = state.take_granted(id) {
             state.held -= bytes;
             if let Some(account) = self.account {
                 let half_filled = state.accounts.get(&account).map_or(0, |holding| holding.half_filled);

@@ -107,8 +107,8 @@ impl Budget {
 }
 
 impl Account {
-    /// `bytes` of the part that is being filled are in memory no more.
-    pub(crate) fn spilled(&self, bytes: u64) {
+    /// `bytes` for the part that is being filled are held no more.
+    pub(crate) fn returned(&self, bytes: u64) {
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));

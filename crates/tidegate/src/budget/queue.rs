@@ -10,6 +10,12 @@ impl State {
         self.next_id
     }
 
+    pub(super) fn take_granted(&mut self, id: u64) -> Option<u64> {
+        let bytes = self.granted.remove(&id)?;
+        self.granted_bytes -= bytes;
+        Some(bytes)
+    }
+
     pub(super) fn forget_part(&mut self, part: u64) {
         if let Some(count) = self.parts.get_mut(&part) {
             *count -= 1;
@@ -86,18 +92,18 @@ impl State {
                 self.hold(account, half_filled + bytes);
             }
             self.granted.insert(id, bytes);
+            self.granted_bytes += bytes;
             if let Some(waiter) = self.dequeue(id) {
                 waiter.waker.wake();
             }
         }
     }
 
-    /// Free slabs count too: what is held and what lies free stay within the budget, but for slabs that
+    /// What lies free counts too: with what is held it stays within the budget, but for slabs that
     /// were granted and not yet taken out of the pool.
     fn trim(&mut self, total: u64, slab: usize) {
-        let room = total.saturating_sub(self.held) / slab.max(1) as u64;
-        self.pool
-            .truncate(usize::try_from(room).unwrap_or(usize::MAX).saturating_add(self.granted.len() + 1));
+        let granted = self.granted_bytes + slab as u64;
+        self.pool.trim(total.saturating_sub(self.held) + granted);
     }
 
     /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or

@@ -1,26 +1,41 @@
-//! Pooled buffers: fresh pages cost more than the copy into them.
+//! Buffers that count against the budget.
 
 use bytes::Bytes;
 
+use super::pool::Block;
 use super::{Budget, Lease};
 
 /// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is
 /// dropped its memory goes back to the pool and its bytes to the budget.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    buffer: Vec<u8>,
+    /// Gone only while it is being dropped.
+    block: Option<Block>,
     filled: usize,
     lease: Lease,
 }
 
 impl Slab {
-    /// A slab of the lease's size; from the pool where that is the full size.
+    /// A slab of the lease's size.
     pub(crate) fn new(lease: Lease) -> Self {
         let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
+        let block = lease.budget.shared.lock().pool.take(size);
+        Self { block: Some(block), filled: 0, lease }
+    }
+
+    /// A slab of the lease's size, or a smaller one where the free memory lies in pieces; and how many
+    /// bytes of the lease were given back for that.
+    pub(crate) fn at_most(mut lease: Lease) -> (Self, u64) {
+        let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
         let shared = &lease.budget.shared;
-        let pooled = if size == shared.slab { shared.lock().pool.pop() } else { None };
-        let buffer = pooled.unwrap_or_else(|| vec![0; size]);
-        Self { buffer, filled: 0, lease }
+        let block = shared.lock().pool.take_at_most(size, shared.total);
+        let unused = lease.bytes - block.bytes.len() as u64;
+        drop(lease.split(unused));
+        (Self { block: Some(block), filled: 0, lease }, unused)
+    }
+
+    fn buffer(&self) -> &[u8] {
+        self.block.as_ref().map_or(&[], |block| &block.bytes)
     }
 
     /// The budget that it is of.
@@ -35,22 +50,22 @@ impl Slab {
 
     /// Bytes filled so far.
     pub(crate) fn filled(&self) -> &[u8] {
-        &self.buffer[..self.filled]
+        &self.buffer()[..self.filled]
     }
 
     /// How many more bytes it takes.
     pub(crate) fn room(&self) -> usize {
-        self.buffer.len() - self.filled
+        self.buffer().len() - self.filled
     }
 
     /// The unfilled rest, to be read into; [`advance`](Self::advance) says how far.
     pub(crate) fn spare(&mut self) -> &mut [u8] {
-        &mut self.buffer[self.filled..]
+        self.block.as_mut().map_or(&mut [], |block| &mut block.bytes[self.filled..])
     }
 
     /// `bytes` more of it are filled.
     pub(crate) fn advance(&mut self, bytes: usize) {
-        self.filled = (self.filled + bytes).min(self.buffer.len());
+        self.filled = (self.filled + bytes).min(self.buffer().len());
     }
 
     /// Empties it, to be filled again.
@@ -72,9 +87,8 @@ impl AsRef<[u8]> for Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        let shared = &self.lease.budget.shared;
-        if self.buffer.len() == shared.slab {
-            shared.lock().pool.push(std::mem::take(&mut self.buffer));
+        if let Some(block) = self.block.take() {
+            self.lease.budget.shared.lock().pool.give_back(block);
         }
     }
 }

@@ -59,10 +59,12 @@ impl Fill {
         }
     }
 
-    /// A new slab to be filled.
-    pub(super) fn add_slab(&mut self, lease: Lease) {
+    /// A new slab to be filled; how many bytes of the lease it did not need.
+    pub(super) fn add_slab(&mut self, lease: Lease) -> u64 {
         self.seal();
-        self.slab = Some(Slab::new(lease));
+        let (slab, unused) = Slab::at_most(lease);
+        self.slab = Some(slab);
+        unused
     }
 
     /// Bytes that are shared, not copied.

@@ -13,7 +13,7 @@ use super::fill::{Fill, Taken};
 use super::relief::Relief;
 use super::upload::Upload;
 use crate::backend::Receipt;
-use crate::budget::{Account, Acquire, Holder};
+use crate::budget::{Account, Acquire, Holder, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::spool::{Spool, SpoolError};
 
@@ -77,6 +77,14 @@ impl Held {
         self.account.grow(bytes)
     }
 
+    /// Takes memory to fill the part further.
+    pub(super) fn add_slab(&self, lease: Lease) {
+        let unused = self.lock().fill.add_slab(lease);
+        if unused > 0 {
+            self.account.returned(unused);
+        }
+    }
+
     /// The part, to be sent; the next one takes `next` bytes of memory.
     pub(super) fn take(&self, next: u64) -> Taken {
         let mut state = self.lock();
@@ -127,7 +135,7 @@ impl Held {
         };
         tracing::debug!(object = self.upload.requests.object, bytes = leased, "spilled");
         drop((pieces, released));
-        self.account.spilled(leased);
+        self.account.returned(leased);
         self.upload.requests.progress.spilled(leased);
         Ok(leased)
     }

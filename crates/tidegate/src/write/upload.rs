@@ -107,7 +107,7 @@ impl Upload {
         let object = match sent {
             Ok(object) => object,
             Err(failure) if failure.is_unsettled() => {
-                self.settle(failure, Operation::Put, payload.len(), payload.checksum()).await?
+                Box::pin(self.settle(failure, Operation::Put, payload.len(), payload.checksum())).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Put)),
         };
@@ -128,7 +128,7 @@ impl Upload {
         let object = match sent {
             Ok(object) => object,
             Err(failure) if failure.is_unsettled() => {
-                self.settle(failure, Operation::Complete, size, Some(checksum)).await?
+                Box::pin(self.settle(failure, Operation::Complete, size, Some(checksum))).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
         };

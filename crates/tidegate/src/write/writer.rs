@@ -158,8 +158,9 @@ impl Writer {
     }
 
     /// Publishes the object: visible when this returns, whole, or not at all.
-    pub async fn finish(mut self) -> Result<Object> {
-        poll_fn(|cx| self.poll_finish(cx)).await
+    pub fn finish(mut self) -> impl Future<Output = Result<Object>> + Send {
+        // No `async fn`: that would hold the writer twice.
+        poll_fn(move |cx| self.poll_finish(cx))
     }
 
     /// Ends the upload without an object; waits until the store has let go of the session.
@@ -290,17 +291,19 @@ impl Writer {
     ) -> Poll<Result<std::result::Result<usize, E>>> {
         ready!(self.poll_room(cx))?;
         let held = self.held.clone();
-        let mut state = held.lock();
-        if state.fill.spare().is_empty() {
+        let mut state = loop {
+            let mut state = held.lock();
+            if !state.fill.spare().is_empty() {
+                break state; // nobody takes it away before it is unlocked
+            }
             drop(state);
             // Slabs grow with what the part holds already, so that little costs little.
             let filled = self.plan.part() - self.plan.room();
             let slab = filled.max(Self::LEAST_SLAB).next_power_of_two();
             let slab = slab.min(self.slab() as u64).min(self.plan.room());
             let lease = ready!(self.poll_memory(cx, slab))?;
-            state = held.lock();
-            state.fill.add_slab(lease);
-        }
+            held.add_slab(lease);
+        };
         let filled = ready!(fill(&mut state, self.room()));
         drop(state);
         if let Ok(bytes) = filled {

@@ -11,7 +11,7 @@ pub(super) struct Content {
 
 impl Content {
     /// A prime, so that a misplaced slab or part never meets the same bytes again.
-    const LENGTH: usize = 4_194_301;
+    const LENGTH: usize = 1_048_573;
 
     pub(super) fn new() -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -22,7 +22,8 @@ impl Content {
             let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             mixed ^ (mixed >> 31)
         });
-        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take(Self::LENGTH).collect();
+        let mut bytes = Vec::with_capacity(Self::LENGTH);
+        bytes.extend(words.flat_map(u64::to_le_bytes).take(Self::LENGTH));
         Self { block: bytes.into() }
     }
 

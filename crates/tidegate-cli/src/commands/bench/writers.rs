@@ -125,6 +125,8 @@ impl Plan {
 #[derive(Debug)]
 struct Run {
     store: Store,
+    /// The same, on an engine of its own: what reads back takes no turn of the writers'.
+    written: Store,
     content: Content,
     piece: u64,
     report: Report,
@@ -133,6 +135,9 @@ struct Run {
 }
 
 impl Args {
+    /// How many objects are read back at once.
+    const READERS: usize = 2;
+
     pub(crate) async fn run(self) -> Outcome {
         if self.least > self.most {
             let (least, most) = (self.least, self.most);
@@ -143,6 +148,10 @@ impl Args {
             false => Some(Embedded::start(self.rate).await?),
         };
         let settings = embedded.as_ref().map_or_else(|| self.connection.settings(), Embedded::settings);
+        let reading = Tidegate::builder()
+            .s3(settings.clone())
+            .concurrency(Concurrency::Fixed(Self::READERS))
+            .build()?;
         let mut engine = Tidegate::builder()
             .memory(self.memory)
             .spool(self.spool.clone())
@@ -152,7 +161,7 @@ impl Args {
         if let Some(limit) = self.idle_limit {
             engine = engine.idle_limit(limit);
         }
-        Stores::with(engine, async |stores| self.measure(stores, embedded.as_ref()).await).await
+        Stores::with(engine, async |stores| self.measure(stores, &reading, embedded.as_ref()).await).await
     }
 
     fn plans(&self) -> Vec<Plan> {
@@ -167,14 +176,15 @@ impl Args {
         (0..self.count).map(plan).collect()
     }
 
-    async fn measure(&self, stores: &Stores, embedded: Option<&Embedded>) -> Outcome {
-        let store = stores.tide().open(&format!("s3://{}", self.bucket)).await?;
+    async fn measure(&self, stores: &Stores, reading: &Tidegate, embedded: Option<&Embedded>) -> Outcome {
+        let bucket = format!("s3://{}", self.bucket);
         let run = Arc::new(Run {
-            store,
+            store: stores.tide().open(&bucket).await?,
+            written: reading.open(&bucket).await?,
             content: Content::new(),
             piece: self.piece,
             report: Report::new(stores.tide().clone()),
-            readers: Semaphore::new(8),
+            readers: Semaphore::new(Self::READERS),
         });
         let plans = self.plans();
         let before = resident()?;
@@ -272,37 +282,40 @@ impl Run {
         writer.write(self.content.piece(plan.index, offset, self.piece.min(plan.end() - offset))).await
     }
 
-    async fn feed_one(
+    /// Feeds one writer. No `async fn`: that would hold each of thousands of writers twice.
+    fn feed_one(
         self: Arc<Self>,
         plan: Plan,
         mut writer: Writer,
         mut done: watch::Receiver<()>,
-    ) -> Outcome {
-        while writer.position() < plan.end() {
-            if let Err(error) = self.give(plan, &mut writer).await {
-                self.report.failed(plan.index, &error);
+    ) -> impl Future<Output = Outcome> {
+        async move {
+            while writer.position() < plan.end() {
+                if let Err(error) = self.give(plan, &mut writer).await {
+                    self.report.failed(plan.index, &error);
+                    return Ok(());
+                }
+            }
+            if plan.stops_at.is_some() {
+                // Held until everybody else is through.
+                let _ = done.changed().await;
                 return Ok(());
             }
-        }
-        if plan.stops_at.is_some() {
-            // Held until everybody else is through.
-            let _ = done.changed().await;
-            return Ok(());
-        }
-        match writer.finish().await {
-            Ok(_) => self.report.committed(),
-            Err(error) => {
-                self.report.failed(plan.index, &error);
-                return Ok(());
+            match writer.finish().await {
+                Ok(_) => self.report.committed(),
+                Err(error) => {
+                    self.report.failed(plan.index, &error);
+                    return Ok(());
+                }
             }
+            Box::pin(self.read_back(plan)).await
         }
-        self.read_back(plan).await
     }
 
     /// Reads an object, compares it, and removes it.
     async fn read_back(self: Arc<Self>, plan: Plan) -> Outcome {
         let _turn = self.readers.acquire().await;
-        let mut reader = self.store.reader(plan.key()).start().await?;
+        let mut reader = self.written.reader(plan.key()).start().await?;
         let mut offset = 0;
         while let Some(piece) = reader.next().await {
             let piece = piece?;
@@ -315,7 +328,7 @@ impl Run {
             let (key, size) = (plan.key(), plan.size);
             return Err(Failure::Failed(format!("{key}: {offset} bytes where {size} were written")));
         }
-        self.store.delete(&plan.key()).await?;
+        self.written.delete(&plan.key()).await?;
         self.report.verified(plan.size);
         Ok(())
     }

@@ -94,7 +94,7 @@ impl Backend for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_writes_and_finishes_lose_nothing_and_leave_nothing() {
-    for seed in 0..100 {
+    for seed in 0..30 {
         fastrand::seed(seed);
         let slab = fastrand::choice([4 * KIB, 64 * KIB, 256 * KIB]).unwrap();
         let total = slab * fastrand::u64(4..20);

@@ -268,3 +268,14 @@ async fn a_full_spool_is_as_none() -> Result<()> {
     assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
     Ok(())
 }
+
+#[tokio::test]
+async fn an_open_writer_is_small() {
+    let tide = engine();
+    let writer = store(&tide).writer("k").start().await.unwrap();
+    let (upload, held) = (writer.upload.clone(), writer.held.clone());
+    let size = size_of_val(&writer) + size_of_val(&*upload) + size_of_val(&*held);
+    assert!(size <= 1500, "{size} bytes");
+    let finish = size_of_val(&writer.finish());
+    assert!(finish <= 500, "{finish} bytes: the writer is in it twice");
+}
