@@ -9,7 +9,7 @@ use crate::Tidegate;
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{Credentials, S3, S3Settings};
-use crate::backend::{Backend, WriteOptions};
+use crate::backend::{Backend, OpenSession, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
 
