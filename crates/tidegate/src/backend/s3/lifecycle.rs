@@ -21,7 +21,9 @@ pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
         // `NoSuchLifecycleConfiguration`.
         Err(fault) if fault.kind == FaultKind::NotFound && fault.answered => return Ok(Lifecycle::default()),
         Err(fault) if fault.kind == FaultKind::Unsupported => {
-            let message = format!("the store has no lifecycle rules: {}", fault.message);
+            // What stores say of it is about headers and of no use; the code is.
+            let code = fault.message.rfind(" (").map_or("", |code| &fault.message[code..]);
+            let message = format!("the store has no lifecycle rules{code}");
             return Err(Fault { message, ..fault });
         }
         Err(fault) => return Err(fault),
