@@ -8,7 +8,7 @@ import pytest
 
 from harness.command import CommandLine, binary
 from harness.s3 import Bucket
-from harness.servers import Embedded, Minio
+from harness.servers import Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
 
 # A developer's proxy is not for servers on this machine.
@@ -27,7 +27,7 @@ def pytest_runtest_makereport(item, call):
     """Adds the ends of the servers' logs to the report of a test that failed."""
     report = yield
     if report.when == "call" and report.failed:
-        for name in ("minio", "embedded"):
+        for name in ("minio", "versitygw", "embedded"):
             server = item.funcargs.get(name)
             if server is not None:
                 report.sections.append((f"end of the log of {name}", server.log))
@@ -37,6 +37,13 @@ def pytest_runtest_makereport(item, call):
 @pytest.fixture(scope="session")
 def minio(tmp_path_factory):
     server = Minio(tmp_path_factory.mktemp("minio"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory):
+    server = Versitygw(tmp_path_factory.mktemp("versitygw"))
     yield server
     server.stop()
 

@@ -20,6 +20,10 @@ _MEASURE = Path(__file__).with_name("measure.py")
 _FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
+# Where the programs under test write down what they have open: not in the developer's home.
+_STATE = tempfile.TemporaryDirectory(prefix="tidegate-state-")
+
+
 def binary() -> Path:
     """The program under test; a relative TIDEGATE_BIN is taken from the repository's root."""
     return ROOT / os.environ.get("TIDEGATE_BIN", "target/release/tidegate")
@@ -30,6 +34,7 @@ def clean_env(extra=None):
     env["AWS_EC2_METADATA_DISABLED"] = "true"
     env["AWS_CONFIG_FILE"] = os.devnull
     env["AWS_SHARED_CREDENTIALS_FILE"] = os.devnull
+    env["XDG_STATE_HOME"] = _STATE.name
     env.update(extra or {})
     return env
 

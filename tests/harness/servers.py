@@ -9,7 +9,7 @@ from pathlib import Path
 from . import TOOLS
 from .command import binary, clean_env
 from .process import Server, free_port
-from .s3 import Endpoint
+from .s3 import REGION, Endpoint
 
 
 def tool(name) -> Path:
@@ -36,10 +36,14 @@ class Minio:
         self.data = folder / "minio"
         self.endpoint = Endpoint(f"http://127.0.0.1:{port}", "minioadmin", "minio-secret-key")
         self.address = f"127.0.0.1:{port}"
+        self._console, self._log = f"127.0.0.1:{console}", folder / "minio.log"
+        self._start()
+
+    def _start(self):
         self._server = Server(
             "minio",
-            [tool("minio"), "server", "--address", self.address, "--console-address", f"127.0.0.1:{console}", self.data],
-            folder / "minio.log",
+            [tool("minio"), "server", "--address", self.address, "--console-address", self._console, self.data],
+            self._log,
             env={
                 "MINIO_ROOT_USER": self.endpoint.access_key,
                 "MINIO_ROOT_PASSWORD": self.endpoint.secret_key,
@@ -53,9 +57,43 @@ class Minio:
             self.stop()
             raise
 
+    def restart(self):
+        """Stops it and starts it anew on the same port and disk."""
+        self.stop()
+        self._start()
+
     def sessions_on_disk(self):
         """Every unfinished upload of every bucket, as MinIO keeps them: what its listing cannot be asked for."""
         return {path.name for path in (self.data / ".minio.sys" / "multipart").glob("*/*")}
+
+    @property
+    def log(self):
+        return self._server.log_end()
+
+    def stop(self):
+        self._server.stop()
+
+
+class Versitygw:
+    """versitygw over one folder on disk."""
+
+    def __init__(self, folder: Path):
+        port = free_port()
+        data = folder / "versitygw"
+        data.mkdir()
+        self.address = f"127.0.0.1:{port}"
+        self.endpoint = Endpoint(f"http://{self.address}", "versitygw", "versitygw-secret-key")
+        self._server = Server(
+            "versitygw",
+            [tool("versitygw"), "--port", self.address, "--region", REGION, "--health", "/health", "posix", data],
+            folder / "versitygw.log",
+            env={"ROOT_ACCESS_KEY_ID": self.endpoint.access_key, "ROOT_SECRET_ACCESS_KEY": self.endpoint.secret_key},
+        )
+        try:
+            self._server.wait_ready(lambda: answers(f"{self.endpoint.url}/health"))
+        except BaseException:
+            self.stop()
+            raise
 
     @property
     def log(self):

@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cat, completions, cp, ls, rm, serve, sessions, stat};
+use crate::commands::{bench, cat, completions, cp, lifecycle, ls, rm, serve, sessions, stat, sweep};
 use crate::exit::Outcome;
 
 const AFTER_HELP: &str = "\
@@ -56,6 +56,9 @@ enum Command {
     Stat(stat::Args),
     #[command(subcommand)]
     Sessions(sessions::Command),
+    Sweep(sweep::Args),
+    #[command(subcommand)]
+    Lifecycle(lifecycle::Command),
     Serve(Box<serve::Args>),
     #[command(subcommand)]
     Bench(bench::Command),
@@ -71,6 +74,8 @@ impl Command {
             Self::Rm(args) => args.run().await,
             Self::Stat(args) => args.run().await,
             Self::Sessions(command) => command.run().await,
+            Self::Sweep(args) => args.run().await,
+            Self::Lifecycle(command) => command.run().await,
             Self::Serve(args) => args.run().await,
             Self::Bench(command) => command.run().await,
             Self::Completions(args) => args.run(),

@@ -1,6 +1,6 @@
 //! What a command works on: the engine, and the stores that locations name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -81,6 +81,10 @@ impl Stores {
     /// stores when this returns; after a signal a second one ends the wait for that.
     pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
         let mut signals = Signals::new()?;
+        let engine = match records() {
+            Some(directory) => engine.records(directory),
+            None => engine,
+        };
         let stores = Self { tide: engine.build()?, dev: OnceCell::new(), unfinished: Unfinished::default() };
         let outcome = {
             let mut work = std::pin::pin!(work(&stores));
@@ -192,6 +196,13 @@ impl Stores {
     fn directory(&self, path: &Path) -> Store {
         self.tide.store(Arc::new(Local::new(path)))
     }
+}
+
+/// Where processes of this user write down what they have open: in `XDG_STATE_HOME`, or `~/.local/state`.
+fn records() -> Option<PathBuf> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")))?;
+    Some(state.join("tidegate"))
 }
 
 /// Why a file has no place in a store.

@@ -100,6 +100,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "write a time such as 20ms or 1s".to_owned())
 }
 
+/// An age: `1d`, `12h`, `90min`, `0s`.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "write an age such as 1d, 12h or 90min".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +126,16 @@ mod tests {
         ];
         for (text, bytes) in written {
             assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn ages_have_a_unit() {
+        assert_eq!(age("1d"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(age("1d 12h"), Ok(Duration::from_secs(129_600)));
+        assert_eq!(age("0s"), Ok(Duration::ZERO));
+        for text in ["", "1", "-1d", "soon", "1 fortnight"] {
+            assert!(age(text).is_err(), "{text}");
         }
     }
 

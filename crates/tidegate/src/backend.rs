@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,6 +18,9 @@ use crate::payload::Payload;
 pub mod local;
 pub mod memory;
 pub mod s3;
+mod unfinished;
+
+pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,16 +118,6 @@ pub struct Body {
     pub stream: BoxStream<'static, Result<Bytes, Fault>>,
 }
 
-/// An unfinished server-side upload, as a listing shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OpenSession {
-    /// The session.
-    pub session: Session,
-    /// When it was begun, where the store says.
-    pub started: Option<SystemTime>,
-}
-
 /// One bucket or root of a store.
 ///
 /// Every method is cancelled by dropping its future; whether the store then carried it out is unknown,
@@ -171,6 +164,30 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Lists the sessions of keys that begin with `prefix`, as far as the store does.
     fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>>;
+
+    /// What a listing of sessions leaves out on this store, in one sentence; known once it has answered.
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Adds up what a session holds. [`FaultKind::NoSession`] where there is none.
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        let _ = session;
+        Err(Fault::new(FaultKind::Unsupported, "this store does not tell what a session holds"))
+    }
+
+    /// The bucket's lifecycle rules; none where it has none. [`FaultKind::Unsupported`] where the store
+    /// knows no such rules.
+    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
+    }
+
+    /// Puts the rules of `to` and one more in the place of the bucket's rules. What it says of the others
+    /// stays as it was, known or not. [`FaultKind::Unsupported`] where the store does not take such a rule.
+    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+        let _ = (to, rule);
+        Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
+    }
 
     /// Describes an object.
     async fn head(&self, key: &str) -> Result<Object, Fault>;

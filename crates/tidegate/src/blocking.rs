@@ -36,6 +36,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
 use crate::read::ReaderBuilder;
+use crate::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::write::WriterBuilder;
 
 /// The engine, with the runtime that it works on. A clone is the same engine; when the last clone and
@@ -123,6 +124,17 @@ impl Store {
     /// Removes an object; removing what is not there is no error.
     pub fn delete(&self, key: &str) -> Result<()> {
         self.engine.runtime.block_on(self.store.delete(key))
+    }
+
+    /// Sweeps unfinished uploads below `prefix`, set up by `with`; see [`crate::Store::sweep`].
+    pub fn sweep(&self, prefix: &str, with: impl FnOnce(Sweep) -> Sweep) -> Result<SweepReport> {
+        self.engine.runtime.block_on(with(self.store.sweep(prefix)).run())
+    }
+
+    /// Makes sure that the bucket aborts incomplete uploads itself; see
+    /// [`crate::Store::ensure_lifecycle`].
+    pub fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
+        self.engine.runtime.block_on(self.store.ensure_lifecycle())
     }
 
     /// Lists as it is asked for the next entry; see [`crate::Store::list`].
@@ -219,6 +231,9 @@ mod tests {
         assert_eq!(bytes, [7, 8]);
         let keys: Vec<_> = store.list("", true).map(|entry| entry.unwrap()).collect();
         assert_eq!(keys.len(), 1, "{keys:?}");
+        let swept = store.sweep("", |sweep| sweep.older_than(Duration::ZERO)).unwrap();
+        assert_eq!(swept.ended, 0, "{swept:?}");
+        assert_eq!(store.ensure_lifecycle().unwrap_err().kind(), ErrorKind::Unsupported);
         store.delete("a").unwrap();
         assert_eq!(store.head("a").unwrap_err().kind(), ErrorKind::NotFound);
     }

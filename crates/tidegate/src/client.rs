@@ -20,6 +20,7 @@ use crate::location::Location;
 use crate::object::Object;
 use crate::progress::Progress;
 use crate::read::ReaderBuilder;
+use crate::records::Records;
 use crate::request::Requests;
 use crate::retry::Retry;
 use crate::write::{Relief, WriterBuilder};
@@ -60,6 +61,7 @@ pub(crate) struct Engine {
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
     pub(crate) aborts: TaskTracker,
+    pub(crate) records: Records,
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,
     concurrency: Concurrency,
@@ -214,11 +216,16 @@ impl Store {
             .boxed()
     }
 
-    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells.
+    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
+    /// request ends the listing with an error. See [`unfinished`](Self::unfinished) for what they hold.
     pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
-        let url = self.url(prefix);
+        let (store, url) = (self.clone(), self.url(prefix));
         self.backend
             .sessions(&self.full_key(prefix))
+            .map_ok(move |mut open| {
+                open.session.key = store.relative_key(&open.session.key);
+                open
+            })
             .map_err(move |fault| {
                 Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default())
             })
@@ -250,13 +257,16 @@ impl Store {
         format!("{}{key}", self.prefix)
     }
 
-    /// The same store from `prefix` on.
-    fn within(mut self, prefix: &str) -> Self {
-        self.prefix = prefix.to_owned();
-        if !prefix.is_empty() && !prefix.ends_with('/') {
-            self.prefix.push('/');
+    /// The same store from `prefix` on: keys are then relative to that. A slash is added to a prefix that
+    /// does not end with one.
+    #[must_use]
+    pub fn within(&self, prefix: &str) -> Self {
+        let mut store = self.clone();
+        store.prefix.push_str(prefix);
+        if !store.prefix.is_empty() && !store.prefix.ends_with('/') {
+            store.prefix.push('/');
         }
-        self
+        store
     }
 
     fn relative(&self, mut object: Object) -> Object {
@@ -264,7 +274,7 @@ impl Store {
         object
     }
 
-    fn relative_key(&self, key: &str) -> String {
+    pub(crate) fn relative_key(&self, key: &str) -> String {
         key.strip_prefix(&self.prefix).unwrap_or(key).to_owned()
     }
 }

@@ -99,6 +99,10 @@ pub enum Operation {
     List,
     /// Removing an object.
     Delete,
+    /// Reading or changing a bucket's lifecycle rules.
+    Lifecycle,
+    /// Ending what was left behind.
+    Sweep,
 }
 
 impl Operation {
@@ -116,6 +120,8 @@ impl Operation {
             Self::Get => "get",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::Lifecycle => "lifecycle",
+            Self::Sweep => "sweep",
         }
     }
 }
@@ -164,6 +170,13 @@ impl Error {
     #[must_use]
     pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
+        self
+    }
+
+    /// The same, as what came of requests that the store answered.
+    #[must_use]
+    pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
+        self.context.attempts = attempts;
         self
     }
 
@@ -226,6 +239,9 @@ impl Error {
             ErrorKind::Uncertain => "look at the object's size and time before writing it again",
             ErrorKind::SessionLost => {
                 "upload it again; look for a lifecycle rule or another process that aborts uploads"
+            }
+            ErrorKind::Unsupported if self.operation() == Operation::Lifecycle => {
+                "run `tidegate sweep` from time to time instead"
             }
             _ => return None,
         })

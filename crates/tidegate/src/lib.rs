@@ -30,9 +30,11 @@ pub mod object;
 pub mod payload;
 mod progress;
 mod read;
+mod records;
 mod request;
 mod retry;
 pub mod spool;
+mod sweep;
 mod write;
 
 pub use budget::Usage;
@@ -44,4 +46,5 @@ pub use object::{Attributes, Encryption, Object};
 pub use progress::{Progress, Snapshot, Waiting};
 pub use read::{Reader, ReaderBuilder};
 pub use retry::RetryPolicy;
+pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 pub use write::{Strategy, Writer, WriterBuilder};

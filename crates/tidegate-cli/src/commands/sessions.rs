@@ -1,85 +1,78 @@
 //! `tidegate sessions`: uploads that were begun and neither finished nor aborted.
 
-use std::io::Write;
-use std::time::SystemTime;
-
-use futures::TryStreamExt;
 use serde::Serialize;
-use tidegate::Location;
+use tidegate::{Process, Unfinished};
 
 use crate::exit::Outcome;
-use crate::options::Connection;
-use crate::stores::Stores;
-use crate::{output, text};
+use crate::text;
 
-/// Look at uploads that were begun and neither finished nor aborted.
+mod abort;
+mod ls;
+
+/// Look at uploads that were begun and neither finished nor aborted, and end them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    Ls(Ls),
-}
-
-/// List the unfinished uploads whose keys begin with a URL: age, id, key.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Ls {
-    /// A bucket, a prefix or a key; some stores (MinIO) show those of one whole key only.
-    #[arg(value_name = "URL")]
-    prefix: String,
-
-    /// Print one JSON object a line.
-    #[arg(long)]
-    json: bool,
-
-    #[command(flatten)]
-    connection: Connection,
-}
-
-/// A line of `--json`.
-#[derive(Serialize)]
-struct Line<'a> {
-    url: String,
-    id: &'a str,
-    started: Option<String>,
-    age_seconds: Option<u64>,
+    Ls(ls::Ls),
+    Abort(abort::Abort),
 }
 
 impl Command {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Ls(args) => args.run().await,
+            Self::Abort(args) => args.run().await,
         }
     }
 }
 
-impl Ls {
-    async fn run(self) -> Outcome {
-        let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
-            let (store, prefix) = stores.bucket(&location).await?;
-            let root = store.location();
-            let mut sessions = store.sessions(&prefix);
-            let mut out = output::text()?;
-            while let Some(open) = sessions.try_next().await? {
-                let line = Line {
-                    url: format!("{root}/{}", open.session.key),
-                    id: &open.session.id,
-                    started: open.started.map(text::time),
-                    age_seconds: open.started.map(age),
-                };
-                if self.json {
-                    serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-                    writeln!(out)?;
-                } else {
-                    let age = line.age_seconds.map_or("-".to_owned(), text::age);
-                    writeln!(out, "{age:>8}  {}  {}", line.id, line.url)?;
-                }
-            }
-            Ok(out.flush()?)
-        })
-        .await
-    }
+/// An unfinished upload in `--json`.
+#[derive(Serialize)]
+pub(super) struct Described<'a> {
+    url: String,
+    id: &'a str,
+    started: Option<String>,
+    age_seconds: Option<u64>,
+    bytes: Option<u64>,
+    parts: Option<u64>,
+    initiator: Option<&'a str>,
+    /// `live`, `gone` or `gave-up`, as far as this machine's records say.
+    process: Option<&'static str>,
+    pid: Option<u32>,
 }
 
-fn age(started: SystemTime) -> u64 {
-    // A store's clock that runs ahead of ours makes no negative age.
-    SystemTime::now().duration_since(started).unwrap_or_default().as_secs()
+impl<'a> Described<'a> {
+    pub(super) fn of(root: &str, found: &'a Unfinished) -> Self {
+        let (process, pid) = match found.process {
+            Process::Live(pid) => (Some("live"), pid),
+            Process::Gone(pid) => (Some("gone"), Some(pid)),
+            Process::GaveUp(pid) => (Some("gave-up"), Some(pid)),
+            _ => (None, None),
+        };
+        Self {
+            url: format!("{root}/{}", found.open.session.key),
+            id: &found.open.session.id,
+            started: found.open.started.map(text::time),
+            age_seconds: found.age().map(|age| age.as_secs()),
+            bytes: found.held.as_ref().map(|held| held.bytes),
+            parts: found.held.as_ref().and_then(|held| held.parts),
+            initiator: found.initiator(),
+            process,
+            pid,
+        }
+    }
+
+    /// Age, size, id and key, and whose it is where that is known: what is not known is a dash.
+    pub(super) fn line(&self) -> String {
+        let dash = || "-".to_owned();
+        let age = self.age_seconds.map_or_else(dash, text::age);
+        let size = self.bytes.map_or_else(dash, text::size);
+        let pid = self.pid.map_or_else(String::new, |pid| format!(" {pid}"));
+        let whose = match self.process {
+            Some("live") => format!("  (live process{pid})"),
+            Some("gone") => format!("  (of process{pid}, which is gone)"),
+            Some(_) => format!("  (given up by process{pid})"),
+            None => String::new(),
+        };
+        format!("{age:>8}  {size:>12}  {}  {}{whose}", self.id, self.url)
+    }
 }

@@ -32,7 +32,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -199,6 +199,10 @@ impl Backend for Local {
         let path = temp::path(&target, &session.id)?;
         let parents = self.parents.clone();
         blocking(move || {
+            // A session's file has no lock: it is opened for each part.
+            if fs::File::open(&path).is_ok_and(|file| temp::is_locked(&file)) {
+                return Err(Fault::new(FaultKind::Denied, "a process that lives is writing the file"));
+            }
             fs::remove_file(&path).map_err(|error| temp::no_session_or(error, target.directory()))?;
             parents.remove_empty(target.directory());
             Ok(())
@@ -211,6 +215,17 @@ impl Backend for Local {
             list::Found::Session(session) => Some(session),
             list::Found::Entry(_) => None,
         })
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        let target = Target::of(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        blocking(move || {
+            let found =
+                fs::metadata(&path).map_err(|error| temp::no_session_or(error, target.directory()))?;
+            Ok(Held { bytes: found.len(), ..Held::default() })
+        })
+        .await
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {

@@ -16,7 +16,7 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::object::Object;
@@ -259,13 +259,20 @@ impl Backend for Memory {
         let state = self.state();
         let below = state.sessions.iter().filter(|(_, upload)| upload.key.starts_with(prefix));
         let mut open: Vec<OpenSession> = below
-            .map(|(id, upload)| OpenSession {
-                session: Session { key: upload.key.clone(), id: id.clone() },
-                started: Some(upload.started),
+            .map(|(id, upload)| {
+                let session = Session { key: upload.key.clone(), id: id.clone() };
+                OpenSession::new(session).with_started(Some(upload.started))
             })
             .collect();
         open.sort_by(|a, b| (&a.session.key, &a.session.id).cmp(&(&b.session.key, &b.session.id)));
         stream::iter(open).map(Ok).boxed()
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        let mut state = self.state();
+        let parts = &state.upload(session)?.parts;
+        let bytes = parts.values().map(|part| part.receipt.size).sum();
+        Ok(Held { parts: Some(parts.len() as u64), bytes, initiator: None })
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {

@@ -13,7 +13,8 @@ use futures::stream::{self, BoxStream};
 use http::{Method, header};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+    AbortRule, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession, Receipt,
+    Session, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -27,8 +28,11 @@ mod complete;
 mod credentials;
 mod download;
 mod fault;
+mod lifecycle;
 mod list;
 mod request;
+mod rules;
+mod sessions;
 mod settings;
 mod sign;
 #[cfg(test)]
@@ -195,7 +199,23 @@ impl Backend for S3 {
     }
 
     fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        list::sessions(self.bucket.clone(), prefix)
+        sessions::list(self.bucket.clone(), prefix)
+    }
+
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        self.bucket.shared.is_minio().then_some(sessions::MINIO)
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        sessions::held(&self.bucket, session).await
+    }
+
+    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+        lifecycle::get(&self.bucket).await
+    }
+
+    async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+        lifecycle::put(&self.bucket, to, rule).await
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {

@@ -12,6 +12,7 @@ use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Concurrency;
 use crate::progress::Progress;
+use crate::records::Records;
 use crate::retry::{Retry, RetryPolicy};
 use crate::spool::{Disk, Spool};
 use crate::write::{RING, Relief, Spooling};
@@ -31,6 +32,7 @@ pub struct Builder {
     spool_disks: Vec<Arc<dyn Disk>>,
     memory_wait: Duration,
     idle_limit: Option<Duration>,
+    records: Option<PathBuf>,
     s3: S3Settings,
 }
 
@@ -48,6 +50,7 @@ impl Default for Builder {
             spool_disks: Vec::new(),
             memory_wait: Duration::from_secs(60),
             idle_limit: None,
+            records: None,
             s3: S3Settings::default(),
         }
     }
@@ -126,6 +129,17 @@ impl Builder {
         self
     }
 
+    /// Writes down in `directory` which sessions this process has, so that a sweep by another process of
+    /// this machine leaves them alone, and finds those that this one leaves when it is killed. Off by
+    /// default; the command line has `~/.local/state/tidegate`.
+    ///
+    /// The directory is made when the first session opens, with one file in it for each process that has
+    /// any. That it can't be written fails no upload: it is logged, once.
+    pub fn records(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.records = Some(directory.into());
+        self
+    }
+
     /// How `s3://` is reached; what every S3 tool does by default.
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
@@ -159,6 +173,7 @@ impl Builder {
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             progress: Progress::default(),
             aborts: TaskTracker::new(),
+            records: Records::new(self.records),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,

@@ -201,6 +201,8 @@ impl WriterBuilder {
             runtime: tokio::runtime::Handle::current(),
             aborts: engine.aborts.clone(),
             opening: std::sync::Mutex::default(),
+            records: engine.records.clone(),
+            entry: std::sync::OnceLock::new(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the strategies share: the session, the requests of one upload, and its commit.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Permit;
 use crate::object::Object;
 use crate::payload::Payload;
+use crate::records::{self, Entry, Records};
 use crate::request::{Failure, Requests};
 
 type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
@@ -32,6 +33,9 @@ pub(crate) struct Upload {
     pub(crate) aborts: TaskTracker,
     /// The session, once it was asked for.
     pub(crate) opening: Mutex<Option<Opening>>,
+    /// Where the session is written down, for as long as it may be there.
+    pub(crate) records: Records,
+    pub(crate) entry: OnceLock<Entry>,
 }
 
 impl Upload {
@@ -41,10 +45,18 @@ impl Upload {
         let upload = self.clone();
         let open = self.runtime.spawn(async move {
             let options = &upload.options;
-            upload
+            let place = records::place(&*upload.backend, &upload.key);
+            let entry = upload.records.begin(upload.backend.endpoint(), place).await;
+            let entry = upload.entry.get_or_init(|| entry);
+            let sent = upload
                 .requests
                 .send(Operation::Open, None, None, || upload.backend.open(&upload.key, options))
-                .await
+                .await;
+            match &sent {
+                Ok(session) => entry.opened(&session.id).await,
+                Err(_) => entry.ended().await,
+            }
+            sent
         });
         let object = self.requests.object.clone();
         let opening = async move {
@@ -132,7 +144,14 @@ impl Upload {
             }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
         };
+        self.session_ended().await;
         self.verify(object, size, Some(checksum), Operation::Complete)
+    }
+
+    async fn session_ended(&self) {
+        if let Some(entry) = self.entry.get() {
+            entry.ended().await;
+        }
     }
 
     /// Asks the store whether the object that is there is ours.
@@ -231,9 +250,20 @@ impl Upload {
         let Ok(session) = self.session().await else { return Ok(true) };
         let sent = self.requests.send(Operation::Abort, None, None, || self.backend.abort(&session)).await;
         match sent {
-            Ok(()) => Ok(true),
-            Err(failure) if failure.fault.kind == FaultKind::NoSession => Ok(false),
-            Err(failure) => Err(self.failed(failure, Operation::Abort)),
+            Ok(()) => {
+                self.session_ended().await;
+                Ok(true)
+            }
+            Err(failure) if failure.fault.kind == FaultKind::NoSession => {
+                self.session_ended().await;
+                Ok(false)
+            }
+            Err(failure) => {
+                if let Some(entry) = self.entry.get() {
+                    entry.left().await;
+                }
+                Err(self.failed(failure, Operation::Abort))
+            }
         }
     }
 

@@ -198,6 +198,8 @@ impl Walk {
         let session =
             temp::session(&level.below, name).filter(|session| session.key.starts_with(&self.prefix))?;
         let started = metadata.created().or_else(|_| metadata.modified()).ok();
-        Some(Ok(Found::Session(OpenSession { session, started })))
+        // Whoever writes a file in one go holds its lock.
+        let in_use = fs::File::open(&path).is_ok_and(|file| temp::is_locked(&file));
+        Some(Ok(Found::Session(OpenSession::new(session).with_started(started).with_in_use(in_use))))
     }
 }

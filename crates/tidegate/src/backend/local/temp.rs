@@ -46,6 +46,12 @@ pub(super) fn open(path: &Path) -> Result<File, Fault> {
     opened.map_err(|error| no_session_or(error, path.parent().unwrap_or(path)))
 }
 
+/// Whether a process that lives holds the file as a write that is under way. Where the file system knows
+/// no locks, nobody does.
+pub(super) fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock))
+}
+
 /// What an error at a session's file means: where the file is missing, so is the session.
 pub(super) fn no_session_or(error: io::Error, directory: &Path) -> Fault {
     if error.kind() == io::ErrorKind::NotFound { no_session() } else { fault(error, directory) }
@@ -89,6 +95,8 @@ impl Temp {
             };
             fault(error, target.directory())
         })?;
+        // A sweep leaves a locked file alone. A file system that knows no locks takes nothing from us.
+        let _ = file.try_lock();
         Ok(Self { file, path, id, target, parents: parents.clone(), kept: false })
     }
 

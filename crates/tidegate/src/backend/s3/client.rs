@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
@@ -17,6 +18,7 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_types::service_config::ServiceConfigKey;
+use http::{HeaderMap, header};
 
 use super::address::Endpoint;
 use super::credentials::Keyring;
@@ -38,6 +40,21 @@ pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
     pub(super) region: String,
     pub(super) settings: S3Settings,
+    /// Whether an answer said that it is MinIO's, which lists and cleans up in ways of its own.
+    is_minio: AtomicBool,
+}
+
+impl Shared {
+    pub(super) fn is_minio(&self) -> bool {
+        self.is_minio.load(Ordering::Relaxed)
+    }
+
+    /// Takes note of who answers.
+    pub(super) fn meet(&self, headers: &HeaderMap) {
+        if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
+            self.is_minio.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl S3Client {
@@ -67,7 +84,14 @@ impl S3Client {
         };
         let http = http(settings, &endpoint, bundle.as_deref())?;
         let keyring = keyring(settings, &region, bundle.as_deref()).await?;
-        let shared = Shared { http, keyring, endpoint, region, settings: settings.clone() };
+        let shared = Shared {
+            http,
+            keyring,
+            endpoint,
+            region,
+            settings: settings.clone(),
+            is_minio: AtomicBool::default(),
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 

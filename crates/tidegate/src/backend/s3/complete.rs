@@ -9,7 +9,7 @@ use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 /// Fills in the request that publishes the object of a session.
 pub(super) fn request(

@@ -1,4 +1,4 @@
-//! Listings, page by page.
+//! Listings of objects, page by page.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -10,12 +10,12 @@ use http::Method;
 
 use super::Bucket;
 use super::request::Request;
-use super::xml::{self, ListBucketResult, ListMultipartUploadsResult};
-use crate::backend::{Entry, Fault, FaultKind, OpenSession, Session};
+use super::xml::{self, ListBucketResult};
+use crate::backend::{Entry, Fault, FaultKind};
 use crate::object::Object;
 
 /// Where a listing stands.
-enum Page<Marker> {
+pub(super) enum Page<Marker> {
     At(Marker),
     End,
 }
@@ -72,44 +72,10 @@ fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
     Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
-/// Unfinished uploads below `prefix`.
-pub(super) fn sessions(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-    let prefix = prefix.to_owned();
-    paged((String::new(), String::new()), move |(key, id): (String, String)| {
-        let (bucket, prefix) = (bucket.clone(), prefix.clone());
-        async move {
-            let mut query = vec![("encoding-type", "url"), ("prefix", prefix.as_str()), ("uploads", "")];
-            if !key.is_empty() {
-                query.extend([("key-marker", key.as_str()), ("upload-id-marker", id.as_str())]);
-            }
-            query.sort_unstable();
-            let request = Request::new(Method::GET, bucket.address.bucket(&query));
-            let (_, body) = bucket.shared.ask(request).await?;
-            let result: ListMultipartUploadsResult = xml::read(&body)?;
-            let encoding = result.encoding_type.as_deref();
-            let next = if result.is_truncated {
-                let next_key =
-                    result.next_key_marker.as_deref().map(|key| xml::key(key, encoding)).transpose()?;
-                let next = (next_key.unwrap_or_default(), result.next_upload_id_marker.unwrap_or_default());
-                if next.0.is_empty() || next == (key, id) {
-                    return Err(stuck());
-                }
-                Page::At(next)
-            } else {
-                Page::End
-            };
-            let mut sessions = VecDeque::with_capacity(result.uploads.len());
-            for upload in result.uploads {
-                let session = Session { key: xml::key(&upload.key, encoding)?, id: upload.upload_id };
-                sessions
-                    .push_back(OpenSession { session, started: upload.initiated.as_deref().and_then(time) });
-            }
-            Ok((sessions, next))
-        }
-    })
-}
-
-fn paged<Marker, Item, Fetch, Answer>(first: Marker, fetch: Fetch) -> BoxStream<'static, Result<Item, Fault>>
+pub(super) fn paged<Marker, Item, Fetch, Answer>(
+    first: Marker,
+    fetch: Fetch,
+) -> BoxStream<'static, Result<Item, Fault>>
 where
     Marker: Send + 'static,
     Item: Send + 'static,
@@ -126,11 +92,11 @@ where
     pages.try_flatten().boxed()
 }
 
-fn stuck() -> Fault {
+pub(super) fn stuck() -> Fault {
     Fault::new(FaultKind::Unsupported, "the store says that the listing goes on, and not where")
 }
 
-fn time(text: &str) -> Option<SystemTime> {
+pub(super) fn time(text: &str) -> Option<SystemTime> {
     aws_smithy_types::DateTime::from_str(text, Format::DateTime).ok()?.try_into().ok()
 }
 

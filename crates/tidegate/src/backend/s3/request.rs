@@ -71,6 +71,7 @@ impl Shared {
                 return Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault));
             }
         };
+        self.meet(response.headers());
         if response.status().is_success() {
             return Ok(response);
         }

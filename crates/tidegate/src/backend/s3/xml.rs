@@ -121,6 +121,39 @@ pub(super) struct Upload {
     pub(super) key: String,
     pub(super) upload_id: String,
     pub(super) initiated: Option<String>,
+    pub(super) initiator: Option<Initiator>,
+}
+
+/// Who began an upload.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct Initiator {
+    #[serde(rename = "ID")]
+    pub(super) id: Option<String>,
+    pub(super) display_name: Option<String>,
+}
+
+impl Initiator {
+    /// Its name as people know it, else its id; stores leave both empty, too.
+    pub(super) fn name(self) -> Option<String> {
+        [self.display_name, self.id].into_iter().flatten().find(|name| !name.is_empty())
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct ListPartsResult {
+    pub(super) initiator: Option<Initiator>,
+    pub(super) next_part_number_marker: Option<u64>,
+    pub(super) is_truncated: bool,
+    #[serde(rename = "Part")]
+    pub(super) parts: Vec<ListedPart>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(super) struct ListedPart {
+    pub(super) size: u64,
 }
 
 /// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them.

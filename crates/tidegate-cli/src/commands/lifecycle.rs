@@ -1,0 +1,161 @@
+//! `tidegate lifecycle`: the rules by which a bucket ends unfinished uploads itself.
+
+use std::io::Write;
+
+use serde::Serialize;
+use tidegate::Location;
+use tidegate::backend::LifecycleRule;
+
+use crate::exit::Outcome;
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text};
+
+/// Look after the rule by which a bucket aborts incomplete uploads itself.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Show(Show),
+    Ensure(Ensure),
+}
+
+/// List a bucket's lifecycle rules.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The bucket.
+    #[arg(value_name = "URL")]
+    bucket: String,
+
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// Add a rule that aborts incomplete uploads after one day, unless there is one.
+///
+/// Every other rule stays exactly as it is. The rules are read back: a store that refuses or drops the
+/// rule is told of.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ensure {
+    /// The bucket, or what the keys that the rule is about begin with.
+    #[arg(value_name = "URL")]
+    bucket: String,
+
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A rule in `--json`.
+#[derive(Serialize)]
+struct Described<'a> {
+    id: Option<&'a str>,
+    enabled: bool,
+    prefix: &'a str,
+    narrowed: bool,
+    abort_after_days: Option<u32>,
+    actions: &'a [String],
+}
+
+/// What `ensure --json` prints.
+#[derive(Serialize)]
+struct Ensured<'a> {
+    added: bool,
+    rule: Described<'a>,
+    disturbed: &'a [String],
+}
+
+impl<'a> From<&'a LifecycleRule> for Described<'a> {
+    fn from(rule: &'a LifecycleRule) -> Self {
+        Self {
+            id: rule.id.as_deref(),
+            enabled: rule.enabled,
+            prefix: &rule.prefix,
+            narrowed: rule.narrowed,
+            abort_after_days: rule.abort_after_days,
+            actions: &rule.actions,
+        }
+    }
+}
+
+impl Command {
+    pub(crate) async fn run(self) -> Outcome {
+        match self {
+            Self::Show(args) => args.run().await,
+            Self::Ensure(args) => args.run().await,
+        }
+    }
+}
+
+impl Show {
+    async fn run(self) -> Outcome {
+        let location: Location = self.bucket.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let (store, _) = stores.tree(&location).await?;
+            let lifecycle = store.lifecycle().await?;
+            let mut out = output::text()?;
+            for rule in &lifecycle.rules {
+                if self.json {
+                    serde_json::to_writer(&mut out, &Described::from(rule)).map_err(std::io::Error::from)?;
+                    writeln!(out)?;
+                } else {
+                    writeln!(out, "{}", line(rule))?;
+                }
+            }
+            out.flush()?;
+            if lifecycle.rules.is_empty() && !self.json {
+                output::say(&format!("{} has no lifecycle rules", store.location()));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Ensure {
+    async fn run(self) -> Outcome {
+        let location: Location = self.bucket.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let (store, prefix) = stores.tree(&location).await?;
+            let store = store.within(&prefix);
+            let ensured = store.ensure_lifecycle().await?;
+            let rule = &ensured.rule;
+            let mut out = output::text()?;
+            if self.json {
+                let line = Ensured { added: ensured.added, rule: rule.into(), disturbed: &ensured.disturbed };
+                serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
+                writeln!(out)?;
+            } else {
+                let id = rule.id.as_deref().unwrap_or("without a name");
+                let days = text::count(rule.abort_after_days.unwrap_or_default().into(), "day");
+                let said = if ensured.added { "added rule" } else { "nothing to do: there is rule" };
+                let store = store.location();
+                writeln!(out, "{store}: {said} {id}, which aborts incomplete uploads after {days}")?;
+            }
+            out.flush()?;
+            for other in &ensured.disturbed {
+                output::say(&format!("warning: rule {other} reads differently now: look at it"));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// State, name, what it is about and what it does.
+fn line(rule: &LifecycleRule) -> String {
+    let state = if rule.enabled { "on" } else { "off" };
+    let id = rule.id.as_deref().unwrap_or("-");
+    let scope = match &*rule.prefix {
+        "" => "all keys".to_owned(),
+        prefix => format!("keys that begin with {prefix}"),
+    };
+    let some = if rule.narrowed { ", of certain tags or sizes" } else { "" };
+    let actions = if rule.actions.is_empty() { "does nothing".to_owned() } else { rule.actions.join(", ") };
+    format!("{state:<3}  {id}  {scope}{some}: {actions}")
+}

@@ -1,0 +1,96 @@
+//! `tidegate sessions abort`.
+
+use std::io::Write;
+
+use futures::TryStreamExt;
+use tidegate::{Location, Process, Unfinished};
+
+use super::Described;
+use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text};
+
+/// End the unfinished uploads of a key, and free what they hold.
+///
+/// Uploads of live processes of this machine are refused. `tidegate sweep` ends what is old.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Abort {
+    /// The key, or with -r what the keys begin with.
+    #[arg(value_name = "URL")]
+    object: String,
+
+    /// Only the upload of this id, as `sessions ls` shows it; may be given again.
+    #[arg(long, value_name = "ID")]
+    id: Vec<String>,
+
+    /// All whose keys begin with URL.
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// Those of live processes, too: their uploads fail.
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Abort {
+    pub(super) async fn run(self) -> Outcome {
+        let location: Location = self.object.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let (store, prefix) = stores.bucket(&location).await?;
+            if !self.recursive && (prefix.is_empty() || prefix.ends_with('/')) {
+                let message = format!("{location}: this is no key: add -r to end all that begin so");
+                return Err(Failure::Usage(message));
+            }
+            let root = store.location();
+            let all: Vec<Unfinished> = store.unfinished(&prefix).try_collect().await?;
+            let meant: Vec<&Unfinished> = all.iter().filter(|found| self.means(&prefix, found)).collect();
+            if meant.is_empty() {
+                return Err(Failure::Failed(format!("{location}: there is no such unfinished upload")));
+            }
+            let mut out = output::text()?;
+            let (mut ended, mut bytes, mut failed) = (0, 0, 0);
+            for found in meant {
+                let line = Described::of(&root, found);
+                if matches!(found.process, Process::Live(_)) && !self.force {
+                    output::say(&format!(
+                        "error: {}: a live process is writing it (--force ends it all the same)",
+                        line.url
+                    ));
+                    failed += 1;
+                    continue;
+                }
+                match store.abort_session(&found.open.session).await {
+                    Ok(()) => {
+                        ended += 1;
+                        bytes += found.held.as_ref().map_or(0, |held| held.bytes);
+                        writeln!(out, "ended  {}", line.line())?;
+                    }
+                    Err(error) => {
+                        failed += 1;
+                        output::say(&format!("error: {error}"));
+                    }
+                }
+            }
+            let uploads = text::count(ended, "unfinished upload");
+            writeln!(out, "ended {uploads}, freed {}", text::size(bytes))?;
+            out.flush()?;
+            match failed {
+                0 => Ok(()),
+                failed => {
+                    let uploads = text::count(failed, "unfinished upload");
+                    Err(Failure::Failed(format!("{uploads} of {location} could not be ended")))
+                }
+            }
+        })
+        .await
+    }
+
+    fn means(&self, key: &str, found: &Unfinished) -> bool {
+        let session = &found.open.session;
+        (self.recursive || session.key == key) && (self.id.is_empty() || self.id.contains(&session.id))
+    }
+}

@@ -1,0 +1,60 @@
+//! `tidegate sessions ls`.
+
+use std::io::Write;
+
+use futures::TryStreamExt;
+use tidegate::Location;
+
+use super::Described;
+use crate::exit::Outcome;
+use crate::options::Connection;
+use crate::output;
+use crate::stores::Stores;
+
+/// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, who began it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ls {
+    /// A bucket, a prefix or a key.
+    #[arg(value_name = "URL")]
+    prefix: String,
+
+    /// Print one JSON object a line.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Ls {
+    pub(super) async fn run(self) -> Outcome {
+        let location: Location = self.prefix.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let (store, prefix) = stores.bucket(&location).await?;
+            let root = store.location();
+            let mut unfinished = store.unfinished(&prefix);
+            let mut out = output::text()?;
+            let listed = async {
+                while let Some(found) = unfinished.try_next().await? {
+                    let line = Described::of(&root, &found);
+                    if self.json {
+                        serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
+                        writeln!(out)?;
+                    } else {
+                        let initiator =
+                            line.initiator.map_or_else(String::new, |name| format!("  by {name}"));
+                        writeln!(out, "{}{initiator}", line.line())?;
+                    }
+                }
+                Ok(())
+            };
+            let listed: Outcome = listed.await;
+            out.flush()?;
+            if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
+                output::say(&format!("note: {left_out}"));
+            }
+            listed
+        })
+        .await
+    }
+}

@@ -1,0 +1,156 @@
+//! `tidegate sweep`: ends unfinished uploads that nobody works on any more.
+
+use std::io::Write;
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use serde::Serialize;
+use tidegate::{Fate, Kept, Location, SweepReport, Swept};
+
+use super::sessions::Described;
+use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text, values};
+
+/// End unfinished uploads that are old and of no live process, and say what was freed.
+///
+/// What a live tidegate of this user on this machine is writing is left alone, however old it is. Of
+/// other machines and other programs nothing is known: choose an age that no upload of theirs reaches.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A bucket, a prefix or a key.
+    #[arg(value_name = "URL")]
+    prefix: String,
+
+    /// Leave alone what is younger: 1d, 12h, 90min.
+    #[arg(long, default_value = "1d", value_parser = values::age, value_name = "AGE")]
+    older_than: Duration,
+
+    /// Say what would be ended, and end nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Print one JSON object a line: each unfinished upload, and what was done in all.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(flatten)]
+    described: Described<'a>,
+    /// `ended`, `would-end`, `live`, `young`, `ageless`, `gone` or `failed`.
+    fate: &'static str,
+}
+
+/// The last line of `--json`.
+#[derive(Serialize)]
+struct Total {
+    dry_run: bool,
+    ended: u64,
+    would_end: u64,
+    bytes: u64,
+    live: u64,
+    young: u64,
+    ageless: u64,
+    failed: u64,
+}
+
+impl Args {
+    pub(crate) async fn run(self) -> Outcome {
+        let location: Location = self.prefix.parse()?;
+        Stores::with_defaults(self.connection.settings(), async |stores| {
+            let (store, prefix) = stores.bucket(&location).await?;
+            let root = store.location();
+            let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).start();
+            let mut out = output::text()?;
+            let mut report = SweepReport::default();
+            let result = async {
+                while let Some(one) = swept.try_next().await? {
+                    self.tell(&mut out, &root, &one)?;
+                    report.add(one);
+                }
+                Ok(())
+            };
+            let result: Outcome = result.await;
+            self.sum_up(&mut out, &report)?;
+            out.flush()?;
+            result?;
+            if let Some(left_out) = store.unlisted_sessions() {
+                output::say(&format!("note: {left_out}"));
+            }
+            match report.failed {
+                0 => Ok(()),
+                failed => {
+                    let uploads = text::count(failed, "unfinished upload");
+                    Err(Failure::Failed(format!("{uploads} of {location} could not be ended")))
+                }
+            }
+        })
+        .await
+    }
+
+    fn tell(&self, out: &mut impl Write, root: &str, swept: &Swept) -> Outcome {
+        let described = Described::of(root, &swept.found);
+        if let Fate::Failed(error) = &swept.fate {
+            output::say(&format!("error: {error}"));
+        }
+        if self.json {
+            let fate = match &swept.fate {
+                Fate::Ended => "ended",
+                Fate::WouldEnd => "would-end",
+                Fate::Kept(Kept::Live) => "live",
+                Fate::Kept(Kept::Young) => "young",
+                Fate::AlreadyGone => "gone",
+                Fate::Failed(_) => "failed",
+                _ => "ageless",
+            };
+            serde_json::to_writer(&mut *out, &Line { described, fate }).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        match &swept.fate {
+            Fate::Ended => writeln!(out, "ended      {}", described.line())?,
+            Fate::WouldEnd => writeln!(out, "would end  {}", described.line())?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn sum_up(&self, out: &mut impl Write, report: &SweepReport) -> Outcome {
+        let &SweepReport { ended, would_end, bytes, live, young, ageless, failed, .. } = report;
+        if self.json {
+            let total =
+                Total { dry_run: self.dry_run, ended, would_end, bytes, live, young, ageless, failed };
+            serde_json::to_writer(&mut *out, &total).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(());
+        }
+        let size = text::size(bytes);
+        if self.dry_run {
+            write!(out, "would end {} and free {size}", text::count(would_end, "unfinished upload"))?;
+        } else {
+            write!(out, "ended {}, freed {size}", text::count(ended, "unfinished upload"))?;
+        }
+        let age = text::age(self.older_than.as_secs());
+        let kept = [
+            (live, "of live processes".to_owned()),
+            (young, format!("younger than {age}")),
+            (ageless, "whose age the store does not say".to_owned()),
+        ];
+        let kept: Vec<String> = kept
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, which)| format!("{count} {which}"))
+            .collect();
+        if !kept.is_empty() {
+            write!(out, "; left alone: {}", kept.join(", "))?;
+        }
+        Ok(writeln!(out)?)
+    }
+}

@@ -1,0 +1,65 @@
+//! A bucket's lifecycle rules, got and put.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::Method;
+use md5::{Digest as _, Md5};
+
+use super::request::{Content, Request, set};
+use super::{Bucket, rules};
+use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle};
+
+/// Not in the document, and lost by whoever puts the document without it.
+const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
+
+/// The rules that the bucket has.
+pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
+    let request = Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]));
+    let (headers, body) = match bucket.shared.ask(request).await {
+        Ok(answer) => answer,
+        // `NoSuchLifecycleConfiguration`.
+        Err(fault) if fault.kind == FaultKind::NotFound && fault.answered => return Ok(Lifecycle::default()),
+        Err(fault) if fault.kind == FaultKind::Unsupported => {
+            // What stores say of it is about headers and of no use; the code is.
+            let code = fault.message.rfind(" (").map_or("", |code| &fault.message[code..]);
+            let message = format!("the store has no lifecycle rules{code}");
+            return Err(Fault { message, ..fault });
+        }
+        Err(fault) => return Err(fault),
+    };
+    let document = String::from_utf8(body.to_vec()).map_err(|error| {
+        let message = "the store's lifecycle rules are not UTF-8";
+        Fault::new(FaultKind::Unsupported, message).with_source(error)
+    })?;
+    let minimum = headers.get(DEFAULT_MINIMUM).and_then(|minimum| minimum.to_str().ok()).map(str::to_owned);
+    Ok(Lifecycle { rules: rules::rules(&document)?, document, default_minimum: minimum })
+}
+
+/// Puts the rules of `to` with one more.
+pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+    let document = rules::with_rule(&to.document, rule)?;
+    let mut request = Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]));
+    // S3 wants this request's bytes under some checksum, and every compatible store takes this one.
+    let digest = STANDARD.encode(Md5::digest(document.as_bytes()));
+    set(&mut request.headers, "content-md5", Some(digest))?;
+    set(&mut request.headers, "content-type", Some("application/xml"))?;
+    set(&mut request.headers, DEFAULT_MINIMUM, to.default_minimum.as_ref())?;
+    match bucket.shared.ask(request.with(Content::Text(Bytes::from(document)))).await {
+        Ok(_) => Ok(()),
+        Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported) => {
+            let message = if bucket.shared.is_minio() {
+                "MinIO takes no rule that only aborts incomplete uploads, and no rule was changed; it removes \
+                 them itself after 24 hours unless its setting `api stale_uploads_expiry` says otherwise"
+                    .to_owned()
+            } else {
+                let said = &fault.message;
+                format!(
+                    "the store refuses a rule that only aborts incomplete uploads, and no rule was changed: {said}"
+                )
+            };
+            Err(Fault { kind: FaultKind::Unsupported, message, ..fault })
+        }
+        Err(fault) => Err(fault),
+    }
+}

@@ -1,0 +1,99 @@
+//! Unfinished uploads: which there are, and what they hold.
+
+use std::collections::VecDeque;
+
+use futures::stream::BoxStream;
+use http::Method;
+
+use super::Bucket;
+use super::list::{Page, paged, stuck, time};
+use super::request::Request;
+use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult};
+use crate::backend::{Fault, Held, OpenSession, Session};
+
+/// What MinIO's listing leaves out.
+pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
+                                before show only when they are asked for by their whole key";
+
+/// Where a listing of unfinished uploads stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Marker {
+    /// Whether all of the bucket's are gone through for those of the prefix.
+    of_all: bool,
+    key: String,
+    id: String,
+}
+
+/// Unfinished uploads of keys that begin with `prefix`.
+///
+/// MinIO takes a prefix for a whole key, and gives all that it remembers where there is none: there the
+/// rest is looked for among all.
+pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    let prefix = prefix.to_owned();
+    paged(Marker::default(), move |marker: Marker| {
+        let (bucket, prefix) = (bucket.clone(), prefix.clone());
+        async move {
+            let asked = if marker.of_all { "" } else { &prefix };
+            let mut query = vec![("encoding-type", "url"), ("prefix", asked), ("uploads", "")];
+            if !marker.key.is_empty() {
+                query.extend([("key-marker", marker.key.as_str()), ("upload-id-marker", marker.id.as_str())]);
+            }
+            query.sort_unstable();
+            let request = Request::new(Method::GET, bucket.address.bucket(&query));
+            let (_, body) = bucket.shared.ask(request).await?;
+            let result: ListMultipartUploadsResult = xml::read(&body)?;
+            let encoding = result.encoding_type.as_deref();
+            let next = if result.is_truncated {
+                let key = result.next_key_marker.as_deref().map(|key| xml::key(key, encoding)).transpose()?;
+                let (key, id) = (key.unwrap_or_default(), result.next_upload_id_marker.unwrap_or_default());
+                let next = Marker { of_all: marker.of_all, key, id };
+                if next.key.is_empty() || next == marker {
+                    return Err(stuck());
+                }
+                Page::At(next)
+            } else if bucket.shared.is_minio() && !asked.is_empty() {
+                Page::At(Marker { of_all: true, ..Marker::default() })
+            } else {
+                Page::End
+            };
+            let mut sessions = VecDeque::with_capacity(result.uploads.len());
+            for upload in result.uploads {
+                let session = Session { key: xml::key(&upload.key, encoding)?, id: upload.upload_id };
+                // Those of the prefix as a key were on the first page.
+                let is_known = marker.of_all && session.key == prefix;
+                if session.key.starts_with(&prefix) && !is_known {
+                    let open = OpenSession::new(session)
+                        .with_started(upload.initiated.as_deref().and_then(time))
+                        .with_initiator(upload.initiator.and_then(Initiator::name));
+                    sessions.push_back(open);
+                }
+            }
+            Ok((sessions, next))
+        }
+    })
+}
+
+/// Adds up the parts of a session.
+pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
+    let (mut parts, mut bytes, mut marker) = (0, 0, 0);
+    loop {
+        let marker_text = marker.to_string();
+        let mut query = vec![("uploadId", session.id.as_str())];
+        if marker > 0 {
+            query.insert(0, ("part-number-marker", &marker_text));
+        }
+        let url = bucket.address.object(&session.key, &query)?;
+        let (_, body) = bucket.shared.ask(Request::new(Method::GET, url)).await?;
+        let result: ListPartsResult = xml::read(&body)?;
+        parts += result.parts.len() as u64;
+        bytes += result.parts.iter().map(|part| part.size).sum::<u64>();
+        if !result.is_truncated {
+            let initiator = result.initiator.and_then(Initiator::name);
+            return Ok(Held { parts: Some(parts), bytes, initiator });
+        }
+        match result.next_part_number_marker {
+            Some(next) if next > marker => marker = next,
+            _ => return Err(stuck()),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! One process's file: a line for what opens, is named, is given up and ends.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use super::Record;
+
+/// How a file of records is named: the process id, a random number, and this.
+pub(super) const END: &str = ".sessions";
+/// The name's end until the file is locked.
+pub(super) const UNLOCKED: &str = ".new";
+/// Held by whoever reads the directory, so that no file is replaced meanwhile.
+pub(super) const DIRECTORY_LOCK: &str = "lock";
+/// Between fields are spaces, between records line ends.
+const FIELD: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+/// Lines beyond four for each open session that make a file be written anew.
+const SLACK: usize = 256;
+
+/// A line of the file. Entries are numbered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line<'a> {
+    Open(u64, &'a Record),
+    Named(u64, &'a str),
+    Left(u64),
+    Ended(u64),
+}
+
+impl Line<'_> {
+    fn push_to(self, text: &mut String) {
+        use std::fmt::Write as _;
+        let field = |text| utf8_percent_encode(text, FIELD);
+        // Writing to a string does not fail.
+        let _ = match self {
+            Self::Open(number, record) => {
+                let since = record.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                let (endpoint, object) = (field(&record.endpoint), field(&record.object));
+                writeln!(text, "open {number} {} {endpoint} {object}", since.as_secs())
+            }
+            Self::Named(number, id) => writeln!(text, "named {number} {}", field(id)),
+            Self::Left(number) => writeln!(text, "left {number}"),
+            Self::Ended(number) => writeln!(text, "ended {number}"),
+        };
+    }
+}
+
+fn text(lines: &[Line<'_>]) -> String {
+    let mut text = String::new();
+    lines.iter().for_each(|line| line.push_to(&mut text));
+    text
+}
+
+/// What has not ended, by the text of a file. A line that is not whole is of a session that was not
+/// asked for yet; one that a later version wrote means nothing here.
+pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
+    let mut open = BTreeMap::new();
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    for line in whole.lines() {
+        let mut fields = line.split(' ');
+        let verb = fields.next();
+        let Some(number) = fields.next().and_then(|number| number.parse::<u64>().ok()) else { continue };
+        let mut field = || fields.next().and_then(|field| percent_decode_str(field).decode_utf8().ok());
+        match verb {
+            Some("open") => {
+                let since = field().and_then(|since| since.parse().ok()).map(Duration::from_secs);
+                if let (Some(since), Some(endpoint), Some(object)) = (since, field(), field()) {
+                    let (endpoint, object) = (endpoint.into_owned(), object.into_owned());
+                    let since = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
+                    open.insert(number, Record { endpoint, object, id: None, since, left: false });
+                }
+            }
+            Some("named") => {
+                if let (Some(record), Some(id)) = (open.get_mut(&number), field()) {
+                    record.id = Some(id.into_owned());
+                }
+            }
+            Some("left") => {
+                if let Some(record) = open.get_mut(&number) {
+                    record.left = true;
+                }
+            }
+            Some("ended") => {
+                open.remove(&number);
+            }
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The lines that say the same as all that were written about `open`.
+fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
+    let mut lines = Vec::with_capacity(2 * open.len());
+    for (number, record) in open {
+        lines.push(Line::Open(*number, record));
+        lines.extend(record.id.as_deref().map(|id| Line::Named(*number, id)));
+        lines.extend(record.left.then_some(Line::Left(*number)));
+    }
+    lines
+}
+
+/// Strikes entries out in a file that is locked by the caller. `true` where none is left.
+pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) -> io::Result<bool> {
+    let lines: Vec<Line<'_>> = numbers.iter().map(|number| Line::Ended(*number)).collect();
+    let more = text(&lines);
+    // What a process wrote as it died may lack its line's end.
+    let gap = if text_before.is_empty() || text_before.ends_with('\n') { "" } else { "\n" };
+    file.write_all(format!("{gap}{more}").as_bytes())?;
+    Ok(parse(&format!("{text_before}{gap}{more}")).is_empty())
+}
+
+/// This process's file, locked for as long as it is held here.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    lines: usize,
+}
+
+impl Log {
+    /// A new file with these lines.
+    pub(super) fn create(directory: &Path, lines: &[Line<'_>]) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let path = directory.join(format!("{name}{END}"));
+        let file = Self::put(&directory.join(format!("{name}{UNLOCKED}")), &path, lines)?;
+        Ok(Self { file, path, lines: lines.len() })
+    }
+
+    /// Gives the file its name only when it is locked and written: nobody takes it for a dead one.
+    fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(unlocked)?;
+        let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
+            (&file).write_all(text(lines).as_bytes())?;
+            fs::rename(unlocked, path)
+        });
+        if let Err(error) = ready {
+            // It is the first error that tells.
+            let _ = fs::remove_file(unlocked);
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds lines by one write, so that a reader finds them whole or at the end.
+    pub(super) fn append(&mut self, lines: &[Line<'_>]) -> io::Result<()> {
+        self.lines += lines.len();
+        (&self.file).write_all(text(lines).as_bytes())
+    }
+
+    /// Writes the file anew where most of its lines are of sessions that have ended. It is put off while
+    /// someone reads the directory, who could miss a file that is replaced.
+    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
+        if self.lines <= SLACK + 4 * open.len() {
+            return Ok(());
+        }
+        let Some(directory) = self.path.parent() else { return Ok(()) };
+        let guard = lock_file(directory)?;
+        if guard.try_lock().is_err() {
+            return Ok(());
+        }
+        let lines = anew(open);
+        self.file = Self::put(&self.path.with_extension("new"), &self.path, &lines)?;
+        self.lines = lines.len();
+        Ok(())
+    }
+
+    /// Removes the file: nothing is open any more.
+    pub(super) fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+/// The file by which the directory is locked.
+pub(super) fn lock_file(directory: &Path) -> io::Result<File> {
+    let path = directory.join(DIRECTORY_LOCK);
+    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+}
