@@ -2,6 +2,7 @@
 //!
 //! One file a command, in `commands/`; what they share is beside this file.
 
+mod allocator;
 mod bar;
 mod commands;
 mod dev;
@@ -84,6 +85,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
+    allocator::share_one_arena();
     let CommandLine { command, verbose } = CommandLine::parse();
     log(verbose);
     exit::end(runtime::run(command.run()), verbose)

@@ -1,0 +1,17 @@
+//! How the C library hands out memory.
+
+/// Has all threads share one arena. glibc gives each thread one of its own otherwise, and what is free in
+/// one can't be used by another: with thousands of writers that was 16 MiB. Large buffers do not come
+/// from there (they are pooled), so threads seldom meet.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "mallopt(3) has no safe face")]
+pub(crate) fn share_one_arena() {
+    // SAFETY: it takes two numbers and changes a setting of the allocator; it is called while there is one
+    // thread, and what it says of its success changes nothing here.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn share_one_arena() {}
