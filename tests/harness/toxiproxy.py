@@ -37,9 +37,9 @@ class Toxiproxy:
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"toxiproxy refused {method} {path}: {error.read().decode()}") from None
 
-    def proxy(self, name, upstream) -> "Proxy":
+    def proxy(self, name, upstream, listen="127.0.0.1:0") -> "Proxy":
         """A new way to `upstream` (host:port), on a port of its own; without faults until it is given some."""
-        made = self._ask("POST", "/proxies", {"name": name, "listen": "127.0.0.1:0", "upstream": upstream})
+        made = self._ask("POST", "/proxies", {"name": name, "listen": listen, "upstream": upstream})
         return Proxy(self, name, made["listen"])
 
     def stop(self):
