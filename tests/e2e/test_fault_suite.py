@@ -1,19 +1,22 @@
 """The fault suite's own judgement: a judge that never condemns shows nothing."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 
 from faults.cases import CASES
+from faults.one import run
 from faults.plan import JOBS, plan
-from faults.verdict import CLEAN, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
+from faults.stores import STORES
+from faults.verdict import CLEAN, EXISTS, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
+from faults.way import open_toxiproxy
 from harness import ROOT
 
 URL = "s3://b/k"
 SENTENCE = f"error: {URL}: put failed after 8 attempts in 5.0 s: connection refused\n"
+REFUSAL = f"error: {URL}: put failed: 412 ({EXISTS} and was left as it is)\n"
 DOUBT = f"error: {URL}: complete failed: the answer was lost ({UNCERTAIN})\n"
 
 
@@ -39,7 +42,7 @@ REST = "error: 1 of 2 objects could not be copied\n"
         (one(1, SENTENCE, "old", "old"), CLEAN),
         (one(1, SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
         (one(1, DOUBT), CLEAN),
-        (one(1, SENTENCE, "old", "old", create_only=True, must_succeed=True), CLEAN),
+        (one(1, REFUSAL, "old", "old", create_only=True, must_succeed=True), CLEAN),
         (one(1, "2025-11-22T00:00:00Z DEBUG tidegate: trying again\n" + SENTENCE, None), CLEAN),
         (tree(0, "", ["new0", "new1"], [0, 1]), WHOLE),
         (tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", None], [0]), CLEAN),
@@ -70,6 +73,7 @@ def test_what_is_in_order(ended, kind):
         one(1, DOUBT, "half of it"),
         one(1, SENTENCE, None, sessions=(1,)),
         one(1, SENTENCE, None, must_succeed=True),
+        one(1, SENTENCE, "old", "old", create_only=True, must_succeed=True),
         one(1, SENTENCE + SENTENCE, None),
         one(1, "error: it failed\n", None),
         one(1, SENTENCE, None, stray=[".k.tmp"]),
@@ -95,15 +99,26 @@ def test_every_kind_of_upload_is_drawn():
     assert drawn == set(JOBS)
 
 
-def test_a_program_that_lies_is_found_out(tmp_path):
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """`script(text)` is what runs in the program's place."""
+
+    def write(text):
+        path = tmp_path / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("TIDEGATE_BIN", str(path))
+        monkeypatch.setenv("TIDEGATE_FACES", str(path))
+
+    return write
+
+
+def test_a_program_that_lies_is_found_out(script):
     """It reads everything, says that all went well, and sends nothing."""
-    liar = tmp_path / "liar"
-    liar.write_text("#!/bin/sh\n[ \"$1\" = cp ] && exec cat >/dev/null\nexit 0\n")
-    liar.chmod(0o755)
+    script("exec cat >/dev/null")
     suite = subprocess.run(
         [sys.executable, "-m", "faults", "--runs", "2", "--only", "latency-up", "--server", "versitygw", "--job", "pipe", "--json"],
         cwd=ROOT / "tests",
-        env=os.environ | {"TIDEGATE_BIN": str(liar), "TIDEGATE_FACES": str(liar)},
         capture_output=True,
         text=True,
         timeout=120,
@@ -112,3 +127,15 @@ def test_a_program_that_lies_is_found_out(tmp_path):
     reports = [json.loads(line) for line in suite.stdout.splitlines()]
     assert [report["kind"] for report in reports] == [WRONG] * 2
     assert "--replay 1.versitygw.latency-up.0" in suite.stderr
+
+
+def test_a_program_that_hangs_is_found_out(script, tmp_path):
+    script("exec sleep 100")
+    store = STORES["versitygw"](tmp_path / "store")
+    toxiproxy = open_toxiproxy(tmp_path / "toxiproxy")
+    try:
+        report, job = run(plan("1.versitygw.latency-up.0"), store, toxiproxy, "hangs", tmp_path / "run", limit=1)
+    finally:
+        toxiproxy.stop()
+        store.stop()
+    assert report.kind == WRONG and "it did not end within its limit" in report.why

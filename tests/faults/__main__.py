@@ -2,6 +2,7 @@
 
 import argparse
 import multiprocessing
+import signal
 import sys
 import time
 from collections import deque
@@ -105,8 +106,9 @@ class Pool:
                 process.join()
 
     def close(self):
-        for connection in self._workers:
-            connection.close()
+        """Ends what is still under way, on a Ctrl-C or an error."""
+        for process, _ in self._workers.values():
+            process.terminate()
         for process, _ in self._workers.values():
             process.join()
 
@@ -127,6 +129,7 @@ def tell(report: Report, options):
 
 def main() -> int:
     options = arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.list:
         print("\n".join(CASES))
         return 0
@@ -153,11 +156,12 @@ def main() -> int:
     if not options.json:
         print(markdown(done))
         struck = sum(report.struck for report in done)
-        unnamed = sum(report.unnamed for report in done)
-        print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; in {struck} the fault struck before the program had")
-        print(f"ended. {unnamed} empty sessions whose names were never told to the program were left on the servers.")
+        print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them.")
     return 1 if wrong or not done else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

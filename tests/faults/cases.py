@@ -8,13 +8,17 @@ from random import Random
 from harness import KIB, MIB
 
 
+COMMIT = 2.0
+
+
 @dataclass(frozen=True)
 class Fault:
     """What is done to one run, and when."""
 
     # "toxic", "cut" (the proxy is down) or "kill" (the server is).
     what: str
-    # How much of the source the program has read when it strikes; 0 is before the program starts.
+    # How much of the source the program has read when it strikes; 0 is before the program starts, COMMIT when the
+    # server has all parts and only the completion is left.
     at: float
     # Seconds until it is over; None: it lasts until the run has ended.
     lasts: float | None
@@ -24,6 +28,8 @@ class Fault:
     attributes: dict[str, int] = field(default_factory=dict)
     # Bytes a second that every connection is held to all along, so that there is a middle to strike in.
     pace: int | None = None
+    # Milliseconds by which every answer is late all along, so that there are answers under way to be lost.
+    lag: int | None = None
 
     @property
     def blocks_aborts(self) -> bool:
@@ -38,7 +44,8 @@ class Fault:
         return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value not in ("", {}, None))
 
 
-Draw = Callable[[Random, str, list[int]], Fault]
+# Random numbers, the direction, and how many bytes of objects go in that direction: none where only headers do.
+Draw = Callable[[Random, str, int], Fault]
 
 
 @dataclass(frozen=True)
@@ -53,17 +60,18 @@ class Case:
     def id(self):
         return self.name if self.direction == "both" else f"{self.name}-{self.direction}"
 
-    def fault(self, random: Random, sizes: list[int]) -> Fault:
-        return self.draw(random, {"up": "upstream", "down": "downstream"}.get(self.direction, "both"), sizes)
+    def fault(self, random: Random, size: int, is_download: bool) -> Fault:
+        stream = {"up": "upstream", "down": "downstream"}.get(self.direction, "both")
+        return self.draw(random, stream, size if is_download == (stream == "downstream") else 0)
 
 
 def moment(random: Random) -> float:
-    """Before the start, anywhere in the middle, or when everything was read and the commit is near."""
-    return random.choice([0.0, 0.0, random.random(), random.random(), 1.0])
+    """Before the start, anywhere in the middle, when everything was read, or at the commit."""
+    return random.choice([0.0, 0.0, random.random(), random.random(), 1.0, COMMIT])
 
 
 def middle(random: Random) -> float:
-    return random.choice([random.random(), random.random(), random.random(), 1.0])
+    return random.choice([random.random(), random.random(), random.random(), 1.0, COMMIT, COMMIT])
 
 
 def share(random: Random) -> float:
@@ -71,12 +79,14 @@ def share(random: Random) -> float:
     return random.choice([0.1, 0.3, 0.5, 0.7, 1.0])
 
 
-def pace(random: Random) -> int:
-    return random.choice([2, 4, 8, 16]) * 1_000_000
-
-
-def perhaps(random: Random, draw: Callable[[Random], int]) -> int | None:
-    return draw(random) if random.random() < 0.5 else None
+def slowly(random: Random, always=False) -> dict[str, int]:
+    """What makes time for a fault to strike in."""
+    base = {}
+    if always or random.random() < 0.5:
+        base["pace"] = random.choice([2, 4, 8, 16]) * 1_000_000
+    if random.random() < 0.5:
+        base["lag"] = random.choice([20, 50, 100, 200])
+    return base
 
 
 def spread(random: Random, least: int, most: int) -> int:
@@ -84,66 +94,65 @@ def spread(random: Random, least: int, most: int) -> int:
     return int(math.exp(random.uniform(math.log(least), math.log(most))))
 
 
-def latency(random, stream, sizes):
+def latency(random, stream, size):
     delay = random.randint(10, 300)
     attributes = {"latency": delay, "jitter": random.randint(0, delay // 2)}
     return Fault("toxic", moment(random), None, "latency", stream, 1.0, attributes)
 
 
-def bandwidth(random, stream, sizes):
+def bandwidth(random, stream, size):
     """Such that all bytes one after another take a second or two; answers, a few bytes at a time."""
-    rate = sum(sizes) / KIB / random.uniform(0.3, 2) if stream == "upstream" else random.uniform(1, 20)
-    return Fault("toxic", moment(random), None, "bandwidth", stream, 1.0, {"rate": max(10, int(rate))})
+    rate = size / KIB / random.uniform(0.3, 2) if size else random.uniform(1, 20)
+    return Fault("toxic", moment(random), None, "bandwidth", stream, 1.0, {"rate": max(5, int(rate))})
 
 
-def slicer(random, stream, sizes):
+def slicer(random, stream, size):
     """A thousand slices or two, so that they take a second or two."""
-    size = max(256, sum(sizes) // random.randint(500, 2000)) if stream == "upstream" else random.randint(2, 64)
-    attributes = {"average_size": size, "size_variation": size // 2, "delay": random.randint(20, 300)}
+    slice = max(256, size // random.randint(500, 2000)) if size else random.randint(2, 64)
+    attributes = {"average_size": slice, "size_variation": slice // 2, "delay": random.randint(20, 300)}
     return Fault("toxic", moment(random), None, "slicer", stream, 1.0, attributes)
 
 
-def reset_peer(random, stream, sizes):
+def reset_peer(random, stream, size):
     attributes = {"timeout": random.choice([0, 0, random.randint(1, 500)])}
     lasts = random.choice([None, random.uniform(0.2, 3)])
-    return Fault("toxic", moment(random), lasts, "reset_peer", stream, share(random), attributes, perhaps(random, pace))
+    return Fault("toxic", moment(random), lasts, "reset_peer", stream, share(random), attributes, **slowly(random))
 
 
-def limit_data(random, stream, sizes):
-    most = 2 * sum(sizes) + 10 * KIB if stream == "upstream" else 3000
+def limit_data(random, stream, size):
+    most = 2 * size + (10 * KIB if stream == "upstream" else 3000)
     lasts = random.choice([None, random.uniform(0.2, 3)])
     attributes = {"bytes": spread(random, 1, most)}
-    return Fault("toxic", moment(random), lasts, "limit_data", stream, share(random), attributes, perhaps(random, pace))
+    return Fault("toxic", moment(random), lasts, "limit_data", stream, share(random), attributes, **slowly(random))
 
 
-def timeout(random, stream, sizes):
+def timeout(random, stream, size):
     """Bytes are lost for a while, then the connection is closed."""
     attributes = {"timeout": random.randint(20, 800)}
     lasts = random.choice([None, random.uniform(0.2, 3)])
-    return Fault("toxic", moment(random), lasts, "timeout", stream, share(random), attributes, perhaps(random, pace))
+    return Fault("toxic", moment(random), lasts, "timeout", stream, share(random), attributes, **slowly(random))
 
 
-def black_hole(random, stream, sizes):
+def black_hole(random, stream, size):
     """Bytes are lost and nothing is closed, until all connections are."""
-    return Fault(
-        "toxic", moment(random), random.uniform(0.5, 4), "timeout", stream, share(random), {"timeout": 0}, perhaps(random, pace)
-    )
+    lasts = random.uniform(0.5, 4)
+    return Fault("toxic", moment(random), lasts, "timeout", stream, share(random), {"timeout": 0}, **slowly(random))
 
 
-def cut(random, stream, sizes):
-    return Fault("cut", middle(random), random.uniform(0, 1.5), stream=stream, pace=pace(random))
+def cut(random, stream, size):
+    return Fault("cut", middle(random), random.uniform(0, 1.5), stream=stream, **slowly(random, always=True))
 
 
-def down(random, stream, sizes):
-    return Fault("cut", middle(random), 10.0, stream=stream, pace=pace(random))
+def down(random, stream, size):
+    return Fault("cut", middle(random), 10.0, stream=stream, **slowly(random, always=True))
 
 
-def kill(random, stream, sizes):
-    return Fault("kill", middle(random), 0.0, stream=stream, pace=perhaps(random, pace))
+def kill(random, stream, size):
+    return Fault("kill", middle(random), 0.0, stream=stream, **slowly(random))
 
 
-def kill_late(random, stream, sizes):
-    return Fault("kill", middle(random), random.uniform(0.5, 5), stream=stream, pace=perhaps(random, pace))
+def kill_late(random, stream, size):
+    return Fault("kill", middle(random), random.uniform(0.5, 5), stream=stream, **slowly(random))
 
 
 def both_ways(name: str, draw: Draw, must_succeed=False) -> list[Case]:

@@ -152,6 +152,13 @@ class Job:
             return self.size
         return int(count["wchar" if self.plan.job == "get" else "rchar"])
 
+    def is_stored(self) -> bool:
+        """Whether the server has all parts of an object that has several; of others all that was read counts."""
+        parts = -(-self.size // PART)
+        if len(self.things) > 1 or parts == 1 or self.plan.strategy == "put" or self.plan.job == "get":
+            return True
+        return any(len(session.parts) == parts for session in self.store.sessions(self.bucket, self.things[0].key))
+
     def there(self, thing: Thing) -> str | None:
         """The sha256 of what is there now, None where nothing is."""
         if self.plan.job != "get":

@@ -1,6 +1,8 @@
 """One run: set up, struck, mended, awaited, judged."""
 
 import json
+import os
+import signal
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 from harness.process import until
 from harness.toxiproxy import Toxiproxy
 
+from .cases import COMMIT
 from .jobs import Job
 from .plan import Plan
 from .stores import Store
@@ -25,12 +28,13 @@ class Report:
 
     id: str
     kind: str
-    uncertain: bool
-    retries: int
-    left: int
-    unnamed: int
     struck: bool
     seconds: float
+    refused: bool = False
+    uncertain: bool = False
+    retries: int = 0
+    left: int = 0
+    unnamed: int = 0
     why: list[str] = field(default_factory=list)
     plan: str = ""
     exit: int | None = None
@@ -41,16 +45,18 @@ class Report:
         return json.dumps(asdict(self))
 
 
-def run(plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, trace=False) -> tuple[Report, Job]:
+def run(
+    plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, trace=False, limit=LIMIT
+) -> tuple[Report, Job]:
     folder.mkdir(parents=True)
     job = Job(plan, store, bucket, folder)
     way = Way(toxiproxy, store, plan.fault)
     began = time.monotonic()
     try:
         program = job.start(way.url, trace)
-        ended = watch(plan, job, way, program, began + LIMIT)
+        ended = watch(plan, job, way, program, began + limit)
         if ended is None:
-            program.kill()
+            os.kill(program.pid, signal.SIGKILL)
         result = program.wait(10)
     finally:
         job.end()
@@ -73,15 +79,16 @@ def run(plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Pat
 def watch(plan: Plan, job: Job, way: Way, program, limit: float) -> float | None:
     """Feeds the pipe and lets the fault strike and end, until the program has ended. When that was; None where it did
     not."""
-    strike_at = int(plan.fault.at * job.size)
+    strike_at = int(min(plan.fault.at, 1.0) * job.size)
     while not program.ended:
         now = time.monotonic()
         if now > limit:
             return None
-        waits = way.struck is None and plan.holds
+        waits = way.struck is None and plan.holds and plan.fault.at < COMMIT
         job.feed(strike_at if waits else None)
         if way.struck is None and job.read(program) >= strike_at:
-            way.strike()
+            if plan.fault.at < COMMIT or job.is_stored():
+                way.strike()
         way.tend()
         time.sleep(BEAT)
     return time.monotonic()
@@ -104,12 +111,13 @@ def report(plan: Plan, verdict: Verdict, end: Ended, way: Way, seconds: float, s
     said = Report(
         id=plan.id,
         kind=verdict.kind,
+        struck=way.struck is not None,
+        seconds=round(seconds, 2),
+        refused=verdict.refused,
         uncertain=verdict.uncertain,
         retries=verdict.retries,
         left=verdict.left,
         unnamed=verdict.unnamed,
-        struck=way.struck is not None,
-        seconds=round(seconds, 2),
         exit=end.exit,
         err=end.err,
         plan=str(plan),

@@ -65,7 +65,7 @@ def plan(id: str, job: str | None = None) -> Plan:
         id=id,
         server=server,
         case=case,
-        fault=case.fault(random, lengths),
+        fault=case.fault(random, sum(lengths), is_download=job == "get"),
         job=job,
         sizes=lengths,
         strategy=random.choice(STRATEGIES),

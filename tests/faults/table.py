@@ -6,7 +6,22 @@ from .cases import CASES
 from .one import Report
 from .verdict import CLEAN, WHOLE, WRONG
 
-COLUMNS = ["case", "server", "direction", "runs", "whole", "after retries", "clean error", "uncertain", "session left", "anything else", "longest"]
+# `after retries` is a part of `whole` (as far as --json told), `refused` and `uncertain` are parts of `clean error`.
+COLUMNS = [
+    "case",
+    "server",
+    "direction",
+    "runs",
+    "whole",
+    "after retries",
+    "clean error",
+    "refused",
+    "uncertain",
+    "session left",
+    "never named",
+    "anything else",
+    "longest",
+]
 
 
 def rows(reports: list[Report]) -> list[list]:
@@ -30,8 +45,10 @@ def figures(reports: list[Report]) -> list:
         count(lambda report: report.kind == WHOLE),
         count(lambda report: report.kind == WHOLE and report.retries),
         count(lambda report: report.kind == CLEAN),
+        count(lambda report: report.kind == CLEAN and report.refused),
         count(lambda report: report.kind == CLEAN and report.uncertain),
-        count(lambda report: report.kind == CLEAN and report.left),
+        count(lambda report: report.left),
+        count(lambda report: report.unnamed),
         count(lambda report: report.kind == WRONG),
         f"{max((report.seconds for report in reports), default=0):.1f} s",
     ]

@@ -8,6 +8,8 @@ WHOLE, CLEAN, WRONG = "whole", "clean error", "anything else"
 
 # The words of an error of the kind `Uncertain`, and of nothing else.
 UNCERTAIN = "look at the object's size and time before writing it again"
+# Of an error of the kind `AlreadyExists`.
+EXISTS = "an object exists there"
 DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(")
 TRACE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ +(TRACE|DEBUG|INFO|WARN|ERROR) ")
 
@@ -43,6 +45,8 @@ class Ended:
 @dataclass
 class Verdict:
     kind: str
+    # Create-only refused, as it had to.
+    refused: bool = False
     uncertain: bool = False
     retries: int = 0
     # Unfinished uploads with parts, left while the server could not be reached.
@@ -57,6 +61,7 @@ def judge(ended: Ended) -> Verdict:
     records = list(json_lines(ended.out))
     verdict = Verdict(
         WHOLE if ended.exit == 0 else CLEAN,
+        refused=refuses(ended) and any(EXISTS in line for line in lines),
         uncertain=any(UNCERTAIN in line for line in lines),
         retries=sum(record.get("retries", 0) for record in records),
         unnamed=sum(found.sessions.count(0) for found in ended.found),
@@ -73,7 +78,7 @@ def judge(ended: Ended) -> Verdict:
         judge_error(ended, lines, records, wrong)
     else:
         wrong(f"exit code {ended.exit}")
-    if ended.exit not in (0, None) and ended.must_succeed and not refuses(ended):
+    if ended.exit not in (0, None) and ended.must_succeed and not verdict.refused:
         wrong("it failed although the network was only slow")
     for found in ended.found:
         with_parts = [parts for parts in found.sessions if parts]

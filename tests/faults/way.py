@@ -32,7 +32,10 @@ class Way:
     def _open(self):
         self._proxy = self._toxiproxy.proxy("way", self._store.address, self._listen)
         if self._fault.pace:
-            self._proxy.bandwidth(self._fault.pace)
+            for stream in ("upstream", "downstream"):
+                self._proxy.toxic("bandwidth", stream, rate=self._fault.pace // 1000, name=f"pace {stream}")
+        if self._fault.lag:
+            self._proxy.toxic("latency", "downstream", latency=self._fault.lag, name="lag")
 
     def strike(self):
         fault = self._fault

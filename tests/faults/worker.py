@@ -7,8 +7,9 @@ many threads may hang.
 import os
 import shutil
 import signal
+import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,10 +17,10 @@ from harness.process import until
 from harness.toxiproxy import Toxiproxy
 
 from .jobs import Job
-from .one import Report, run
+from .one import Report, look, run
 from .plan import plan
 from .stores import STORES, Store
-from .verdict import CLEAN, WRONG
+from .verdict import CLEAN, WRONG, Found, name_of
 from .way import open_toxiproxy
 
 
@@ -31,8 +32,8 @@ class Worker:
     trace: bool
     job: str | None
     number: int = 0
-    # Runs that ended in an error: nothing may appear later.
-    errors: list[tuple[Report, Job]] = None
+    # Runs that ended in an error, and what was there then: nothing may appear later.
+    errors: list[tuple[Report, Job, list[Found]]] = field(default_factory=list)
 
     def carry_out(self, id: str) -> Report:
         drawn = plan(id, self.job)
@@ -47,11 +48,11 @@ class Worker:
                 shutil.rmtree(folder, ignore_errors=True)
                 if is_last:
                     trouble = f"the suite itself failed: {error!r}"
-                    return Report(id, WRONG, False, 0, 0, 0, False, 0.0, [trouble], str(drawn), log=self.store.log)
+                    return Report(id, WRONG, False, 0.0, why=[trouble], plan=str(drawn), log=self.store.log)
                 self._renew()
-        if report.kind == CLEAN and not report.uncertain and drawn.job != "get":
-            self.errors.append((report, job))
         self._forget(job)
+        if report.kind == CLEAN and not report.uncertain and drawn.job != "get":
+            self.errors.append((report, job, look(job)))
         job.clear()
         return report
 
@@ -71,26 +72,29 @@ class Worker:
     def look_again(self) -> list[Report]:
         """At everything that failed, now that all is quiet: what has appeared since."""
         late = []
-        for report, job in self.errors:
-            for thing in job.things:
-                now = self.store.sha256(job.bucket, thing.key)
-                if now not in (thing.before, None) or (thing.before and now is None):
-                    report.kind = WRONG
-                    report.why.append(f"{thing.named}: an error, and later there was an object ({now})")
-                    late.append(report)
+        for report, job, then in self.errors:
+            for old, new in zip(then, look(job)):
+                if new.now != old.now:
+                    report.why.append(f"{new.named}: an error, and later there was {name_of(new)}")
+                if sum(map(bool, new.sessions)) > sum(map(bool, old.sessions)):
+                    report.why.append(f"{new.named}: later there was an unfinished upload with parts")
+            if report.why:
+                report.kind = WRONG
+                late.append(report)
         return late
 
 
 def work(kind: str, requests: Connection, trace: bool, job: str | None):
     """The process: takes names of runs and answers reports; None is the end, answered by what appeared late."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever started it closes the connection.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever started it ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     # A developer's proxy is not for servers on this machine.
     os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
     with tempfile.TemporaryDirectory(prefix=f"faults-{kind}-") as folder:
         folder = Path(folder)
         store = STORES[kind](folder)
         toxiproxy = open_toxiproxy(folder / "toxiproxy")
-        worker = Worker(folder, store, toxiproxy, trace, job, errors=[])
+        worker = Worker(folder, store, toxiproxy, trace, job)
         try:
             while (id := requests.recv()) is not None:
                 requests.send(worker.carry_out(id))

@@ -28,6 +28,8 @@ def steady_port():
     """A free port that the kernel gives nobody as the near end of a connection: a server that is killed finds it
     free again when it comes back."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    if first <= 10_000:
+        return free_port()
     while True:
         port = random.randrange(10_000, first)
         with socket.socket() as probe:

@@ -53,10 +53,10 @@ class Proxy:
         self.address = address
         self.url = f"http://{address}"
 
-    def toxic(self, kind, stream="upstream", toxicity=1.0, **attributes):
+    def toxic(self, kind, stream="upstream", toxicity=1.0, name="", **attributes):
         """Adds a fault, for instance `toxic("latency", latency=20)`; `upstream` is towards the server. Answers its
-        name, for `remove`."""
-        body = {"type": kind, "stream": stream, "toxicity": toxicity, "attributes": attributes}
+        name, for `remove`; two of one kind and stream need names that differ."""
+        body = {"name": name, "type": kind, "stream": stream, "toxicity": toxicity, "attributes": attributes}
         return self._toxiproxy._ask("POST", f"/proxies/{self.name}/toxics", body)["name"]
 
     def remove(self, toxic):
