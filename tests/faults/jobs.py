@@ -86,6 +86,10 @@ class Job:
         return self.folder / "source"
 
     @property
+    def spool(self) -> Path | None:
+        return self.folder / "spool" if self.plan.job == "face" and self.plan.spools else None
+
+    @property
     def target(self) -> Path:
         """Of the way back; in a folder of its own, where nothing else may be left."""
         path = self.folder / "target" / "k.bin"
@@ -96,6 +100,9 @@ class Job:
         env = self.store.endpoint.at(url).env
         if trace:
             env |= {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+        if self.spool is not None:
+            self.spool.mkdir()
+            env |= {"TIDEGATE_SPOOL": str(self.spool)}
         read_end = None
         if self.is_piped:
             read_end, self._write_end = os.pipe()
@@ -166,8 +173,9 @@ class Job:
         return sha256(self.target.read_bytes()) if self.target.exists() else None
 
     def stray_files(self) -> list[str]:
-        """What the way back left beside its target."""
-        return [path.name for path in self.target.parent.iterdir() if path != self.target]
+        """What the way back left beside its target, and what is left in a spool directory."""
+        folder = self.spool or (self.target.parent if self.plan.job == "get" else None)
+        return [path.name for path in folder.iterdir() if path != self.target] if folder else []
 
     def end(self):
         if self._write_end is not None:

@@ -71,7 +71,7 @@ def run(
         create_only=plan.create_only,
         must_succeed=plan.case.must_succeed,
         could_abort=ended is not None and way.was_clear(ended),
-        stray=job.stray_files() if plan.job == "get" else [],
+        stray=job.stray_files(),
     )
     return report(plan, judge(end), end, way, (ended or time.monotonic()) - began, store), job
 

@@ -11,8 +11,8 @@ PART = 5 * MIB
 
 # What is sent, and how often: an object of one request, a file and a pipe of several parts, a directory, the writer's
 # faces that the command line does not reach, and the way back.
-JOBS = {"put": 25, "file": 25, "pipe": 25, "tree": 10, "face": 10, "get": 5}
-FACES = ["write", "async-write", "sink", "blocking"]
+JOBS = {"put": 25, "file": 25, "pipe": 20, "tree": 10, "face": 15, "get": 5}
+FACES = ["write", "async-write", "sink", "blocking", "spool"]
 STRATEGIES = ["auto", "auto", "auto", "auto", "parallel", "chunked", "put"]
 
 
@@ -26,6 +26,8 @@ class Plan:
     sizes: list[int]
     strategy: str
     face: str
+    # The face has little memory and a spool directory.
+    spools: bool
     # An object lies there already.
     before: bool
     create_only: bool
@@ -37,7 +39,7 @@ class Plan:
     def __str__(self):
         said = [self.job, f"{len(self.sizes)} of {sum(self.sizes)} bytes", self.strategy]
         if self.job == "face":
-            said.append(self.face)
+            said += [self.face, *(["spool"] if self.spools else [])]
         said += [word for word, true in [("before", self.before), ("create-only", self.create_only)] if true]
         return f"{', '.join(said)}; {self.fault}"
 
@@ -60,6 +62,7 @@ def plan(id: str, job: str | None = None) -> Plan:
     drawn = random.choices(list(JOBS), JOBS.values())[0]
     job = job or drawn
     lengths = sizes(random, job)
+    face = random.choice(FACES)
     create_only = job not in ("face", "get") and random.random() < 0.2
     return Plan(
         id=id,
@@ -69,7 +72,8 @@ def plan(id: str, job: str | None = None) -> Plan:
         job=job,
         sizes=lengths,
         strategy=random.choice(STRATEGIES),
-        face=random.choice(FACES),
+        face=face,
+        spools=face == "spool" or random.random() < 0.5,
         before=random.random() < 0.25,
         create_only=create_only,
         holds=random.random() < 0.5,

@@ -1,13 +1,13 @@
 //! Sends standard input through one face of the writer: `cargo run --release --example faces -- FACE s3://bucket KEY`
-//! with `write`, `async-write`, `sink` or `blocking` as the face. The fault suite runs it; `TIDEGATE_PART_SIZE` is in
-//! bytes.
+//! with `write`, `async-write`, `sink`, `blocking`, or `spool` (`write`, all to disk first) as the face. The fault suite
+//! runs it, with `TIDEGATE_PART_SIZE` in bytes and `TIDEGATE_SPOOL`, a directory for what little memory does not hold.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
 use bytes::Bytes;
 use futures::SinkExt;
-use tidegate::{Builder, Store, Tidegate, blocking};
+use tidegate::{Builder, Store, Strategy, Tidegate, blocking};
 use tokio::io::AsyncWriteExt;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
@@ -15,7 +15,7 @@ type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let [face, location, key] = &arguments[..] else {
-        eprintln!("usage: faces write|async-write|sink|blocking LOCATION KEY");
+        eprintln!("usage: faces write|async-write|sink|blocking|spool LOCATION KEY");
         return ExitCode::from(2);
     };
     let sent = match face.as_str() {
@@ -32,11 +32,14 @@ fn main() -> ExitCode {
 }
 
 fn engine() -> Outcome<Builder> {
-    let builder = Tidegate::builder().memory(64 << 20);
-    Ok(match std::env::var("TIDEGATE_PART_SIZE") {
-        Ok(bytes) => builder.part_size(bytes.parse()?),
-        Err(_) => builder,
-    })
+    let mut builder = Tidegate::builder().memory(64 << 20);
+    if let Ok(bytes) = std::env::var("TIDEGATE_PART_SIZE") {
+        builder = builder.part_size(bytes.parse()?);
+    }
+    if let Ok(directory) = std::env::var("TIDEGATE_SPOOL") {
+        builder = builder.memory(12 << 20).spool([directory]);
+    }
+    Ok(builder)
 }
 
 /// The next bytes of standard input; none at its end. Their number is odd, so that pieces and parts do not meet.
@@ -71,7 +74,8 @@ async fn asynchronous(face: &str, location: &str, key: &str) -> Outcome {
 }
 
 async fn send(face: &str, store: &Store, key: &str) -> Outcome {
-    let mut writer = store.writer(key).start().await?;
+    let strategy = if face == "spool" { Strategy::Spool } else { Strategy::Auto };
+    let mut writer = store.writer(key).strategy(strategy).start().await?;
     loop {
         // Nothing else is done on this task, so that reading may hold it up.
         let piece = tokio::task::block_in_place(piece)?;
@@ -79,7 +83,7 @@ async fn send(face: &str, store: &Store, key: &str) -> Outcome {
             break;
         }
         match face {
-            "write" => writer.write(piece).await?,
+            "write" | "spool" => writer.write(piece).await?,
             "async-write" => writer.write_all(&piece).await?,
             "sink" => writer.feed(piece).await?,
             other => return Err(format!("no such face: {other}").into()),
