@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,6 +22,22 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+def steady_port():
+    """A free port that the kernel gives nobody as the near end of a connection: a server that is killed finds it
+    free again when it comes back."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    if first <= 10_000:
+        return free_port()
+    while True:
+        port = random.randrange(10_000, first)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def until(what, ask, timeout=30.0, every=0.02):
@@ -70,6 +87,14 @@ class Server:
     def log_end(self, lines=40):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
+    def kill(self):
+        """`kill -9` to it and to what it started."""
+        try:
+            os.killpg(self._child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._child.wait()
+
     def stop(self):
         """Asks it to end, and kills it and what it started if it does not."""
         if self._child.poll() is None:
@@ -78,8 +103,4 @@ class Server:
                 self._child.wait(5)
             except subprocess.TimeoutExpired:
                 pass
-        try:
-            os.killpg(self._child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self._child.wait()
+        self.kill()

@@ -37,9 +37,9 @@ class Toxiproxy:
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"toxiproxy refused {method} {path}: {error.read().decode()}") from None
 
-    def proxy(self, name, upstream) -> "Proxy":
+    def proxy(self, name, upstream, listen="127.0.0.1:0") -> "Proxy":
         """A new way to `upstream` (host:port), on a port of its own; without faults until it is given some."""
-        made = self._ask("POST", "/proxies", {"name": name, "listen": "127.0.0.1:0", "upstream": upstream})
+        made = self._ask("POST", "/proxies", {"name": name, "listen": listen, "upstream": upstream})
         return Proxy(self, name, made["listen"])
 
     def stop(self):
@@ -53,10 +53,10 @@ class Proxy:
         self.address = address
         self.url = f"http://{address}"
 
-    def toxic(self, kind, stream="upstream", toxicity=1.0, **attributes):
+    def toxic(self, kind, stream="upstream", toxicity=1.0, name="", **attributes):
         """Adds a fault, for instance `toxic("latency", latency=20)`; `upstream` is towards the server. Answers its
-        name, for `remove`."""
-        body = {"type": kind, "stream": stream, "toxicity": toxicity, "attributes": attributes}
+        name, for `remove`; two of one kind and stream need names that differ."""
+        body = {"name": name, "type": kind, "stream": stream, "toxicity": toxicity, "attributes": attributes}
         return self._toxiproxy._ask("POST", f"/proxies/{self.name}/toxics", body)["name"]
 
     def remove(self, toxic):

@@ -1,0 +1,141 @@
+"""The fault suite's own judgement: a judge that never condemns shows nothing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from faults.cases import CASES
+from faults.one import run
+from faults.plan import JOBS, plan
+from faults.stores import STORES
+from faults.verdict import CLEAN, EXISTS, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
+from faults.way import open_toxiproxy
+from harness import ROOT
+
+URL = "s3://b/k"
+SENTENCE = f"error: {URL}: put failed after 8 attempts in 5.0 s: connection refused\n"
+REFUSAL = f"error: {URL}: put failed: 412 ({EXISTS} and was left as it is)\n"
+DOUBT = f"error: {URL}: complete failed: the answer was lost ({UNCERTAIN})\n"
+
+
+def one(exit=0, err="", now="new", before=None, sessions=(), out="", **rest):
+    return Ended(exit, out, err, [Found(URL, "new", before, now, sessions)], **rest)
+
+
+def tree(exit, err, now, copied):
+    found = [Found(f"{URL}{at}", f"new{at}", None, sha) for at, sha in enumerate(now)]
+    out = "".join(json.dumps({"target": f"{URL}{at}", "retries": 1}) + "\n" for at in copied)
+    return Ended(exit, out, err, found, is_tree=True)
+
+
+REST = "error: 1 of 2 objects could not be copied\n"
+
+
+@pytest.mark.parametrize(
+    "ended, kind",
+    [
+        (one(), WHOLE),
+        (one(sessions=(0,)), WHOLE),
+        (one(1, SENTENCE, None), CLEAN),
+        (one(1, SENTENCE, "old", "old"), CLEAN),
+        (one(1, SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
+        (one(1, DOUBT), CLEAN),
+        (one(1, REFUSAL, "old", "old", create_only=True, must_succeed=True), CLEAN),
+        (one(1, "2025-11-22T00:00:00Z DEBUG tidegate: trying again\n" + SENTENCE, None), CLEAN),
+        (tree(0, "", ["new0", "new1"], [0, 1]), WHOLE),
+        (tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", None], [0]), CLEAN),
+    ],
+)
+def test_what_is_in_order(ended, kind):
+    verdict = judge(ended)
+    assert (verdict.kind, verdict.why) == (kind, [])
+
+
+@pytest.mark.parametrize(
+    "ended",
+    [
+        one(now=None),
+        one(now="half of it"),
+        one(now="old", before="old"),
+        one(before="old", create_only=True),
+        one(sessions=(2,)),
+        one(err="warning: strange\n"),
+        one(None),
+        one(2, SENTENCE, None),
+        one(101, "thread 'main' panicked at src/main.rs\n", None),
+        one(-9, "", None),
+        one(1, "", None),
+        one(1, SENTENCE),
+        one(1, SENTENCE, "half of it"),
+        one(1, SENTENCE, None, "old"),
+        one(1, DOUBT, "half of it"),
+        one(1, SENTENCE, None, sessions=(1,)),
+        one(1, SENTENCE, None, must_succeed=True),
+        one(1, SENTENCE, "old", "old", create_only=True, must_succeed=True),
+        one(1, SENTENCE + SENTENCE, None),
+        one(1, "error: it failed\n", None),
+        one(1, SENTENCE, None, stray=[".k.tmp"]),
+        tree(0, "", ["new0", None], [0, 1]),
+        tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", "new1"], [0]),
+        tree(1, f"error: {URL}1: put failed\n{REST}", [None, None], [0]),
+        tree(1, REST, ["new0", None], [0]),
+    ],
+)
+def test_what_is_not(ended):
+    verdict = judge(ended)
+    assert verdict.kind == WRONG and verdict.why
+
+
+def test_the_same_name_is_the_same_run():
+    for case in CASES:
+        assert plan(f"7.minio.{case}.3") == plan(f"7.minio.{case}.3")
+        assert str(plan(f"7.minio.{case}.3")) != str(plan(f"8.minio.{case}.3"))
+
+
+def test_every_kind_of_upload_is_drawn():
+    drawn = {plan(f"1.minio.{case}.{number}").job for case in CASES for number in range(20)}
+    assert drawn == set(JOBS)
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """`script(text)` is what runs in the program's place."""
+
+    def write(text):
+        path = tmp_path / "program"
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("TIDEGATE_BIN", str(path))
+        monkeypatch.setenv("TIDEGATE_FACES", str(path))
+
+    return write
+
+
+def test_a_program_that_lies_is_found_out(script):
+    """It reads everything, says that all went well, and sends nothing."""
+    script("exec cat >/dev/null")
+    suite = subprocess.run(
+        [sys.executable, "-m", "faults", "--runs", "2", "--only", "latency-up", "--server", "versitygw", "--job", "pipe", "--json"],
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert suite.returncode == 1, suite
+    reports = [json.loads(line) for line in suite.stdout.splitlines()]
+    assert [report["kind"] for report in reports] == [WRONG] * 2
+    assert "--replay 1.versitygw.latency-up.0" in suite.stderr
+
+
+def test_a_program_that_hangs_is_found_out(script, tmp_path):
+    script("exec sleep 100")
+    store = STORES["versitygw"](tmp_path / "store")
+    toxiproxy = open_toxiproxy(tmp_path / "toxiproxy")
+    try:
+        report, job = run(plan("1.versitygw.latency-up.0"), store, toxiproxy, "hangs", tmp_path / "run", limit=1)
+    finally:
+        toxiproxy.stop()
+        store.stop()
+    assert report.kind == WRONG and "it did not end within its limit" in report.why

@@ -1,0 +1,177 @@
+"""The faults: what each is, in which direction, and how its parameters are drawn for one run."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from random import Random
+
+from harness import KIB, MIB
+
+
+COMMIT = 2.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done to one run, and when."""
+
+    # "toxic", "cut" (the proxy is down) or "kill" (the server is).
+    what: str
+    # How much of the source the program has read when it strikes; 0 is before the program starts, COMMIT when the
+    # server has all parts and only the completion is left.
+    at: float
+    # Seconds until it is over; None: it lasts until the run has ended.
+    lasts: float | None
+    toxic: str = ""
+    stream: str = "upstream"
+    toxicity: float = 1.0
+    attributes: dict[str, int] = field(default_factory=dict)
+    # Bytes a second that every connection is held to all along, so that there is a middle to strike in.
+    pace: int | None = None
+    # Milliseconds by which every answer is late all along, so that there are answers under way to be lost.
+    lag: int | None = None
+
+    @property
+    def blocks_aborts(self) -> bool:
+        """Whether an abort can fail for as long as this lasts, however often it is tried."""
+        if self.what != "toxic":
+            return True
+        if self.toxicity <= 0.5 or self.stream == "downstream":
+            return False  # Downstream the request arrives; it is the answer that is lost.
+        return self.toxic in ("reset_peer", "timeout") or self.attributes.get("bytes", 4 * KIB) < 4 * KIB
+
+    def __str__(self):
+        return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value not in ("", {}, None))
+
+
+# Random numbers, the direction, and how many bytes of objects go in that direction: none where only headers do.
+Draw = Callable[[Random, str, int], Fault]
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    direction: str
+    draw: Draw
+    # A network that is only slow is no reason to fail.
+    must_succeed: bool = False
+
+    @property
+    def id(self):
+        return self.name if self.direction == "both" else f"{self.name}-{self.direction}"
+
+    def fault(self, random: Random, size: int, is_download: bool) -> Fault:
+        stream = {"up": "upstream", "down": "downstream"}.get(self.direction, "both")
+        return self.draw(random, stream, size if is_download == (stream == "downstream") else 0)
+
+
+def moment(random: Random) -> float:
+    """Before the start, anywhere in the middle, when everything was read, or at the commit."""
+    return random.choice([0.0, 0.0, random.random(), random.random(), 1.0, COMMIT])
+
+
+def middle(random: Random) -> float:
+    return random.choice([random.random(), random.random(), random.random(), 1.0, COMMIT, COMMIT])
+
+
+def share(random: Random) -> float:
+    """Of the connections."""
+    return random.choice([0.1, 0.3, 0.5, 0.7, 1.0])
+
+
+def slowly(random: Random, always=False) -> dict[str, int]:
+    """What makes time for a fault to strike in."""
+    base = {}
+    if always or random.random() < 0.5:
+        base["pace"] = random.choice([2, 4, 8, 16]) * 1_000_000
+    if random.random() < 0.5:
+        base["lag"] = random.choice([20, 50, 100, 200])
+    return base
+
+
+def spread(random: Random, least: int, most: int) -> int:
+    """Small values as often as large ones."""
+    return int(math.exp(random.uniform(math.log(least), math.log(most))))
+
+
+def latency(random, stream, size):
+    delay = random.randint(10, 300)
+    attributes = {"latency": delay, "jitter": random.randint(0, delay // 2)}
+    return Fault("toxic", moment(random), None, "latency", stream, 1.0, attributes)
+
+
+def bandwidth(random, stream, size):
+    """Such that all bytes one after another take a second or two; answers, a few bytes at a time."""
+    rate = size / KIB / random.uniform(0.3, 2) if size else random.uniform(1, 20)
+    return Fault("toxic", moment(random), None, "bandwidth", stream, 1.0, {"rate": max(5, int(rate))})
+
+
+def slicer(random, stream, size):
+    """A thousand slices or two, so that they take a second or two."""
+    slice = max(256, size // random.randint(500, 2000)) if size else random.randint(2, 64)
+    attributes = {"average_size": slice, "size_variation": slice // 2, "delay": random.randint(20, 300)}
+    return Fault("toxic", moment(random), None, "slicer", stream, 1.0, attributes)
+
+
+def reset_peer(random, stream, size):
+    attributes = {"timeout": random.choice([0, 0, random.randint(1, 500)])}
+    lasts = random.choice([None, random.uniform(0.2, 3)])
+    return Fault("toxic", moment(random), lasts, "reset_peer", stream, share(random), attributes, **slowly(random))
+
+
+def limit_data(random, stream, size):
+    most = 2 * size + (10 * KIB if stream == "upstream" else 3000)
+    lasts = random.choice([None, random.uniform(0.2, 3)])
+    attributes = {"bytes": spread(random, 1, most)}
+    return Fault("toxic", moment(random), lasts, "limit_data", stream, share(random), attributes, **slowly(random))
+
+
+def timeout(random, stream, size):
+    """Bytes are lost for a while, then the connection is closed."""
+    attributes = {"timeout": random.randint(20, 800)}
+    lasts = random.choice([None, random.uniform(0.2, 3)])
+    return Fault("toxic", moment(random), lasts, "timeout", stream, share(random), attributes, **slowly(random))
+
+
+def black_hole(random, stream, size):
+    """Bytes are lost and nothing is closed, until all connections are."""
+    lasts = random.uniform(0.5, 4)
+    return Fault("toxic", moment(random), lasts, "timeout", stream, share(random), {"timeout": 0}, **slowly(random))
+
+
+def cut(random, stream, size):
+    return Fault("cut", middle(random), random.uniform(0, 1.5), stream=stream, **slowly(random, always=True))
+
+
+def down(random, stream, size):
+    return Fault("cut", middle(random), 10.0, stream=stream, **slowly(random, always=True))
+
+
+def kill(random, stream, size):
+    return Fault("kill", middle(random), 0.0, stream=stream, **slowly(random))
+
+
+def kill_late(random, stream, size):
+    return Fault("kill", middle(random), random.uniform(0.5, 5), stream=stream, **slowly(random))
+
+
+def both_ways(name: str, draw: Draw, must_succeed=False) -> list[Case]:
+    return [Case(name, direction, draw, must_succeed) for direction in ("up", "down")]
+
+
+CASES: dict[str, Case] = {
+    case.id: case
+    for case in [
+        *both_ways("latency", latency, must_succeed=True),
+        *both_ways("bandwidth", bandwidth, must_succeed=True),
+        *both_ways("slicer", slicer, must_succeed=True),
+        *both_ways("reset_peer", reset_peer),
+        *both_ways("limit_data", limit_data),
+        *both_ways("timeout", timeout),
+        *both_ways("black_hole", black_hole),
+        Case("proxy_cut", "both", cut),
+        Case("proxy_down_10s", "both", down),
+        Case("kill_restart", "both", kill),
+        Case("kill_restart_late", "both", kill_late),
+    ]
+}

@@ -1,0 +1,128 @@
+"""One run: set up, struck, mended, awaited, judged."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from harness.process import until
+from harness.toxiproxy import Toxiproxy
+
+from .cases import COMMIT
+from .jobs import Job
+from .plan import Plan
+from .stores import Store
+from .verdict import Ended, Found, Verdict, judge
+from .way import Way
+
+# The longest that retries and their pauses can take, several requests one after another, on a machine that is busy.
+LIMIT = 180.0
+BEAT = 0.002
+
+
+@dataclass
+class Report:
+    """A run, as it is told to whoever started it."""
+
+    id: str
+    kind: str
+    struck: bool
+    seconds: float
+    refused: bool = False
+    uncertain: bool = False
+    retries: int = 0
+    left: int = 0
+    unnamed: int = 0
+    why: list[str] = field(default_factory=list)
+    plan: str = ""
+    exit: int | None = None
+    err: str = ""
+    log: str = ""
+
+    def json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def run(
+    plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, trace=False, limit=LIMIT
+) -> tuple[Report, Job]:
+    folder.mkdir(parents=True)
+    job = Job(plan, store, bucket, folder)
+    way = Way(toxiproxy, store, plan.fault)
+    began = time.monotonic()
+    try:
+        program = job.start(way.url, trace)
+        ended = watch(plan, job, way, program, began + limit)
+        if ended is None:
+            os.kill(program.pid, signal.SIGKILL)
+        result = program.wait(10)
+    finally:
+        job.end()
+        way.close()
+    until("the server is back", store.is_ready, 60)
+    end = Ended(
+        exit=None if ended is None else result.exit,
+        out=result.out.decode(errors="replace"),
+        err=result.err,
+        found=look(job),
+        is_tree=plan.job == "tree",
+        create_only=plan.create_only,
+        must_succeed=plan.case.must_succeed,
+        could_abort=ended is not None and way.was_clear(ended),
+        stray=job.stray_files(),
+    )
+    return report(plan, judge(end), end, way, (ended or time.monotonic()) - began, store), job
+
+
+def watch(plan: Plan, job: Job, way: Way, program, limit: float) -> float | None:
+    """Feeds the pipe and lets the fault strike and end, until the program has ended. When that was; None where it did
+    not."""
+    strike_at = int(min(plan.fault.at, 1.0) * job.size)
+    while not program.ended:
+        now = time.monotonic()
+        if now > limit:
+            return None
+        waits = way.struck is None and plan.holds and plan.fault.at < COMMIT
+        job.feed(strike_at if waits else None)
+        if way.struck is None and job.read(program) >= strike_at:
+            if plan.fault.at < COMMIT or job.is_stored():
+                way.strike()
+        way.tend()
+        time.sleep(BEAT)
+    return time.monotonic()
+
+
+def look(job: Job) -> list[Found]:
+    return [
+        Found(
+            thing.named,
+            thing.wanted,
+            thing.before,
+            job.there(thing),
+            tuple(len(session.parts) for session in job.store.sessions(job.bucket, thing.key)),
+        )
+        for thing in job.things
+    ]
+
+
+def report(plan: Plan, verdict: Verdict, end: Ended, way: Way, seconds: float, store: Store) -> Report:
+    said = Report(
+        id=plan.id,
+        kind=verdict.kind,
+        struck=way.struck is not None,
+        seconds=round(seconds, 2),
+        refused=verdict.refused,
+        uncertain=verdict.uncertain,
+        retries=verdict.retries,
+        left=verdict.left,
+        unnamed=verdict.unnamed,
+        exit=end.exit,
+        err=end.err,
+        plan=str(plan),
+    )
+    if verdict.why:
+        said.why = verdict.why
+        said.log = store.log
+    return said

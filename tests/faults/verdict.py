@@ -1,0 +1,149 @@
+"""What one run came to, judged from what it said and from what the server holds. No I/O here."""
+
+import json
+import re
+from dataclasses import dataclass, field
+
+WHOLE, CLEAN, WRONG = "whole", "clean error", "anything else"
+
+# The words of an error of the kind `Uncertain`, and of nothing else.
+UNCERTAIN = "look at the object's size and time before writing it again"
+# Of an error of the kind `AlreadyExists`.
+EXISTS = "an object exists there"
+DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(")
+TRACE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ +(TRACE|DEBUG|INFO|WARN|ERROR) ")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One object: what it was to be, what it was, what it is (sha256, None where there is none)."""
+
+    named: str
+    wanted: str
+    before: str | None
+    now: str | None
+    # How many parts each unfinished upload of its key holds.
+    sessions: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the program ended."""
+
+    exit: int | None  # None where it had to be killed at its limit.
+    out: str
+    err: str
+    found: list[Found]
+    is_tree: bool = False
+    create_only: bool = False
+    must_succeed: bool = False
+    # Whether an abort can have reached the server before the program ended.
+    could_abort: bool = True
+    stray: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Verdict:
+    kind: str
+    # Create-only refused, as it had to.
+    refused: bool = False
+    uncertain: bool = False
+    retries: int = 0
+    # Unfinished uploads with parts, left while the server could not be reached.
+    left: int = 0
+    # Unfinished uploads without parts: the answer that named them was lost.
+    unnamed: int = 0
+    why: list[str] = field(default_factory=list)
+
+
+def judge(ended: Ended) -> Verdict:
+    lines = [line for line in ended.err.splitlines() if line.strip() and not TRACE.match(line)]
+    records = list(json_lines(ended.out))
+    verdict = Verdict(
+        WHOLE if ended.exit == 0 else CLEAN,
+        refused=refuses(ended) and any(EXISTS in line for line in lines),
+        uncertain=any(UNCERTAIN in line for line in lines),
+        retries=sum(record.get("retries", 0) for record in records),
+        unnamed=sum(found.sessions.count(0) for found in ended.found),
+    )
+    wrong = verdict.why.append
+    for debris in DEBRIS:
+        if debris in ended.err:
+            wrong(f"{debris!r} on stderr")
+    if ended.exit is None:
+        wrong("it did not end within its limit")
+    elif ended.exit == 0:
+        judge_success(ended, lines, wrong)
+    elif ended.exit == 1:
+        judge_error(ended, lines, records, wrong)
+    else:
+        wrong(f"exit code {ended.exit}")
+    if ended.exit not in (0, None) and ended.must_succeed and not verdict.refused:
+        wrong("it failed although the network was only slow")
+    for found in ended.found:
+        with_parts = [parts for parts in found.sessions if parts]
+        if with_parts and ended.could_abort:
+            wrong(f"{found.named}: an unfinished upload was left with {with_parts} parts")
+        verdict.left += len(with_parts)
+    for name in ended.stray:
+        wrong(f"a file was left: {name}")
+    if verdict.why:
+        verdict.kind = WRONG
+    return verdict
+
+
+def judge_success(ended: Ended, lines: list[str], wrong):
+    for found in ended.found:
+        if found.now != found.wanted:
+            wrong(f"{found.named}: success, but there is {name_of(found)}")
+    if refuses(ended):
+        wrong("success, but create-only had to refuse")
+    if lines:
+        wrong("success, but something on stderr")
+
+
+def judge_error(ended: Ended, lines: list[str], records: list[dict], wrong):
+    """Each object that failed is named in one sentence, and is as it was."""
+    if not lines or any(not line.startswith("error: ") for line in lines):
+        wrong("stderr is not sentences that begin with `error: `")
+    if not ended.is_tree and len(lines) != 1:
+        wrong("not one line on stderr")
+    if not ended.is_tree and records:
+        wrong("an error, and yet an object is reported on stdout")
+    copied = {record["target"] for record in records}
+    for found in ended.found:
+        said = [line for line in lines if found.named in line]
+        if found.named in copied:
+            if found.now != found.wanted:
+                wrong(f"{found.named}: reported as copied, but there is {name_of(found)}")
+        elif not said:
+            wrong(f"{found.named}: neither copied nor named in an error")
+        elif found.now == found.before:
+            pass
+        elif found.now == found.wanted and any(UNCERTAIN in line for line in said):
+            pass
+        else:
+            wrong(f"{found.named}: an error, but there is {name_of(found)}")
+
+
+def refuses(ended: Ended) -> bool:
+    """Whether there was something that create-only has to leave as it is."""
+    return ended.create_only and any(found.before for found in ended.found)
+
+
+def name_of(found: Found) -> str:
+    if found.now is None:
+        return "nothing"
+    if found.now == found.wanted:
+        return "the whole object"
+    return "what was there before" if found.now == found.before else f"something else ({found.now})"
+
+
+def json_lines(text: str):
+    for line in text.splitlines():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and "target" in record:
+            yield record

@@ -1,0 +1,88 @@
+"""The way from the program to the server, and how a fault strikes it and is over again."""
+
+import time
+from pathlib import Path
+
+from harness.process import steady_port
+from harness.toxiproxy import Toxiproxy
+
+from .cases import Fault
+from .stores import Store
+
+
+class Way:
+    """A proxy before a server, on one port for its whole life."""
+
+    def __init__(self, toxiproxy: Toxiproxy, store: Store, fault: Fault):
+        self._toxiproxy = toxiproxy
+        self._store = store
+        self._fault = fault
+        self._listen = f"127.0.0.1:{steady_port()}"
+        self.struck: float | None = None
+        self.mended: float | None = None
+        self._starts_again = False
+        self._open()
+        if fault.at == 0:
+            self.strike()
+
+    @property
+    def url(self) -> str:
+        return self._proxy.url
+
+    def _open(self):
+        self._proxy = self._toxiproxy.proxy("way", self._store.address, self._listen)
+        if self._fault.pace:
+            for stream in ("upstream", "downstream"):
+                self._proxy.toxic("bandwidth", stream, rate=self._fault.pace // 1000, name=f"pace {stream}")
+        if self._fault.lag:
+            self._proxy.toxic("latency", "downstream", latency=self._fault.lag, name="lag")
+
+    def strike(self):
+        fault = self._fault
+        if fault.what == "kill":
+            self._store.kill()
+        elif fault.what == "cut":
+            self._proxy.cut()
+        else:
+            self._proxy.toxic(fault.toxic, fault.stream, fault.toxicity, **fault.attributes)
+        self.struck = time.monotonic()
+
+    def tend(self):
+        """To be called again and again: ends the fault when its time has come."""
+        fault = self._fault
+        if self.struck is None or self.mended is not None or fault.lasts is None:
+            return
+        if time.monotonic() < self.struck + fault.lasts:
+            return
+        if fault.what == "kill":
+            if not self._starts_again:
+                self._store.start()
+                self._starts_again = True
+            if not self._store.is_ready():
+                return
+        elif fault.what == "cut":
+            self._proxy.mend()
+        else:
+            # A new proxy in the old one's place. (Toxiproxy 2.12 may hang when a toxic is removed from connections.)
+            self._proxy.close()
+            self._open()
+        self.mended = time.monotonic()
+
+    def was_clear(self, ended: float) -> bool:
+        """Whether an abort can have passed before the program ended: one that was tried just before the end of the
+        fault was in vain, and the program needs a moment to end."""
+        if self.struck is None or not self._fault.blocks_aborts:
+            return True
+        return self.mended is not None and ended - self.mended > 2
+
+    def close(self):
+        """Ends every connection, with what is still on its way, and sees to it that the server runs."""
+        self._proxy.close()
+        if self._fault.what == "kill" and self.struck is not None and self.mended is None and not self._starts_again:
+            self._store.start()
+            self._starts_again = True
+
+
+def open_toxiproxy(folder: Path) -> Toxiproxy:
+    folder.mkdir(parents=True, exist_ok=True)
+    return Toxiproxy(folder)

@@ -1,0 +1,106 @@
+"""A process with a server of its own, which carries out one run after another.
+
+A process, not a thread: a server is killed by the kernel when the thread that started it ends, and a fork from one of
+many threads may hang.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from harness.process import until
+from harness.toxiproxy import Toxiproxy
+
+from .jobs import Job
+from .one import Report, look, run
+from .plan import plan
+from .stores import STORES, Store
+from .verdict import CLEAN, WRONG, Found, name_of
+from .way import open_toxiproxy
+
+
+@dataclass
+class Worker:
+    folder: Path
+    store: Store
+    toxiproxy: Toxiproxy
+    trace: bool
+    job: str | None
+    number: int = 0
+    # Runs that ended in an error, and what was there then: nothing may appear later.
+    errors: list[tuple[Report, Job, list[Found]]] = field(default_factory=list)
+
+    def carry_out(self, id: str) -> Report:
+        drawn = plan(id, self.job)
+        for is_last in (False, True):
+            self.number += 1
+            folder = self.folder / f"run-{self.number}"
+            try:
+                report, job = run(drawn, self.store, self.toxiproxy, f"r{self.number:06}", folder, self.trace)
+                break
+            except Exception as error:
+                # The suite's own trouble, such as a proxy that hangs: once more, with a new one.
+                shutil.rmtree(folder, ignore_errors=True)
+                if is_last:
+                    trouble = f"the suite itself failed: {error!r}"
+                    return Report(id, WRONG, False, 0.0, why=[trouble], plan=str(drawn), log=self.store.log)
+                self._renew()
+        self._forget(job)
+        if report.kind == CLEAN and not report.uncertain and drawn.job != "get":
+            self.errors.append((report, job, look(job)))
+        job.clear()
+        return report
+
+    def _renew(self):
+        self.toxiproxy.stop()
+        self.toxiproxy = open_toxiproxy(self.folder / f"toxiproxy-{self.number}")
+        self.store.kill()
+        self.store.start()
+        until("the server is back", self.store.is_ready, 60)
+
+    def _forget(self, job: Job):
+        """Objects that were looked at need not fill the disk."""
+        for thing in job.things:
+            if job.there(thing) == thing.wanted:
+                self.store.client.delete_object(Bucket=job.bucket, Key=thing.key)
+
+    def look_again(self) -> list[Report]:
+        """At everything that failed, now that all is quiet: what has appeared since."""
+        late = []
+        for report, job, then in self.errors:
+            for old, new in zip(then, look(job)):
+                if new.now != old.now:
+                    report.why.append(f"{new.named}: an error, and later there was {name_of(new)}")
+                if sum(map(bool, new.sessions)) > sum(map(bool, old.sessions)):
+                    report.why.append(f"{new.named}: later there was an unfinished upload with parts")
+            if report.why:
+                report.kind = WRONG
+                late.append(report)
+        return late
+
+
+def work(kind: str, requests: Connection, trace: bool, job: str | None):
+    """The process: takes names of runs and answers reports; None is the end, answered by what appeared late."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever started it ends it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # A developer's proxy is not for servers on this machine.
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    with tempfile.TemporaryDirectory(prefix=f"faults-{kind}-") as folder:
+        folder = Path(folder)
+        store = STORES[kind](folder)
+        toxiproxy = open_toxiproxy(folder / "toxiproxy")
+        worker = Worker(folder, store, toxiproxy, trace, job)
+        try:
+            while (id := requests.recv()) is not None:
+                requests.send(worker.carry_out(id))
+            requests.send(worker.look_again())
+        except EOFError:
+            pass
+        finally:
+            worker.toxiproxy.stop()
+            store.stop()
