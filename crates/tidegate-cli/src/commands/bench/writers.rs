@@ -249,27 +249,26 @@ async fn joined(tasks: &mut JoinSet<Outcome>) -> Outcome {
     Ok(())
 }
 
-/// One task gives each writer a piece in turn, until all have theirs or a write fails.
+/// One task gives each writer a piece in turn, until all have theirs; as a program would, it gives up at
+/// the first error.
 async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Outcome>) {
     let mut abandoned = Vec::new();
     while !writers.is_empty() {
         let mut rest = Vec::with_capacity(writers.len());
         for (plan, mut writer) in writers {
-            if writer.position() < plan.end() {
-                match run.give(plan, &mut writer).await {
-                    Ok(()) => rest.push((plan, writer)),
-                    Err(error) => run.report.failed(plan.index, &error),
-                }
+            let given = if writer.position() < plan.end() {
+                run.give(plan, &mut writer).await.map(|()| rest.push((plan, writer)))
             } else if plan.stops_at.is_some() {
                 abandoned.push(writer);
+                Ok(())
             } else {
-                match writer.finish().await {
-                    Ok(_) => {
-                        run.report.committed();
-                        checks.spawn(run.clone().read_back(plan));
-                    }
-                    Err(error) => run.report.failed(plan.index, &error),
-                }
+                writer.finish().await.map(|_| {
+                    run.report.committed();
+                    checks.spawn(run.clone().read_back(plan));
+                })
+            };
+            if let Err(error) = given {
+                return run.report.failed(plan.index, &error);
             }
         }
         writers = rest;
