@@ -116,6 +116,8 @@ class Pool:
 def tell(report: Report, options):
     if options.json:
         print(report.json(), flush=True)
+    if report.trouble:
+        print(f"\n{report.id}: done a second time: {report.trouble}", file=sys.stderr, flush=True)
     if report.kind == WRONG or options.replay:
         print(f"\n{report.id}: {report.kind}; {report.plan}", file=sys.stderr)
         for reason in report.why:
@@ -156,7 +158,9 @@ def main() -> int:
     if not options.json:
         print(markdown(done))
         struck = sum(report.struck for report in done)
-        print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them.")
+        again = sum(bool(report.trouble) for report in done)
+        print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them;", end=" ")
+        print(f"{again} were done a second time because the suite itself failed.")
     return 1 if wrong or not done else 0
 
 

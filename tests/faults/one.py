@@ -40,6 +40,8 @@ class Report:
     exit: int | None = None
     err: str = ""
     log: str = ""
+    # What was wrong with the suite itself at the first try, where this is the second.
+    trouble: str = ""
 
     def json(self) -> str:
         return json.dumps(asdict(self))

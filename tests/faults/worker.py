@@ -37,6 +37,7 @@ class Worker:
 
     def carry_out(self, id: str) -> Report:
         drawn = plan(id, self.job)
+        trouble = ""
         for is_last in (False, True):
             self.number += 1
             folder = self.folder / f"run-{self.number}"
@@ -46,10 +47,11 @@ class Worker:
             except Exception as error:
                 # The suite's own trouble, such as a proxy that hangs: once more, with a new one.
                 shutil.rmtree(folder, ignore_errors=True)
+                trouble = f"the suite itself failed: {error!r}"
                 if is_last:
-                    trouble = f"the suite itself failed: {error!r}"
                     return Report(id, WRONG, False, 0.0, why=[trouble], plan=str(drawn), log=self.store.log)
                 self._renew()
+        report.trouble = trouble
         self._forget(job)
         if report.kind == CLEAN and not report.uncertain and drawn.job != "get":
             self.errors.append((report, job, look(job)))
