@@ -50,6 +50,21 @@ def test_to_standard_output(tidegate, any_bucket, stored, size, words):
     assert hashlib.sha256(run.out).hexdigest() == digest
 
 
+@pytest.mark.parametrize("asked, first, end", [("4-", 4, None), ("0-", 0, None), ("4-9", 4, 10), ("90-500", 90, None), ("99-", 99, None)])
+def test_a_range_to_standard_output(tidegate, any_bucket, asked, first, end):
+    body = bytes(range(100))
+    any_bucket.put("k", body)
+    run = tidegate("cat", "--range", asked, any_bucket.url("k"), env=any_bucket.env)
+    assert (run.exit, run.out) == (0, body[first:end]), run
+
+
+@pytest.mark.parametrize("asked", ["100-", "100-200"])
+def test_a_range_behind_the_end(tidegate, any_bucket, asked):
+    any_bucket.put("k", bytes(100))
+    run = tidegate("cat", "--range", asked, any_bucket.url("k"), env=any_bucket.env)
+    one_sentence(run, any_bucket.url("k"), exit=1)
+
+
 def test_a_reader_that_goes_away_ends_cat(tidegate, any_bucket, stored):
     """`tidegate cat … | head -c 10`: no hang and no panic."""
     url, _ = stored(20 * MIB + 3)

@@ -192,7 +192,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Describes an object.
     async fn head(&self, key: &str) -> Result<Object, Fault>;
 
-    /// Reads an object, or a range of it.
+    /// Reads an object, or a range of it; an end past the object's (`u64::MAX` for an open one) is the
+    /// object's, and the answer says which bytes it has. A range that begins past the end is refused.
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
 
     /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes

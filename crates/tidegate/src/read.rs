@@ -47,7 +47,8 @@ impl ReaderBuilder {
             Bound::Excluded(end) => Some(*end),
             Bound::Unbounded => None,
         };
-        self.range = Some((start, end));
+        // From the first byte to the last is no range: of an empty object there would be none.
+        self.range = Some((start, end)).filter(|range| *range != (0, None));
         self
     }
 

@@ -232,11 +232,9 @@ impl Backend for S3 {
         }
         let mut request = self.request(Method::GET, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        if let Some(Range { start, end }) = range {
-            set(&mut request.headers, "range", Some(format!("bytes={start}-{}", end - 1)))?;
-        }
+        set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         let response = self.bucket.shared.send(request).await?;
-        download::body(key, response)
+        download::body(key, response, range)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

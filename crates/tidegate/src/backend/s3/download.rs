@@ -3,21 +3,68 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, header};
 
 use super::{attributes, unanswered};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::object::Object;
 
-/// The object and the bytes that an answer carries.
-pub(super) fn body(key: &str, response: reqwest::Response) -> Result<Body, Fault> {
-    let (range, size) = extent(response.status(), response.headers())
+/// Stores read offsets as signed numbers of 64 bits, and ignore a range with a number past those (MinIO,
+/// versitygw) or refuse it. An end from here on is beyond every object.
+const FARTHEST: u64 = i64::MAX as u64;
+
+/// The `Range` header that asks for `range`, which is not empty.
+pub(super) fn header(range: &Range<u64>) -> String {
+    match range.end {
+        FARTHEST.. => format!("bytes={}-", range.start),
+        end => format!("bytes={}-{}", range.start, end - 1),
+    }
+}
+
+/// The object and the bytes that an answer carries: those of `asked`, or all.
+pub(super) fn body(key: &str, response: reqwest::Response, asked: Option<Range<u64>>) -> Result<Body, Fault> {
+    let (sent, size) = extent(response.status(), response.headers())
         .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
     let object = Object { size, ..attributes::from_headers(key, response.headers()) };
-    let left = range.end - range.start;
-    Ok(Body { object, range, stream: bytes(response, left) })
+    let whole = sent == (0..size);
+    let range = asked.map_or(0..size, |asked| asked.start..asked.end.min(size));
+    if range.start > range.end || (range.is_empty() && size > 0) {
+        let message = format!("the range begins at {}, and the object has {size} bytes", range.start);
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
+    let stream = bytes(response, sent.end - sent.start);
+    if sent == range {
+        return Ok(Body { object, range, stream });
+    }
+    if !whole {
+        let told = |range: &Range<u64>| format!("bytes {}-{} of {size}", range.start, range.end - 1);
+        let message = format!("the store sent {} where {} were asked for", told(&sent), told(&range));
+        return Err(Fault::new(FaultKind::Unsupported, message));
+    }
+    Ok(Body { object, stream: cut(stream, range.clone()), range })
+}
+
+/// The bytes of `range` from those of the whole object: not every server heeds ranges. What comes before
+/// it is told as empty pieces, so that whoever waits sees that bytes move.
+fn cut(
+    whole: BoxStream<'static, Result<Bytes, Fault>>,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<Bytes, Fault>> {
+    stream::try_unfold((whole, 0), move |(mut whole, at)| {
+        let Range { start, end } = range;
+        async move {
+            if at >= end {
+                return Ok(None);
+            }
+            let Some(piece) = whole.try_next().await? else { return Ok(None) };
+            let within = |offset: u64| offset.saturating_sub(at).min(piece.len() as u64) as usize;
+            let wanted = piece.slice(within(start)..within(end));
+            Ok(Some((wanted, (whole, at + piece.len() as u64))))
+        }
+    })
+    .boxed()
 }
 
 /// Which bytes an answer carries, and of how many: from `Content-Range`, or all of `Content-Length`.

@@ -13,6 +13,7 @@ use super::*;
 use crate::budget::{Budget, Slab};
 use crate::payload::{Ring, SourceFile};
 
+mod raw;
 mod reading;
 mod refusals;
 mod writing;
