@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -47,6 +48,10 @@ pub use settings::{Addressing, Credentials, S3Settings};
 use address::Address;
 use client::Shared;
 use request::{Request, check, set};
+
+/// How long a store is asked what it has of a write that succeeded. Short, so that the question does not
+/// use up the write's own time and have all bytes sent again.
+const CONFIRMING: Duration = Duration::from_secs(5);
 
 /// One bucket of an S3 store. A clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -106,18 +111,28 @@ impl S3 {
 
     /// What the store has of a write that it has carried out. Where its answer has no checksum of the
     /// whole, it is asked for the object's size, so that the size is its own word and not ours.
-    async fn confirmed(&self, object: Object, checksum: &Checksum) -> Result<Object, Fault> {
-        if object.matches(checksum).is_some() {
-            return Ok(Object { size: checksum.covers(), ..object });
+    ///
+    /// The write is a success by then, and stays one: what the question finds counts only where it is of
+    /// this very write, and not where another has replaced or removed the object meanwhile; where it
+    /// finds nothing, for whatever reason, the store's success is all there is to go by.
+    async fn confirmed(&self, object: Object, checksum: &Checksum, options: &WriteOptions) -> Object {
+        let told = Object { size: checksum.covers(), ..object };
+        if told.matches(checksum).is_some() {
+            return told;
         }
-        match self.head(&object.key).await {
-            Ok(there) => {
-                Ok(Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..object })
+        let there = match tokio::time::timeout(CONFIRMING, self.head(&told.key)).await {
+            Ok(Ok(there)) => there,
+            Ok(Err(fault)) => {
+                tracing::debug!(key = told.key, %fault, "the size of what was written is not known");
+                return told;
             }
-            // Who may write and not read has the store's success to go by, and nothing more.
-            Err(fault) if fault.kind == FaultKind::Denied => Ok(Object { size: checksum.covers(), ..object }),
-            Err(fault) => Err(fault),
+            Err(_) => return told,
+        };
+        let same_token = there.token.is_some() && there.token == options.token;
+        if same_token || (there.etag.is_some() && there.etag == told.etag) {
+            return Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told };
         }
+        told
     }
 }
 
@@ -141,7 +156,7 @@ impl Backend for S3 {
             set(&mut request.headers, "if-none-match", Some("*"))?;
         }
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
-        let object = self.confirmed(attributes::from_headers(key, &headers), &checksum).await?;
+        let object = self.confirmed(attributes::from_headers(key, &headers), &checksum, options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -189,7 +204,7 @@ impl Backend for S3 {
         let request = complete::request(request, parts, checksum, options)?;
         let (headers, body) = self.bucket.shared.ask(request).await?;
         let object = complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)?;
-        let object = self.confirmed(object, checksum).await?;
+        let object = self.confirmed(object, checksum, options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 

@@ -3,7 +3,6 @@
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;

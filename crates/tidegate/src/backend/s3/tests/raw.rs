@@ -111,3 +111,41 @@ async fn other_bytes_than_were_asked_for_are_refused() {
     }
     assert!(s3.get("k", Some(0..2)).await.is_ok());
 }
+
+/// A store whose answers have no checksum: `PUT` succeeds, and `HEAD` says what `then` says.
+async fn without_checksums(then: &'static str) -> (Store, Asked) {
+    let (s3, asked) = raw(move |head| match head.split(' ').next() {
+        Some("put") => "HTTP/1.1 200 OK\r\ncontent-length: 0\r\netag: \"mine\"\r\n\r\n".to_owned(),
+        _ => then.to_owned(),
+    })
+    .await;
+    (store(s3), asked)
+}
+
+async fn put(store: &Store) -> crate::Result<Object> {
+    let mut writer = store.writer("k").create_only().start().await?;
+    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.finish().await
+}
+
+#[tokio::test]
+async fn a_success_stays_one_whatever_is_there_when_the_store_is_asked() {
+    let others =
+        "HTTP/1.1 200 OK\r\ncontent-length: 99\r\netag: \"theirs\"\r\nx-amz-meta-tidegate-writer: t\r\n\r\n";
+    let gone = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n";
+    let denied = "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n";
+    let failing = "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n";
+    for then in [others, gone, denied, failing] {
+        let (store, asked) = without_checksums(then).await;
+        let object = put(&store).await.unwrap();
+        assert_eq!((object.size, object.etag.as_deref()), (5, Some("\"mine\"")), "{then}");
+        assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"], "the bytes went once: {then}");
+    }
+}
+
+#[tokio::test]
+async fn a_size_that_is_not_ours_on_our_own_write_is_told() {
+    let short = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\netag: \"mine\"\r\n\r\n";
+    let (store, _) = without_checksums(short).await;
+    assert_eq!(put(&store).await.unwrap_err().kind(), ErrorKind::Integrity);
+}
