@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::Hasher;
 use crate::client::Store;
-use crate::error::{Error, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
 
@@ -58,8 +58,17 @@ impl ReaderBuilder {
     }
 
     /// Makes the request; the reader gives its body.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end.
     pub async fn start(self) -> Result<Reader> {
         let requests = self.store.requests(&self.key, self.progress.clone());
+        if let Some((start, Some(end))) = self.range
+            && end < start
+        {
+            let message = format!("the range {start}..{end} ends before it begins");
+            return Err(Error::new(ErrorKind::InvalidInput, Operation::Get, requests.object, message));
+        }
         let key = self.store.full_key(&self.key);
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let get = || self.store.backend().get(&key, range.clone());
@@ -83,7 +92,7 @@ impl ReaderBuilder {
             progress: self.progress,
             patience: requests.retry.policy.patience,
             stalled: None,
-            ended: false,
+            end: None,
         })
     }
 }
@@ -92,8 +101,9 @@ impl ReaderBuilder {
 ///
 /// It ends cleanly only after every byte of the range; a body that ends early, or whose bytes do not
 /// match the checksum that the store keeps for the whole object, is an error; so is a store that gives
-/// no byte for as long as [`RetryPolicy::patience`](crate::RetryPolicy::patience). Dropping it cancels the
-/// request.
+/// no byte for as long as [`RetryPolicy::patience`](crate::RetryPolicy::patience). An error is the last
+/// that it gives, and it gives it again however often it is asked: stop at the first. Dropping it cancels
+/// the request.
 pub struct Reader {
     url: String,
     object: Object,
@@ -106,7 +116,8 @@ pub struct Reader {
     patience: Duration,
     /// Set while the store is waited for, and not while the reader's user is.
     stalled: Option<Pin<Box<Sleep>>>,
-    ended: bool,
+    /// How it ended, once it has: with every byte, or with an error that is told to all who ask.
+    end: Option<Result<()>>,
 }
 
 impl std::fmt::Debug for Reader {
@@ -131,7 +142,6 @@ impl Reader {
     }
 
     fn fail(&mut self, kind: FaultKind, message: String) -> Error {
-        self.ended = true;
         let error = Error::from_fault(
             Fault::new(kind, message),
             Operation::Get,
@@ -140,6 +150,7 @@ impl Reader {
             Default::default(),
         );
         tracing::debug!(%error, "a read failed");
+        self.end = Some(Err(error.again()));
         error
     }
 
@@ -152,7 +163,7 @@ impl Reader {
     }
 
     fn check_end(&mut self) -> Result<()> {
-        self.ended = true;
+        self.end = Some(Ok(()));
         let expected = self.range.end - self.range.start;
         if self.read != expected {
             let message = format!("the body ended after {} of {expected} bytes", self.read);
@@ -173,8 +184,10 @@ impl Stream for Reader {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
-        if self.ended {
-            return Poll::Ready(None);
+        match &self.end {
+            None => {}
+            Some(Ok(())) => return Poll::Ready(None),
+            Some(Err(error)) => return Poll::Ready(Some(Err(error.again()))),
         }
         let Poll::Ready(next) = self.stream.poll_next_unpin(cx) else {
             let patience = self.patience;

@@ -112,6 +112,31 @@ async fn other_bytes_than_were_asked_for_are_refused() {
     assert!(s3.get("k", Some(0..2)).await.is_ok());
 }
 
+#[tokio::test]
+async fn a_reader_that_failed_says_so_whenever_it_is_asked() {
+    let (s3, _) = raw(|_| ALL.replace("etag", "x-amz-checksum-crc64nvme: AAAAAAAAAAA=\r\netag")).await;
+    let mut reader = store(s3).reader("k").start().await.unwrap();
+    let mut bytes = Vec::new();
+    let first = reader.read_to_end(&mut bytes).await.unwrap_err().to_string();
+    assert!(first.contains("checksum"), "{first}");
+    for _ in 0..3 {
+        assert_eq!(reader.read(&mut [0; 100]).await.unwrap_err().to_string(), first);
+        let again = reader.try_next().await.unwrap_err();
+        assert_eq!((again.kind(), again.to_string()), (ErrorKind::Integrity, first.clone()));
+    }
+}
+
+#[tokio::test]
+async fn a_range_that_ends_before_it_begins_is_refused() {
+    let (s3, asked) = raw(|_| ALL.to_owned()).await;
+    let store = store(s3);
+    #[expect(clippy::reversed_empty_ranges, reason = "what is tested")]
+    let refused = store.reader("k").range(6..4).start().await.unwrap_err();
+    assert_eq!((refused.kind(), refused.attempts()), (ErrorKind::InvalidInput, 0), "{refused}");
+    assert_eq!(*asked.lock().unwrap(), [""; 0]);
+    assert_eq!(text(store.reader("k").range(4..4).start().await.unwrap()).await.unwrap(), "");
+}
+
 /// A store whose answers have no checksum: `PUT` succeeds, and `HEAD` says what `then` says.
 async fn without_checksums(then: &'static str) -> (Store, Asked) {
     let (s3, asked) = raw(move |head| match head.split(' ').next() {
