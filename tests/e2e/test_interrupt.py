@@ -150,3 +150,35 @@ def test_a_connection_cut_in_the_middle_is_made_again(tidegate, server, proxy_to
     assert result.json[0]["retries"] >= 1
     assert bucket.sha256("mended") == digest
     assert bucket.sessions("mended") == []
+
+
+UNABORTED = "1 upload could not be aborted and may hold parts: see `tidegate sessions ls {}`"
+NO_ABORT = {"operation": "AbortMultipartUpload", "action": {"error": {"status": 403, "code": "AccessDenied"}}}
+
+
+def test_ctrl_c_where_the_store_lets_nothing_be_aborted(tidegate, embedded_bucket, knobs):
+    bucket = embedded_bucket
+    knobs(faults=[NO_ABORT])
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", bucket.url("left"), *OPTIONS, stdin=pipe.stdin, env=bucket.env)
+        pipe.started()
+        pipe.send(b"a" * (2 * PART + 1))
+        until("a part is stored", lambda: bucket.parts("left") >= 1)
+        run.interrupt()
+        result = run.wait(20)
+    assert result.exit == 130, result
+    assert UNABORTED.format(bucket.url("left")) in result.err.splitlines(), result
+    knobs()
+    listed = tidegate("sessions", "ls", bucket.url("left"), env=bucket.env)
+    assert bucket.url("left") in listed.text, listed
+
+
+def test_an_error_where_the_store_lets_nothing_be_aborted(tidegate, embedded_bucket, knobs, make_file):
+    bucket = embedded_bucket
+    path, _ = make_file(3 * PART)
+    knobs(faults=[NO_ABORT, {**NO_ABORT, "operation": "UploadPart"}])
+    result = tidegate("cp", path, bucket.url("left"), *OPTIONS, env=bucket.env)
+    assert result.exit == 1, result
+    said, error = result.err.splitlines()
+    assert said == UNABORTED.format(bucket.url("left")), result
+    assert bucket.url("left") in error and "denied" in error.lower(), result

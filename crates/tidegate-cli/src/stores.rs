@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate::backend::local::Local;
 use tidegate::backend::s3::S3Settings;
-use tidegate::{Builder, Location, Store, Tidegate};
+use tidegate::{Builder, Error, Location, Store, Tidegate};
 use tokio::sync::OnceCell;
 
 use crate::dev::Dev;
@@ -123,7 +123,13 @@ impl Stores {
             }
         };
         let cut_short = tokio::select! {
-            () = self.tide.settled() => return Ok(()),
+            failed = self.tide.settled() => {
+                let left: Vec<&str> = failed.iter().map(Error::object).collect();
+                if !left.is_empty() {
+                    output::say(&unaborted(&left));
+                }
+                return Ok(());
+            }
             () = late => None,
             signal = signals.next() => Some(signal),
         };
@@ -205,7 +211,39 @@ fn records() -> Option<PathBuf> {
     Some(state.join("tidegate"))
 }
 
+/// What is said of uploads that could not be aborted, and where to look for them.
+fn unaborted(objects: &[&str]) -> String {
+    let count = text::count(objects.len() as u64, "upload");
+    let place = text::quoted(common(objects));
+    format!("{count} could not be aborted and may hold parts: see `tidegate sessions ls {place}`")
+}
+
+/// The object, if it is one; or the longest beginning of all that ends with a slash.
+fn common<'a>(objects: &[&'a str]) -> &'a str {
+    let [first, rest @ ..] = objects else { return "" };
+    if rest.iter().all(|object| object == first) {
+        return first;
+    }
+    let mut slashes = first.rmatch_indices('/').map(|(at, _)| &first[..=at]);
+    slashes.find(|beginning| rest.iter().all(|object| object.starts_with(*beginning))).unwrap_or_default()
+}
+
 /// Why a file has no place in a store.
 pub(crate) fn not_utf8(path: &Path) -> String {
     format!("{}: its name is not UTF-8, which keys are", path.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_could_not_be_aborted_is_named_as_far_as_it_is_one_place() {
+        assert_eq!(common(&["s3://b/a/k"]), "s3://b/a/k");
+        assert_eq!(common(&["s3://b/a/k", "s3://b/a/k"]), "s3://b/a/k");
+        assert_eq!(common(&["s3://b/a/one", "s3://b/a/other"]), "s3://b/a/");
+        assert_eq!(common(&["s3://b/é/1", "s3://b/ê/2", "s3://b/x"]), "s3://b/");
+        let said = unaborted(&["s3://b/1", "s3://b/2"]);
+        assert!(said.starts_with("2 uploads could not") && said.ends_with("ls s3://b/`"), "{said}");
+    }
 }

@@ -74,6 +74,12 @@ impl Tidegate {
         Ok(Self { engine: Arc::new(Engine { tide, runtime }) })
     }
 
+    /// Waits until what was dropped or failed so far is aborted; the errors of what could not be, see
+    /// [`crate::Tidegate::settled`].
+    pub fn settled(&self) -> Vec<Error> {
+        self.engine.runtime.block_on(self.engine.tide.settled())
+    }
+
     /// Opens a store; see [`crate::Tidegate::open`].
     pub fn open(&self, location: &str) -> Result<Store> {
         let store = self.engine.runtime.block_on(self.engine.tide.open(location))?;

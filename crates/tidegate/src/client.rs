@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
-use tokio_util::task::TaskTracker;
 
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
@@ -23,7 +22,7 @@ use crate::read::ReaderBuilder;
 use crate::records::Records;
 use crate::request::Requests;
 use crate::retry::Retry;
-use crate::write::{Relief, WriterBuilder};
+use crate::write::{Aborts, Relief, WriterBuilder};
 
 mod builder;
 
@@ -60,7 +59,7 @@ pub(crate) struct Engine {
     pub(crate) idle_limit: Option<Duration>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
-    pub(crate) aborts: TaskTracker,
+    pub(crate) aborts: Aborts,
     pub(crate) records: Records,
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,
@@ -148,8 +147,11 @@ impl Tidegate {
 
     /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it
     /// before the runtime is shut down.
-    pub async fn settled(&self) {
-        self.engine.aborts.wait().await;
+    ///
+    /// What it gives are the errors of those that could not be: the store may hold their parts until they
+    /// are swept away. Each is told once, and of more than a thousand since the last call the latest.
+    pub async fn settled(&self) -> Vec<Error> {
+        self.engine.aborts.settled().await
     }
 }
 

@@ -1,5 +1,6 @@
 //! Writing: one object, from its first byte to its commit.
 
+mod aborts;
 mod builder;
 mod commit;
 mod deferred;
@@ -16,6 +17,7 @@ mod tests;
 mod upload;
 mod writer;
 
+pub(crate) use aborts::Aborts;
 pub use builder::WriterBuilder;
 pub(crate) use file::RING;
 pub(crate) use relief::Relief;

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio_util::task::TaskTracker;
-
 use super::{Engine, Tidegate};
 use crate::backend::s3::S3Settings;
 use crate::budget::Budget;
@@ -15,7 +13,7 @@ use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::{Retry, RetryPolicy};
 use crate::spool::{Disk, Spool};
-use crate::write::{RING, Relief, Spooling};
+use crate::write::{Aborts, RING, Relief, Spooling};
 
 /// Sets up a [`Tidegate`].
 #[derive(Clone, Debug)]
@@ -172,7 +170,7 @@ impl Builder {
             idle_limit: self.idle_limit,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             progress: Progress::default(),
-            aborts: TaskTracker::new(),
+            aborts: Aborts::default(),
             records: Records::new(self.records),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
@@ -182,7 +180,6 @@ impl Builder {
             s3_clients: tokio::sync::Mutex::default(),
             memory_stores: Mutex::default(),
         };
-        engine.aborts.close(); // takes tasks all the same; what is waited for is that there are none
         Ok(Tidegate { engine: Arc::new(engine) })
     }
 

@@ -7,9 +7,9 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
-use tokio_util::task::TaskTracker;
-use tracing::{debug, warn};
+use tracing::debug;
 
+use super::aborts::Aborts;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -30,7 +30,7 @@ pub(crate) struct Upload {
     pub(crate) requests: Requests,
     pub(crate) runtime: Handle,
     /// Aborts that go on after their writer is gone.
-    pub(crate) aborts: TaskTracker,
+    pub(crate) aborts: Aborts,
     /// The session, once it was asked for.
     pub(crate) opening: Mutex<Option<Opening>>,
     /// Where the session is written down, for as long as it may be there.
@@ -275,11 +275,7 @@ impl Upload {
         let upload = self.clone();
         let task = async move {
             stop(parts).await;
-            let aborted = upload.abort_session().await;
-            if let Err(error) = &aborted {
-                warn!(%error, "the session could not be aborted; a sweep will find it");
-            }
-            aborted.map(|_| ())
+            upload.abort_session().await.map(|_| ())
         };
         let task = self.lock().is_some().then(|| self.aborts.spawn_on(task, &self.runtime));
         let upload = self.clone();

@@ -174,3 +174,24 @@ async fn a_size_that_is_not_ours_on_our_own_write_is_told() {
     let (store, _) = without_checksums(short).await;
     assert_eq!(put(&store).await.unwrap_err().kind(), ErrorKind::Integrity);
 }
+
+#[tokio::test]
+async fn a_session_that_cannot_be_aborted_is_told_once() {
+    let (s3, asked) = raw(|head| {
+        let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+        match head.split(' ').next() {
+            Some("post") => format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{opened}", opened.len()),
+            _ => "HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        }
+    })
+    .await;
+    let tide = Tidegate::builder().build().unwrap();
+    let mut writer = tide.store(Arc::new(s3)).writer("k").part_size(5 << 20).start().await.unwrap();
+    writer.write(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
+    assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+    let failed = tide.settled().await;
+    let told = failed.iter().map(|error| (error.object(), error.operation())).collect::<Vec<_>>();
+    assert_eq!(told, [("s3://bucket/k", crate::Operation::Abort)]);
+    assert!(asked.lock().unwrap().iter().any(|method| method == "DELETE"));
+    assert!(tide.settled().await.is_empty());
+}
