@@ -1,6 +1,7 @@
 //! Aborts that go on after their writers are gone, and those that failed.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::Handle;
@@ -8,7 +9,11 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+use crate::backend::Fault;
 use crate::error::{Error, Result};
+
+#[cfg(test)]
+mod tests;
 
 /// Most failed aborts that are kept until somebody asks for them; the earliest go first.
 const KEPT: usize = 1000;
@@ -55,5 +60,38 @@ impl Aborts {
     pub(crate) async fn settled(&self) -> Vec<Error> {
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether a request of a part was given up before the store answered. The store may have all of it, and
+/// take the part in after the abort of its session; S3's AbortMultipartUpload says so, and to abort again.
+#[derive(Debug, Default)]
+pub(crate) struct GivenUp(AtomicBool);
+
+impl GivenUp {
+    /// Makes a request, and takes note where it is dropped or its answer is lost.
+    pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
+        let mut watched = Watched { given_up: &self.0, answered: false };
+        let result = request.await;
+        watched.answered =
+            result.as_ref().err().is_none_or(|fault| fault.answered || !fault.kind.is_ambiguous());
+        result
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+struct Watched<'a> {
+    given_up: &'a AtomicBool,
+    answered: bool,
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.given_up.store(true, Ordering::Release);
+        }
     }
 }

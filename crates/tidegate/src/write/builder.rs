@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::aborts::GivenUp;
 use super::file;
 use super::plan::ScheduleError;
 use super::strategy::{Policy, Strategy, Target};
@@ -200,6 +201,7 @@ impl WriterBuilder {
             options,
             runtime: tokio::runtime::Handle::current(),
             aborts: engine.aborts.clone(),
+            given_up: GivenUp::default(),
             opening: std::sync::Mutex::default(),
             records: engine.records.clone(),
             entry: std::sync::OnceLock::new(),

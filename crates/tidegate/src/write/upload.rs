@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::aborts::Aborts;
+use super::aborts::{Aborts, GivenUp};
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -31,6 +31,7 @@ pub(crate) struct Upload {
     pub(crate) runtime: Handle,
     /// Aborts that go on after their writer is gone.
     pub(crate) aborts: Aborts,
+    pub(crate) given_up: GivenUp,
     /// The session, once it was asked for.
     pub(crate) opening: Mutex<Option<Opening>>,
     /// Where the session is written down, for as long as it may be there.
@@ -99,7 +100,7 @@ impl Upload {
         let receipt = self
             .requests
             .send(Operation::Part, Some(&payload), permit, || {
-                self.backend.part(&session, number, range.start, payload.clone())
+                self.given_up.watch(self.backend.part(&session, number, range.start, payload.clone()))
             })
             .await
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
@@ -275,7 +276,12 @@ impl Upload {
         let upload = self.clone();
         let task = async move {
             stop(parts).await;
-            upload.abort_session().await.map(|_| ())
+            let aborted = upload.abort_session().await;
+            if matches!(aborted, Ok(true)) && upload.given_up.is_set() {
+                // What of a part was still on its way may have come in behind the abort.
+                return upload.abort_session().await.map(|_| ());
+            }
+            aborted.map(|_| ())
         };
         let task = self.lock().is_some().then(|| self.aborts.spawn_on(task, &self.runtime));
         let upload = self.clone();
@@ -304,7 +310,7 @@ enum There {
     Nothing,
 }
 
-/// Cancels the requests of parts and waits until they are gone, so that none arrives after an abort.
+/// Cancels the requests of parts and waits until they are gone from this side.
 async fn stop(mut parts: JoinSet<Result<Receipt>>) {
     parts.abort_all();
     while parts.join_next().await.is_some() {}

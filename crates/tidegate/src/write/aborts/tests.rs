@@ -1,0 +1,109 @@
+use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::future::pending;
+use futures::stream::BoxStream;
+
+use super::*;
+use crate::backend::memory::Memory;
+use crate::backend::{Backend, Body, Capabilities, Entry, OpenSession, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::Object;
+use crate::payload::Payload;
+use crate::{Tidegate, Writer};
+
+const PART: usize = 16 << 10;
+
+/// A store that never answers for parts from `stuck` on, and counts what it is asked.
+#[derive(Debug)]
+struct Stuck {
+    memory: Memory,
+    stuck: u32,
+    parts: AtomicUsize,
+    aborts: AtomicUsize,
+}
+
+#[async_trait]
+impl Backend for Stuck {
+    fn location(&self) -> &str {
+        self.memory.location()
+    }
+    fn endpoint(&self) -> &str {
+        self.memory.endpoint()
+    }
+    fn capabilities(&self) -> &Capabilities {
+        self.memory.capabilities()
+    }
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.memory.put(key, payload, options).await
+    }
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.memory.open(key, options).await
+    }
+    async fn part(&self, session: &Session, n: u32, offset: u64, bytes: Payload) -> Result<Receipt, Fault> {
+        self.parts.fetch_add(1, Ordering::Relaxed);
+        if n >= self.stuck {
+            pending::<()>().await;
+        }
+        self.memory.part(session, n, offset, bytes).await
+    }
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.memory.complete(session, parts, checksum, options).await
+    }
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.aborts.fetch_add(1, Ordering::Relaxed);
+        self.memory.abort(session).await
+    }
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        self.memory.sessions(prefix)
+    }
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.memory.head(key).await
+    }
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        self.memory.get(key, range).await
+    }
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        self.memory.list(prefix, recursive)
+    }
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.memory.delete(key).await
+    }
+}
+
+/// A writer of three parts, each of which has been asked for.
+async fn writer(stuck: u32) -> (Tidegate, Arc<Stuck>, Writer) {
+    let capabilities = Capabilities { min_part: 4096, ..Capabilities::default() };
+    let memory = Memory::new("stuck").with_capabilities(capabilities);
+    let backend = Arc::new(Stuck { memory, stuck, parts: 0.into(), aborts: 0.into() });
+    let tide = Tidegate::builder().memory(1 << 20).slab(4096).part_size(PART as u64).build().unwrap();
+    let mut writer = tide.store(backend.clone()).writer("k").start().await.unwrap();
+    writer.write(Bytes::from(vec![7; 3 * PART + 1])).await.unwrap();
+    while backend.parts.load(Ordering::Relaxed) < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    (tide, backend, writer)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_aborted_again_where_parts_were_on_their_way() {
+    for (stuck, aborts) in [(4, 1), (3, 2), (1, 2)] {
+        let (tide, backend, writer) = writer(stuck).await;
+        drop(writer);
+        assert!(tide.settled().await.is_empty());
+        assert_eq!(backend.aborts.load(Ordering::Relaxed), aborts, "stuck from part {stuck} on");
+
+        let (_, backend, writer) = self::writer(stuck).await;
+        writer.abort().await.unwrap();
+        assert_eq!(backend.aborts.load(Ordering::Relaxed), aborts, "stuck from part {stuck} on");
+    }
+}
