@@ -118,6 +118,33 @@ def test_a_value_that_cannot_be(tidegate, bucket, make_file, option, value):
     bucket.assert_untouched("k")
 
 
+UNSAYABLE = [("--metadata", "a b=c"), ("--metadata", "a=b\nc"), ("--content-type", "t\u00ebxt/plain"), ("--cache-control", "\u2026")]
+
+
+@pytest.mark.parametrize("source", ["file", "pipe"])
+@pytest.mark.parametrize("option, value", UNSAYABLE)
+def test_what_no_header_can_say(tidegate, embedded_bucket, counts, make_file, source, option, value):
+    path, _ = make_file(10)
+    bucket = embedded_bucket
+    counts.reset()
+    words = ("cp", path if source == "file" else "-", bucket.url("k"), option, value, *QUIET)
+    run = tidegate(*words, stdin=None if source == "file" else b"data", env=bucket.env)
+    one_sentence(run, bucket.url("k"), exit=2)
+    assert counts() == {}
+
+
+@pytest.mark.parametrize("words", [("cp", "{path}", "{url}"), ("cat", "{url}"), ("stat", "{url}"), ("rm", "{url}")])
+@pytest.mark.parametrize("key", ["a/../b", "./a", "k" * 1025])
+def test_a_key_that_no_request_can_say(tidegate, embedded_bucket, counts, make_file, words, key):
+    path, _ = make_file(10)
+    bucket = embedded_bucket
+    counts.reset()
+    words = [word.format(path=path, url=bucket.url(key)) for word in words]
+    run = tidegate(*words, env=bucket.env)
+    one_sentence(run, bucket.url(key), exit=2)
+    assert counts() == {}
+
+
 @pytest.fixture
 def tiny_disk(tmp_path):
     """A disk of 8 MiB."""

@@ -133,6 +133,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// What it can take.
     fn capabilities(&self) -> &Capabilities;
 
+    /// Refuses what no request could say: a key, or what is to be written with it. Sends nothing, so that
+    /// it is known before a producer's first byte; where it lets something pass, the request refuses.
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        let _ = (key, options);
+        Ok(())
+    }
+
     /// Writes an object in one request. Visible when this returns, or not at all.
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
 

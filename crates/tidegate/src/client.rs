@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt};
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
-use crate::backend::{Backend, Entry, Fault, OpenSession};
+use crate::backend::{Backend, Entry, Fault, OpenSession, WriteOptions};
 use crate::budget::{Budget, Usage};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::{Concurrency, Limiter};
@@ -188,6 +188,7 @@ impl Store {
     /// Describes an object.
     pub async fn head(&self, key: &str) -> Result<Object> {
         let full = self.full_key(key);
+        self.check(Operation::Head, key, None)?;
         let requests = self.requests(key, self.engine.progress.clone());
         let head = requests.send(Operation::Head, None, None, || self.backend.head(&full)).await;
         head.map(|object| self.relative(object))
@@ -197,6 +198,7 @@ impl Store {
     /// Removes an object; removing what is not there is no error.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let full = self.full_key(key);
+        self.check(Operation::Delete, key, None)?;
         let requests = self.requests(key, self.engine.progress.clone());
         let delete = requests.send(Operation::Delete, None, None, || self.backend.delete(&full)).await;
         delete.map_err(|failure| failure.into_error(Operation::Delete, &self.url(key)))
@@ -240,6 +242,17 @@ impl Store {
 
     pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
         &self.backend
+    }
+
+    /// Refuses what could not be sent, before anything is.
+    pub(crate) fn check(
+        &self,
+        operation: Operation,
+        key: &str,
+        options: Option<&WriteOptions>,
+    ) -> Result<()> {
+        let checked = self.backend.check(&self.full_key(key), options);
+        checked.map_err(|fault| Error::from_fault(fault, operation, self.url(key), 0, Default::default()))
     }
 
     pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {

@@ -69,6 +69,7 @@ impl ReaderBuilder {
             let message = format!("the range {start}..{end} ends before it begins");
             return Err(Error::new(ErrorKind::InvalidInput, Operation::Get, requests.object, message));
         }
+        self.store.check(Operation::Get, &self.key, None)?;
         let key = self.store.full_key(&self.key);
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let get = || self.store.backend().get(&key, range.clone());

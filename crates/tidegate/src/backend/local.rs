@@ -126,6 +126,11 @@ impl Backend for Local {
         &self.capabilities
     }
 
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        let target = if options.is_some() { Target::to_write } else { Target::of };
+        target(&self.root, key).map(|_| ())
+    }
+
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let target = Target::to_write(&self.root, key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);

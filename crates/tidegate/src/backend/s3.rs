@@ -150,6 +150,11 @@ impl Backend for S3 {
         &self.capabilities
     }
 
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        self.bucket.address.object(key, &[])?;
+        options.map_or(Ok(()), |options| attributes::to_headers(options).map(|_| ()))
+    }
+
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options)?;
         if options.create_only {

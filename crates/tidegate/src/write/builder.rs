@@ -134,9 +134,10 @@ impl WriterBuilder {
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where the part size is not the store's, or does not fit in the
-    /// memory budget; [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget
-    /// takes.
+    /// memory budget, and where no request could say the key or what the object is to carry;
+    /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
     pub async fn start(self) -> Result<Writer> {
+        self.store.check(Operation::Write, &self.key, Some(&self.options))?;
         let relief = self.store.engine().relief.clone();
         let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
@@ -150,6 +151,7 @@ impl WriterBuilder {
     /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
     /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
     pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
+        self.store.check(Operation::Write, &self.key, Some(&self.options))?;
         let budget = self.store.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
         if file.size() == 0 {
