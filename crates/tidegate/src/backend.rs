@@ -286,6 +286,10 @@ pub enum FaultKind {
     Transient,
     /// As `Transient`: no answer within the deadline.
     Timeout,
+    /// The store could not do it, and nothing of it is or will be there; it may work when tried again.
+    Undone,
+    /// The object is there, whole, but could not be forced to disk.
+    Unsynced,
     /// The bytes that arrived are not the bytes that were sent.
     Integrity,
     /// The source could not be read, or changed while it was sent.
@@ -301,7 +305,12 @@ impl FaultKind {
     pub fn is_retriable(self) -> bool {
         matches!(
             self,
-            Self::Throttled | Self::Unreachable | Self::Transient | Self::Timeout | Self::Integrity
+            Self::Throttled
+                | Self::Unreachable
+                | Self::Transient
+                | Self::Timeout
+                | Self::Undone
+                | Self::Integrity
         )
     }
 

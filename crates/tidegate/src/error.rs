@@ -56,7 +56,7 @@ pub enum ErrorKind {
     Unavailable,
     /// The bytes that the store has are not those that were sent.
     Integrity,
-    /// The store can't say whether the object was committed.
+    /// The store can't say whether the object was committed, or that it will outlast a loss of power.
     Uncertain,
     /// The disk is full, or a quota is used up.
     NoSpace,
@@ -301,7 +301,8 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Invalid => ErrorKind::InvalidInput,
         FaultKind::TooLarge => ErrorKind::TooLarge,
         FaultKind::Throttled => ErrorKind::Throttled,
-        FaultKind::Unreachable | FaultKind::Transient => ErrorKind::Unavailable,
+        FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,
+        FaultKind::Unsynced => ErrorKind::Uncertain,
         FaultKind::Timeout => ErrorKind::Timeout,
         FaultKind::Integrity => ErrorKind::Integrity,
         FaultKind::Source => ErrorKind::Source,

@@ -54,9 +54,10 @@ pub(super) fn fault(error: io::Error, directory: &Path) -> Fault {
         _ if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             (FaultKind::Invalid, "symbolic links go round in a circle".to_owned())
         }
-        _ => (FaultKind::Transient, format!("{error}, in {place}")),
+        _ => (FaultKind::Undone, format!("{error}, in {place}")),
     };
-    Fault::new(kind, message).with_source(error)
+    // The system has said how it ended: nothing is carried out later.
+    Fault::new(kind, message).with_source(error).with_answered(true)
 }
 
 /// How full the disk is: `: 0 bytes of 3.2 GiB are free`; nothing where the system can't say.

@@ -185,14 +185,15 @@ pub(super) fn publish(
     })?;
     parents.settle(directory);
     let published = parents::sync(directory).and_then(|()| file.metadata());
-    let metadata = published.map_err(|error| {
-        let message = format!(
-            "the object has its name, but {} could not be forced to disk: {error}",
-            directory.display()
-        );
-        Fault::new(FaultKind::Transient, message).with_source(error)
-    })?;
+    let metadata = published.map_err(|error| unsynced(directory, error))?;
     Ok(target::describe(target.key(), &metadata))
+}
+
+/// The object has its name, and may lose it with the power. Written again it would meet itself.
+pub(super) fn unsynced(directory: &Path, error: io::Error) -> Fault {
+    let place = directory.display();
+    let message = format!("the object is published, but {place} could not be forced to disk: {error}");
+    Fault::new(FaultKind::Unsynced, message).with_source(error).with_answered(true)
 }
 
 /// Renames without replacing; by a second link where the file system knows no such rename.

@@ -118,12 +118,20 @@ fn errors_of_the_system_are_told_apart() {
         (Errno::NAMETOOLONG, FaultKind::Invalid),
         (Errno::LOOP, FaultKind::Invalid),
         (Errno::EXIST, FaultKind::Exists),
-        (Errno::IO, FaultKind::Transient),
-        (Errno::MFILE, FaultKind::Transient),
+        (Errno::IO, FaultKind::Undone),
+        (Errno::MFILE, FaultKind::Undone),
     ];
     for (errno, kind) in kinds {
         let fault = of(errno);
         assert_eq!(fault.kind, kind, "{errno:?}");
         assert!(fault.source.is_some());
+        assert!(fault.answered && !fault.kind.is_ambiguous(), "the system's word is the store's: {errno:?}");
     }
+}
+
+#[test]
+fn what_has_its_name_is_not_written_again() {
+    let fault = temp::unsynced(Path::new("/tmp"), rustix::io::Errno::IO.into());
+    assert!(fault.message.contains("published") && fault.message.contains("/tmp"), "{fault}");
+    assert!(fault.answered && !fault.kind.is_retriable() && !fault.kind.is_ambiguous());
 }
