@@ -25,7 +25,6 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -46,6 +45,7 @@ mod target;
 mod temp;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod write;
 
 use fault::{blocking, fault, invalid};
@@ -53,6 +53,7 @@ use list::{Walk, Want};
 use parents::Parents;
 use target::Target;
 use temp::Temp;
+use waiting::Waiter;
 
 /// A directory on local disk. Nothing is read or made until it is used; a clone is the same store.
 #[derive(Clone, Debug)]
@@ -134,12 +135,14 @@ impl Backend for Local {
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let target = Target::to_write(&self.root, key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
-        let dropped = OnDrop::default();
-        let flag = dropped.0.clone();
+        let waiter = Waiter::default();
+        let (waiting, still) = (waiter.waiting(), waiter.waiting());
         let directory = target.directory().to_owned();
-        let begin = move || Temp::create(&parents, target, create_only);
-        let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &flag);
-        write::write_out(payload, 0, directory, begin, finish).await
+        let begin = move || waiting.make(|| Temp::create(&parents, target, create_only));
+        let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &still);
+        let written = write::write_out(payload, 0, directory, begin, finish).await;
+        waiter.done();
+        written
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -185,18 +188,20 @@ impl Backend for Local {
         let path = temp::path(&target, &session.id)?;
         let checked = check_parts(parts, checksum);
         let (parents, create_only) = (self.parents.clone(), options.create_only);
-        let dropped = OnDrop::default();
-        let flag = dropped.0.clone();
-        blocking(move || {
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let published = blocking(move || {
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            temp::publish(&parents, &file, &path, &target, create_only, &flag)
-        })
-        .await
+            temp::publish(&parents, &file, &path, &target, create_only, &waiting)
+        });
+        let published = published.await;
+        waiter.done();
+        published
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
@@ -269,16 +274,6 @@ impl Backend for Local {
             Err(error) => Err(fault(error, target.directory())),
         })
         .await
-    }
-}
-
-/// Says to a hand-off that is under way that nobody waits for it any more.
-#[derive(Default)]
-struct OnDrop(Arc<AtomicBool>);
-
-impl Drop for OnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
     }
 }
 

@@ -5,11 +5,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::fault::fault;
 use super::parents::{self, Parents};
 use super::target::{self, Target};
+use super::waiting::Waiting;
 use crate::backend::{Fault, FaultKind, Session};
 use crate::object::Object;
 
@@ -65,11 +65,31 @@ fn no_session() -> Fault {
 #[derive(Debug)]
 pub(super) struct Temp {
     file: File,
-    path: PathBuf,
+    trace: Trace,
     id: String,
     target: Target,
-    parents: Arc<Parents>,
     kept: bool,
+}
+
+/// What there is to remove of such a file.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    path: PathBuf,
+    directory: PathBuf,
+    parents: Arc<Parents>,
+}
+
+impl Trace {
+    /// Removes the name, and the directories that were made for it. Without a wait for a disk: what the
+    /// file holds is freed when it is closed.
+    pub(super) fn remove(&self) {
+        if let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(file = %self.path.display(), %error, "an unfinished file could not be removed");
+        }
+        self.parents.remove_empty(&self.directory);
+    }
 }
 
 impl Temp {
@@ -97,7 +117,12 @@ impl Temp {
         })?;
         // A sweep leaves a locked file alone. A file system that knows no locks takes nothing from us.
         let _ = file.try_lock();
-        Ok(Self { file, path, id, target, parents: parents.clone(), kept: false })
+        let trace = Trace { path, directory: target.directory().to_owned(), parents: parents.clone() };
+        Ok(Self { file, trace, id, target, kept: false })
+    }
+
+    pub(super) fn trace(&self) -> Trace {
+        self.trace.clone()
     }
 
     /// Keeps the file for a session.
@@ -107,8 +132,9 @@ impl Temp {
     }
 
     /// Gives the file its name, see [`publish`].
-    pub(super) fn publish(mut self, create_only: bool, dropped: &AtomicBool) -> Result<Object, Fault> {
-        let object = publish(&self.parents, &self.file, &self.path, &self.target, create_only, dropped)?;
+    pub(super) fn publish(mut self, create_only: bool, waiting: &Waiting) -> Result<Object, Fault> {
+        let Trace { path, parents, .. } = &self.trace;
+        let object = publish(parents, &self.file, path, &self.target, create_only, waiting)?;
         self.kept = true;
         Ok(object)
     }
@@ -122,15 +148,9 @@ impl Borrow<File> for Temp {
 
 impl Drop for Temp {
     fn drop(&mut self) {
-        if self.kept {
-            return;
+        if !self.kept {
+            self.trace.remove();
         }
-        if let Err(error) = fs::remove_file(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(file = %self.path.display(), %error, "an unfinished file could not be removed");
-        }
-        self.parents.remove_empty(self.target.directory());
     }
 }
 
@@ -156,23 +176,18 @@ fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf,
 
 /// Forces the bytes to disk, gives the file its name, and forces that to disk.
 ///
-/// The name is not given where `dropped` says that nobody waits for it any more.
+/// The name is not given where nobody waits for it any more.
 pub(super) fn publish(
     parents: &Parents,
     file: &File,
     temp: &Path,
     target: &Target,
     create_only: bool,
-    dropped: &AtomicBool,
+    waiting: &Waiting,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
     file.sync_all().map_err(|error| fault(error, directory))?;
-    if dropped.load(Ordering::Acquire) {
-        return Err(Fault::new(
-            FaultKind::Transient,
-            "given up by the caller before the object was published",
-        ));
-    }
+    waiting.check()?;
     let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
     renamed.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists if create_only => exists(),

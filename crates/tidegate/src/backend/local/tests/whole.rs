@@ -160,13 +160,35 @@ async fn a_dropped_put_leaves_nothing() {
     assert!(!disk.root().exists());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_put_leaves_no_name_behind_even_for_a_moment() {
+    let disk = disk();
+    let bytes = vec![7_u8; 16 << 20];
+    let large = Payload::from_memory(vec![Bytes::from(bytes.clone())], Checksum::of(ALGORITHM, &bytes));
+    let options = options();
+    for wait in [0, 50, 100, 200, 500, 1000, 2000, 3000, 5000] {
+        let mut put = disk.store.put("a/b/k", large.clone(), &options);
+        let until = std::time::Instant::now() + std::time::Duration::from_micros(wait);
+        while std::time::Instant::now() < until {
+            assert!(futures::poll!(&mut put).is_pending(), "too fast to be dropped");
+        }
+        drop(put);
+        // The process may end here, with what it handed off still at work.
+        assert_eq!(disk.everything(), [""; 0], "after {wait} us");
+        assert!(!disk.root().exists(), "after {wait} us");
+    }
+}
+
 #[test]
 fn nothing_gets_its_name_once_nobody_waits() {
     let disk = disk();
     let target = Target::to_write(&disk.root(), "k").expect("a key");
     let temp = Temp::create(&Arc::default(), target, false).expect("a file");
     assert_eq!(disk.everything().len(), 1);
-    let given_up = temp.publish(false, &AtomicBool::new(true));
+    let waiter = waiting::Waiter::default();
+    let waiting = waiter.waiting();
+    drop(waiter);
+    let given_up = temp.publish(false, &waiting);
     assert_eq!(kind(given_up), FaultKind::Transient);
     assert_eq!(disk.everything(), [""; 0]);
 }

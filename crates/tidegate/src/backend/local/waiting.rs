@@ -1,0 +1,68 @@
+//! Whether somebody still waits for the file that a request makes.
+//!
+//! Work that was handed to the blocking pool goes on when its request is dropped, and the process may end
+//! before it does. So a request that is dropped takes its file's name away at once; the work finds that
+//! nobody waits, and what it still writes goes to a file without a name.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::temp::{Temp, Trace};
+use crate::backend::{Fault, FaultKind};
+
+/// Held by the request.
+#[derive(Debug, Default)]
+pub(super) struct Waiter(Arc<Waiting>);
+
+/// Held by the work that was handed off.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    over: AtomicBool,
+    /// The file, once it is made. The lock is held while it is, so that no file is made behind the back
+    /// of a request that is dropped.
+    made: Mutex<Option<Trace>>,
+}
+
+impl Waiter {
+    pub(super) fn waiting(&self) -> Arc<Waiting> {
+        self.0.clone()
+    }
+
+    /// The work has ended by itself, and has left what it was to leave.
+    pub(super) fn done(self) {
+        self.0.made().take();
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Release);
+        if let Some(trace) = self.0.made().take() {
+            trace.remove();
+        }
+    }
+}
+
+impl Waiting {
+    fn made(&self) -> MutexGuard<'_, Option<Trace>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the file, where somebody still waits.
+    pub(super) fn make(&self, make: impl FnOnce() -> Result<Temp, Fault>) -> Result<Temp, Fault> {
+        let mut made = self.made();
+        self.check()?;
+        let temp = make()?;
+        *made = Some(temp.trace());
+        Ok(temp)
+    }
+
+    /// Faults where nobody waits any more.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        if self.over.load(Ordering::Acquire) {
+            let message = "given up by the caller before the object was published";
+            return Err(Fault::new(FaultKind::Transient, message));
+        }
+        Ok(())
+    }
+}
