@@ -49,21 +49,17 @@ enum Cached {
     Unknown,
 }
 
-/// What changes when a file does: its size, and the times of its last write and change.
+/// What changes when a file's bytes do: its size and the time of its last write. Not the time of its last
+/// change, which a rename, a new link or new permissions move as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     size: u64,
     modified: (i64, i64),
-    changed: (i64, i64),
 }
 
 impl State {
     fn of(metadata: &Metadata) -> Self {
-        Self {
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
+        Self { size: metadata.size(), modified: (metadata.mtime(), metadata.mtime_nsec()) }
     }
 }
 

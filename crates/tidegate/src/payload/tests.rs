@@ -1,4 +1,4 @@
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -135,4 +135,22 @@ fn only_regular_files_are_opened() {
     assert!(SourceFile::open(&pipe).unwrap_err().to_string().contains("not a regular file"));
     assert!(SourceFile::open(folder.path()).unwrap_err().to_string().contains("directory"));
     assert!(SourceFile::open(Path::new("/dev/null")).unwrap_err().to_string().contains("not a regular file"));
+}
+
+#[test]
+fn a_file_is_changed_by_what_changes_its_bytes_and_by_nothing_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("source"), b"0123456789").unwrap();
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
+    File::options().write(true).open(path("source")).unwrap().set_modified(old).unwrap();
+    let source = SourceFile::open(&path("source")).unwrap();
+    fs::hard_link(path("source"), path("second")).unwrap();
+    fs::set_permissions(path("source"), fs::Permissions::from_mode(0o600)).unwrap();
+    fs::rename(path("source"), path("moved")).unwrap();
+    fs::remove_file(path("second")).unwrap();
+    source.check_unchanged().unwrap();
+    fs::write(path("moved"), b"9876543210").unwrap();
+    assert_eq!(source.check_unchanged().unwrap_err().kind(), std::io::ErrorKind::InvalidData);
 }
