@@ -156,9 +156,13 @@ impl WriterBuilder {
         let file = file::open(path.as_ref(), &self.url()).await?;
         if file.size() == 0 {
             // Files that the system makes up as they are read (/proc) have no size and have bytes.
+            let url = self.url();
             let mut source = tokio::fs::File::from_std(file.into_file());
             let mut writer = self.start().await?;
-            writer.read_from(&mut source).await?;
+            let read = writer.read_from(&mut source).await?;
+            file::check_all_read(&source, read).await.map_err(|error| {
+                Error::new(ErrorKind::Source, Operation::Write, url, error.to_string()).with_source(error)
+            })?;
             return writer.finish().await;
         }
         let policy = self.policy(Some(file.size()), None)?;

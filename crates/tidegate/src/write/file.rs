@@ -13,7 +13,7 @@ use crate::backend::Receipt;
 use crate::budget::{Budget, Slab};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
-use crate::payload::{Payload, Ring, SourceFile};
+use crate::payload::{Payload, Ring, SourceChanged, SourceFile};
 use crate::progress::Waiting;
 
 /// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
@@ -31,6 +31,16 @@ pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
         let message = format!("can't read {}: {error}", path.display());
         Error::new(ErrorKind::Source, Operation::Write, object, message).with_source(error)
     })
+}
+
+/// Fails where a file that was empty when it was opened has more by now than the bytes that were `read`.
+/// One that the system makes up as it is read (/proc) goes on saying that it has none.
+pub(super) async fn check_all_read(file: &tokio::fs::File, read: u64) -> io::Result<()> {
+    let now = file.metadata().await?.len();
+    if now == 0 || now == read {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, SourceChanged::Modified { before: read, now }))
 }
 
 /// Sends a file. Dropping the future aborts the upload.
@@ -156,5 +166,28 @@ impl Drop for Transfer {
         if !self.ended {
             drop(self.upload.abort(std::mem::take(&mut self.parts)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_that_was_empty_is_to_be_read_whole() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut source = tokio::fs::File::from_std(file.reopen().unwrap());
+        let mut bytes = Vec::new();
+        file.write_all(b"grown").unwrap();
+        source.read_to_end(&mut bytes).await.unwrap();
+        check_all_read(&source, 5).await.unwrap();
+        file.write_all(b" and grown").unwrap();
+        let changed = check_all_read(&source, 5).await.unwrap_err().to_string();
+        assert!(changed.contains("had 5 bytes and has 15"), "{changed}");
+        check_all_read(&tokio::fs::File::open("/proc/self/limits").await.unwrap(), 1000).await.unwrap();
     }
 }
