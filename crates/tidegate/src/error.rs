@@ -154,9 +154,8 @@ impl Error {
         attempts: u32,
         elapsed: Duration,
     ) -> Self {
-        let mut error = Self::new(kind_of(fault.kind), operation, object, fault.message);
-        error.context.attempts = attempts;
-        error.context.elapsed = elapsed;
+        let mut error =
+            Self::new(kind_of(fault.kind), operation, object, fault.message).after(attempts, elapsed);
         error.source = fault.source;
         error
     }
@@ -177,6 +176,14 @@ impl Error {
     #[must_use]
     pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
         self.context.attempts = attempts;
+        self
+    }
+
+    /// The same, as what became of so many attempts of a request.
+    #[must_use]
+    pub(crate) fn after(mut self, attempts: u32, elapsed: Duration) -> Self {
+        self.context.attempts = attempts;
+        self.context.elapsed = elapsed;
         self
     }
 
@@ -259,14 +266,31 @@ impl fmt::Display for Error {
             None => write!(f, "{}: {}", context.object, context.operation.name())?,
         }
         write!(f, " failed")?;
-        if context.attempts > 1 {
-            write!(f, " after {} attempts in {:.1} s", context.attempts, context.elapsed.as_secs_f64())?;
+        match context.attempts {
+            0 => {}
+            1 => write!(f, " after 1 attempt")?,
+            attempts => write!(f, " after {attempts} attempts")?,
+        }
+        if !context.elapsed.is_zero() {
+            write!(f, " in {}", Took(context.elapsed))?;
         }
         write!(f, ": {}", context.message)?;
         if let Some(remedy) = self.remedy() {
             write!(f, " ({remedy})")?;
         }
         Ok(())
+    }
+}
+
+/// How long something took: `12 ms`, `3.4 s`.
+struct Took(Duration);
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            millis @ 0..1000 => write!(f, "{millis} ms"),
+            _ => write!(f, "{:.1} s", self.0.as_secs_f64()),
+        }
     }
 }
 

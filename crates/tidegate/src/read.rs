@@ -10,7 +10,7 @@ use bytes::{Buf, Bytes};
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::Hasher;
@@ -71,6 +71,7 @@ impl ReaderBuilder {
         }
         self.store.check(Operation::Get, &self.key, None)?;
         let key = self.store.full_key(&self.key);
+        let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let get = || self.store.backend().get(&key, range.clone());
         let Body { object, range, stream } = requests
@@ -88,6 +89,7 @@ impl ReaderBuilder {
             range,
             stream,
             hasher,
+            began,
             read: 0,
             piece: Bytes::new(),
             progress: self.progress,
@@ -111,6 +113,7 @@ pub struct Reader {
     range: Range<u64>,
     stream: BoxStream<'static, Result<Bytes, Fault>>,
     hasher: Option<Hasher>,
+    began: Instant,
     read: u64,
     piece: Bytes,
     progress: Progress,
@@ -148,7 +151,7 @@ impl Reader {
             Operation::Get,
             self.url.clone(),
             1,
-            Default::default(),
+            self.began.elapsed(),
         );
         tracing::debug!(%error, "a read failed");
         self.end = Some(Err(error.again()));

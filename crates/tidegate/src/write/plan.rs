@@ -13,6 +13,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use schedule::Size;
 pub(crate) use schedule::{Schedule, ScheduleError};
 
 /// What is to be done next.
@@ -32,10 +33,19 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
     /// Past what the store, or memory, allows.
-    #[error("the object grows past {reach} bytes, the most that {parts} parts of this size schedule hold")]
+    #[error(
+        "the object grows past {}, the most that {parts} parts hold here (raise the memory, or give a size hint)",
+        Size(*reach)
+    )]
     PastReach { reach: u64, parts: u32 },
-    #[error("the object grows past {limit} bytes, the most that {by}")]
-    TooLarge { limit: u64, by: &'static str },
+    #[error("the object grows past {}, the most that this store takes", Size(*limit))]
+    TooLarge { limit: u64 },
+    #[error(
+        "the object grows past {}, the most that one request takes here (raise the memory, give a size hint, or \
+         let it be sent in parts)",
+        Size(*limit)
+    )]
+    PastRequest { limit: u64 },
 }
 
 /// How the bytes are cut.
@@ -134,13 +144,13 @@ impl Plan {
     pub(crate) fn more(&mut self) -> Result<(), PlanError> {
         debug_assert!(matches!(self.stage, Stage::Lazy | Stage::Open));
         if self.size >= self.max_object {
-            return Err(PlanError::TooLarge { limit: self.max_object, by: "this store takes" });
+            return Err(PlanError::TooLarge { limit: self.max_object });
         }
         if self.part_room() > 0 {
             return Ok(());
         }
         if let Cut::Whole { limit } = self.cut {
-            return Err(PlanError::TooLarge { limit, by: "one request takes here" });
+            return Err(PlanError::PastRequest { limit });
         }
         if self.number >= self.max_parts {
             return Err(PlanError::PastReach { reach: self.size, parts: self.max_parts });

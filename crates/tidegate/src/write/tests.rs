@@ -138,7 +138,8 @@ async fn dropped_aborted_and_failed_writers_leave_nothing() -> Result<()> {
         let mut source = tokio_test_source(broken);
         let error = writer.read_from(&mut source).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Source);
-        assert!(error.to_string().contains("the disk is gone"), "{error}");
+        let at = format!("at byte {}: the disk is gone", parts * PART + 100);
+        assert!(error.to_string().contains(&at), "{error}");
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "a failed writer does not publish");
         assert_nothing(&tide, &store).await;
@@ -232,7 +233,9 @@ async fn memory_that_holds_no_part_holds_small_objects() -> Result<()> {
     writer.write(data(5000)).await?;
     assert_eq!(writer.finish().await?.size, 5000);
     let mut writer = store.writer("large").start().await?;
-    assert_eq!(writer.write(data(20_000)).await.unwrap_err().kind(), ErrorKind::TooLarge);
+    let error = writer.write(data(20_000)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.to_string().contains("past 8 KiB") && error.to_string().contains("memory"), "{error}");
     assert_eq!(store.upload("/dev/null", "k").await.unwrap_err().kind(), ErrorKind::Source);
     Ok(())
 }

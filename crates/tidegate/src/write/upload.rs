@@ -7,6 +7,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::aborts::{Aborts, GivenUp};
@@ -111,9 +112,11 @@ impl Upload {
 
     /// Writes the whole object in one request.
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
+        let (began, mut attempts) = (Instant::now(), 0);
         let sent = self
             .requests
             .send(Operation::Put, Some(&payload), None, || {
+                attempts += 1;
                 self.backend.put(&self.key, payload.clone(), &self.options)
             })
             .await;
@@ -126,14 +129,17 @@ impl Upload {
         };
         self.requests.progress.acknowledged(payload.len());
         self.verify(object, payload.len(), payload.checksum(), Operation::Put)
+            .map_err(|error| error.after(attempts, began.elapsed()))
     }
 
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
         let session = self.session().await?;
+        let (began, mut attempts) = (Instant::now(), 0);
         let sent = self
             .requests
             .send(Operation::Complete, None, None, || {
+                attempts += 1;
                 self.backend.complete(&session, &parts, &checksum, &self.options)
             })
             .await;
@@ -147,6 +153,7 @@ impl Upload {
         };
         self.session_ended().await;
         self.verify(object, size, Some(checksum), Operation::Complete)
+            .map_err(|error| error.after(attempts, began.elapsed()))
     }
 
     async fn session_ended(&self) {
@@ -157,6 +164,19 @@ impl Upload {
 
     /// Asks the store whether the object that is there is ours.
     async fn settle(
+        &self,
+        failure: Failure,
+        operation: Operation,
+        size: u64,
+        checksum: Option<Checksum>,
+    ) -> Result<Object> {
+        let (attempts, elapsed, asked) = (failure.attempts, failure.elapsed, Instant::now());
+        self.ask(failure, operation, size, checksum)
+            .await
+            .map_err(|error| error.after(attempts, elapsed + asked.elapsed()))
+    }
+
+    async fn ask(
         &self,
         failure: Failure,
         operation: Operation,

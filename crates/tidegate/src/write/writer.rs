@@ -244,7 +244,7 @@ impl Writer {
     }
 
     fn source_failed(&mut self, error: io::Error) -> Error {
-        let message = format!("reading the source failed: {error}");
+        let message = format!("reading the source failed at byte {}: {error}", self.position());
         let failed = self.upload.error(ErrorKind::Source, Operation::Write, message);
         self.fail(failed.with_source(error))
     }

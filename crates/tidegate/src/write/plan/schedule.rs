@@ -45,7 +45,7 @@ pub(crate) enum ScheduleError {
 }
 
 /// Bytes, exactly, in the largest unit that they fill: `5 MiB`, `5242881 bytes`.
-struct Size(u64);
+pub(super) struct Size(pub(super) u64);
 
 impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -183,5 +183,5 @@ fn a_stream_past_the_reach_is_refused_before_its_byte_is_taken() {
     assert_eq!(refused, Err(PlanError::PastReach { reach: 64, parts: 16 }));
     assert!(run(Plan::new(&store, Cut::Parts(schedule)), 64, 3).is_ok());
     let refused = run(Plan::new(&store, Cut::Whole { limit: 10 }), 11, 3);
-    assert_eq!(refused, Err(PlanError::TooLarge { limit: 10, by: "one request takes here" }));
+    assert_eq!(refused, Err(PlanError::PastRequest { limit: 10 }));
 }

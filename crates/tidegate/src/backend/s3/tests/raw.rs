@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::{ErrorKind, Reader, Store, Tidegate};
+use crate::{ErrorKind, Reader, RetryPolicy, Store, Tidegate};
 
 /// The requests that a raw server has had, by method.
 type Asked = Arc<Mutex<Vec<String>>>;
@@ -172,7 +172,28 @@ async fn a_success_stays_one_whatever_is_there_when_the_store_is_asked() {
 async fn a_size_that_is_not_ours_on_our_own_write_is_told() {
     let short = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\netag: \"mine\"\r\n\r\n";
     let (store, _) = without_checksums(short).await;
-    assert_eq!(put(&store).await.unwrap_err().kind(), ErrorKind::Integrity);
+    let error = put(&store).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Integrity, 1));
+    assert!(error.elapsed() > Duration::ZERO && error.to_string().contains("after 1 attempt in"), "{error}");
+}
+
+#[tokio::test]
+async fn what_a_lost_answer_comes_to_says_how_often_it_was_tried() {
+    for there in ["404 Not Found", "403 Forbidden", "200 OK"] {
+        let (s3, _) = raw(move |head| match head.split(' ').next() {
+            Some("put") => "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n".to_owned(),
+            _ => format!("HTTP/1.1 {there}\r\ncontent-length: 0\r\n\r\n"),
+        })
+        .await;
+        let policy = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
+        let store = Tidegate::builder().retry(policy).build().unwrap().store(Arc::new(s3));
+        let error = put(&store).await.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Uncertain, 2), "{error}");
+        assert!(
+            error.elapsed() > Duration::ZERO && error.to_string().contains("after 2 attempts"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
