@@ -8,8 +8,10 @@ import pytest
 
 from harness import MIB
 from harness.crc64nvme import crc64nvme
+from said import one_sentence
 
 PART = 5 * MIB
+QUIET = ("--progress", "never")
 SIZES = [0, 1, 64 * 1024, PART - 1, PART, PART + 1, 3 * PART, 3 * PART + 17]
 
 JSON_FIELDS = {
@@ -249,3 +251,33 @@ def test_a_name_that_no_key_can_have_fails_alone(tidegate, embedded_bucket, tmp_
     assert run.exit == 1, run
     assert "UTF-8" in run.err
     assert embedded_bucket.sha256("names/a") == embedded_bucket.sha256("names/c")
+
+
+@pytest.mark.parametrize("size, expected", [(1000, 1001), (1001, 1000), (0, 1), (1, 0), (12 * MIB, 12 * MIB + 1), (12 * MIB + 1, 12 * MIB)])
+@pytest.mark.parametrize("strategy", ["auto", "put"])
+def test_a_stream_of_another_size_than_expected(tidegate, any_bucket, size, expected, strategy):
+    """A producer that dies looks like the end of its output; only its size tells."""
+    options = ("--expect-size", str(expected), "--strategy", strategy, "--part-size", "5MiB", *QUIET)
+    run = tidegate("cp", "-", any_bucket.url("k"), *options, stdin=b"x" * size, env=any_bucket.env)
+    one_sentence(run, any_bucket.url("k"), str(expected), "--expect-size", exit=1)
+    any_bucket.assert_untouched("k")
+
+
+@pytest.mark.parametrize("size", [0, 1000, 12 * MIB])
+def test_a_stream_of_the_size_that_was_expected(tidegate, any_bucket, size):
+    options = ("--expect-size", str(size), "--part-size", "5MiB", *QUIET)
+    run = tidegate("cp", "-", any_bucket.url("k"), *options, stdin=b"x" * size, env=any_bucket.env)
+    assert run.exit == 0, run
+    assert any_bucket.head("k")["ContentLength"] == size
+
+
+def test_a_file_of_another_size_than_expected(tidegate, any_bucket, make_file):
+    path, _ = make_file(1000)
+    run = tidegate("cp", path, any_bucket.url("k"), "--expect-size", "999", *QUIET, env=any_bucket.env)
+    one_sentence(run, path, "1000", "999", exit=2)
+    any_bucket.assert_untouched("k")
+
+
+def test_a_size_is_expected_of_one_source(tidegate, any_bucket, tmp_path):
+    run = tidegate("cp", "-r", f"{tmp_path}/", any_bucket.url(""), "--expect-size", "1", *QUIET, env=any_bucket.env)
+    one_sentence(run, "--expect-size", exit=2)

@@ -47,6 +47,11 @@ pub(crate) struct Args {
     #[arg(long)]
     create_only: bool,
 
+    /// The size of the file or pipe that is sent: publish nothing where it turns out to be another. A
+    /// producer in a pipe that dies looks like the end of its output.
+    #[arg(long, value_parser = values::size, value_name = "BYTES")]
+    expect_size: Option<u64>,
+
     /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel, or
     /// spool (to a directory first).
     #[arg(long, default_value = "auto", value_name = "HOW")]
@@ -158,7 +163,7 @@ impl Args {
             engine = engine.part_size(bytes);
         }
         let show = self.show(&target);
-        let writing = Writing::new(self.strategy, self.create_only, self.carried.into());
+        let writing = Writing::new(self.strategy, self.create_only, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
             let report = Report::new(show, stores)?;
             let job = Job { stores, writing, report };
@@ -185,6 +190,11 @@ impl Args {
         let usage = |message: String| Err(Failure::Usage(message));
         let (from, to) = (self.source.display(), self.target.display());
         match (source, target) {
+            (End::Place(place), _) if self.expect_size.is_some() && (self.recursive || !is_local(place)) => {
+                usage(
+                    "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
+                )
+            }
             (End::Standard, End::Standard) => {
                 usage("-: standard input to standard output needs no tidegate".to_owned())
             }
@@ -265,6 +275,10 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
         }
         (End::Standard, End::Standard) => Ok(()),
     }
+}
+
+fn is_local(location: &Location) -> bool {
+    matches!(location, Location::Local { .. })
 }
 
 fn is_directory(location: &Location) -> bool {

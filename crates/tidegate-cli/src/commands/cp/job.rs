@@ -16,12 +16,19 @@ pub(super) struct Job<'a> {
 pub(super) struct Writing {
     strategy: Strategy,
     create_only: bool,
+    /// The size that the one source is to have.
+    pub(super) expect_size: Option<u64>,
     attributes: Attributes,
 }
 
 impl Writing {
-    pub(super) fn new(strategy: Strategy, create_only: bool, attributes: Attributes) -> Self {
-        Self { strategy, create_only, attributes }
+    pub(super) fn new(
+        strategy: Strategy,
+        create_only: bool,
+        expect_size: Option<u64>,
+        attributes: Attributes,
+    ) -> Self {
+        Self { strategy, create_only, expect_size, attributes }
     }
 
     /// A writer of `place` with what was asked for.

@@ -4,8 +4,8 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::{ErrorKind, Location};
-use tokio::io::AsyncRead;
+use tidegate::{ErrorKind, Location, Writer};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
 use super::report::Done;
@@ -17,7 +17,7 @@ use crate::stores::Place;
 /// Standard input to `target`.
 pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
     let to = job.stores.object(target).await?;
-    job.report.expect(None);
+    job.report.expect(job.writing.expect_size);
     let done = stream(job, "-".to_owned(), &mut Stdin::open(), &to).await?;
     job.report.done(done)
 }
@@ -30,10 +30,16 @@ pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcom
     let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
     let name = source.to_string();
     let done = if gives_a_stream(found.file_type()) {
-        job.report.expect(None);
+        job.report.expect(job.writing.expect_size);
         let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
         stream(job, name, &mut opened, to).await?
     } else {
+        if let Some(expected) = job.writing.expect_size.filter(|expected| *expected != found.len()) {
+            let has = found.len();
+            return Err(Failure::Usage(format!(
+                "{name}: it has {has} bytes, and --expect-size is {expected}"
+            )));
+        }
         job.report.expect(Some(found.len()));
         file(job, path, name, to).await?
     };
@@ -71,13 +77,43 @@ async fn stream(
     input: &mut (impl AsyncRead + Unpin),
     to: &Place,
 ) -> Outcome<Done> {
+    let expected = job.writing.expect_size;
     let builder = job.writing.builder(to);
+    let builder = if let Some(bytes) = expected { builder.size_hint(bytes) } else { builder };
     let progress = builder.progress();
     let live = job.report.upload(&progress, vec![progress.clone()]);
     let mut writer = builder.start().await?;
     let strategy = writer.strategy();
-    writer.read_from(input).await?;
+    match expected {
+        // Dropped by its error, the writer publishes nothing.
+        Some(expected) => read_expected(&mut writer, input, expected, to).await?,
+        None => {
+            writer.read_from(input).await?;
+        }
+    }
     let object = writer.finish().await?;
     let done = live.done(source, to.url(), object.size, &object);
     verify::if_dev(job, to, &object, done.by(strategy)).await
+}
+
+/// All that `input` gives, where that is as much as was expected.
+async fn read_expected(
+    writer: &mut Writer,
+    input: &mut (impl AsyncRead + Unpin),
+    expected: u64,
+    to: &Place,
+) -> Outcome {
+    let read = writer.read_from(&mut (&mut *input).take(expected)).await?;
+    let url = to.url();
+    let failed = |error| Failure::Failed(format!("{url}: reading the source failed at byte {read}: {error}"));
+    let found = if read < expected {
+        read.to_string()
+    } else if input.read(&mut [0]).await.map_err(failed)? > 0 {
+        format!("more than {read}")
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Failed(format!(
+        "{url}: nothing was written: the source gave {found} bytes, and --expect-size is {expected}"
+    )))
 }
