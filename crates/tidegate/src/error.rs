@@ -172,13 +172,6 @@ impl Error {
         self
     }
 
-    /// The same, as what came of requests that the store answered.
-    #[must_use]
-    pub(crate) fn with_attempts(mut self, attempts: u32) -> Self {
-        self.context.attempts = attempts;
-        self
-    }
-
     /// The same, as what became of so many attempts of a request.
     #[must_use]
     pub(crate) fn after(mut self, attempts: u32, elapsed: Duration) -> Self {

@@ -10,6 +10,7 @@ mod fill;
 mod held;
 mod plan;
 mod relief;
+mod settle;
 mod spooling;
 mod strategy;
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Store {
             format!("the store took the rule `{}` and does not have it", ours.id)
         };
         Err(Error::new(ErrorKind::Unsupported, Operation::Lifecycle, self.location(), message)
-            .with_attempts(1))
+            .after(1, Default::default()))
     }
 }
 
