@@ -15,12 +15,16 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::{Attributes, Object};
 use crate::payload::Payload;
 
+mod connection;
 pub mod local;
 pub mod memory;
 pub mod s3;
 mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
+
+pub(crate) use connection::connected;
+pub use connection::wants_new_connection;
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,6 +270,10 @@ pub enum FaultKind {
     Denied,
     /// There are no usable credentials: none found, expired, or refused.
     Credentials,
+    /// The credentials have expired, and are fetched anew for the next request: it is made once more.
+    Expired,
+    /// This machine's clock and the store's are too far apart, so that signatures are refused.
+    Skewed,
     /// The request is wrong, and will be wrong again.
     Invalid,
     /// Too large for this store.
@@ -293,7 +301,12 @@ impl FaultKind {
     pub fn is_retriable(self) -> bool {
         matches!(
             self,
-            Self::Throttled | Self::Unreachable | Self::Transient | Self::Timeout | Self::Integrity
+            Self::Throttled
+                | Self::Unreachable
+                | Self::Transient
+                | Self::Timeout
+                | Self::Integrity
+                | Self::Expired
         )
     }
 

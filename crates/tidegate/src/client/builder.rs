@@ -178,7 +178,7 @@ impl Builder {
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
             s3: self.s3,
-            limiters: Mutex::default(),
+            endpoints: Mutex::default(),
             s3_clients: tokio::sync::Mutex::default(),
             memory_stores: Mutex::default(),
         };
