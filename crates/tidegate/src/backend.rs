@@ -42,6 +42,10 @@ pub struct Capabilities {
     pub max_put: u64,
     /// Whether all parts but the last must have one size (Cloudflare R2).
     pub equal_parts: bool,
+    /// Whether a slow part may be sent a second time while the first is in flight: the copy that
+    /// arrives last replaces the other as a whole, a completion that names the other one is refused
+    /// with [`FaultKind::PartMismatch`], and [`Backend::parts`] tells which copy there is.
+    pub hedge: bool,
     /// Which checksum to take and send.
     pub checksum: Algorithm,
 }
@@ -58,6 +62,7 @@ impl Default for Capabilities {
             max_object: 5 << 40,
             max_put: 5 << 30,
             equal_parts: false,
+            hedge: false,
             checksum: Algorithm::Crc64Nvme,
         }
     }
@@ -96,6 +101,27 @@ pub struct Receipt {
     pub etag: String,
     /// Its checksum, taken on this side.
     pub checksum: Checksum,
+}
+
+/// A part that a store has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredPart {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The store's tag of it.
+    pub etag: String,
+    /// Its checksum in base64, where the store tells it.
+    pub checksum: Option<String>,
+}
+
+impl StoredPart {
+    /// A part without a checksum.
+    pub fn new(number: u32, size: u64, etag: impl Into<String>) -> Self {
+        Self { number, size, etag: etag.into(), checksum: None }
+    }
 }
 
 /// One entry of a listing.
@@ -152,6 +178,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
         offset: u64,
         payload: Payload,
     ) -> Result<Receipt, Fault>;
+
+    /// Lists the parts that a session has, by number. Not all stores do: [`FaultKind::Unsupported`].
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        let message = format!("the store does not list the parts of session {}", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
 
     /// Publishes the object from its parts, which are whole, in ascending order and of total checksum
     /// `checksum`; the store is asked to check it. The answer's size and checksum are the store's own.
@@ -264,6 +296,8 @@ pub enum FaultKind {
     NoBucket,
     /// No such session: completed, aborted or expired.
     NoSession,
+    /// A completion names a part that the session does not have, or another copy of it than it has.
+    PartMismatch,
     /// The key has an object already, and `create_only` was asked for.
     Exists,
     /// The credentials do not allow it.

@@ -60,6 +60,7 @@ pub(crate) struct Engine {
     reserved: u64,
     pub(crate) idle_limit: Option<Duration>,
     pub(crate) retry: Arc<Retry>,
+    pub(crate) hedge: bool,
     pub(crate) progress: Progress,
     pub(crate) aborts: TaskTracker,
     pub(crate) records: Records,

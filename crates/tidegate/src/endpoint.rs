@@ -1,5 +1,6 @@
 //! What all requests to one endpoint share.
 
+use crate::hedge::Hedges;
 use crate::limiter::{Concurrency, Limiter};
 use crate::pace::Pace;
 use crate::retry::{Allowance, RetryPolicy};
@@ -13,10 +14,17 @@ pub(crate) struct Endpoint {
     pub(crate) allowance: Allowance,
     /// How long its requests take.
     pub(crate) pace: Pace,
+    /// How many slow parts it may be sent again.
+    pub(crate) hedges: Hedges,
 }
 
 impl Endpoint {
     pub(crate) fn new(concurrency: Concurrency, retry: &RetryPolicy) -> Self {
-        Self { limiter: Limiter::new(concurrency), allowance: Allowance::new(retry), pace: Pace::default() }
+        Self {
+            limiter: Limiter::new(concurrency),
+            allowance: Allowance::new(retry),
+            pace: Pace::default(),
+            hedges: Hedges::default(),
+        }
     }
 }

@@ -304,7 +304,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
         FaultKind::Skewed => ErrorKind::ClockSkew,
-        FaultKind::Invalid => ErrorKind::InvalidInput,
+        FaultKind::Invalid | FaultKind::PartMismatch => ErrorKind::InvalidInput,
         FaultKind::TooLarge => ErrorKind::TooLarge,
         FaultKind::Throttled => ErrorKind::Throttled,
         FaultKind::Unreachable | FaultKind::Transient => ErrorKind::Unavailable,

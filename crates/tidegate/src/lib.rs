@@ -25,6 +25,7 @@ pub mod checksum;
 mod client;
 mod endpoint;
 mod error;
+mod hedge;
 mod limiter;
 pub mod location;
 pub mod object;

@@ -11,6 +11,7 @@ use tracing::debug;
 use crate::backend::{Fault, FaultKind, connected};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Operation};
+use crate::hedge;
 use crate::limiter::{Flow, Outcome, Permit};
 use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
@@ -59,8 +60,38 @@ impl Requests {
         &self,
         operation: Operation,
         payload: Option<&Payload>,
-        mut permit: Option<Permit>,
+        permit: Option<Permit>,
         mut request: impl FnMut() -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.attempts(operation, payload, permit, None, |_| request()).await
+    }
+
+    /// As `send`, for a part; one that is far slower than its peers is sent once more beside itself.
+    pub(crate) async fn send_part<T, F>(
+        &self,
+        payload: &Payload,
+        permit: Option<Permit>,
+        hedge: bool,
+        mut request: impl FnMut(Payload) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let hedged = hedge.then_some(payload);
+        let request = |copy: Option<Payload>| request(copy.unwrap_or_else(|| payload.clone()));
+        self.attempts(Operation::Part, Some(payload), permit, hedged, request).await
+    }
+
+    async fn attempts<T, F>(
+        &self,
+        operation: Operation,
+        payload: Option<&Payload>,
+        mut permit: Option<Permit>,
+        hedged: Option<&Payload>,
+        mut request: impl FnMut(Option<Payload>) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
@@ -79,13 +110,20 @@ impl Requests {
             let (endpoint, sent) = (&self.endpoint, Instant::now());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, attempt, seen.timeouts, expected);
-            let result = connected(seen.broken, answer(patience, payload, request())).await;
+            let first = connected(seen.broken, answer(patience, payload, request(None)));
+            let (result, by_hedge) = match hedged {
+                None => (first.await, false),
+                Some(payload) => {
+                    hedge::race(self, payload, patience, first, |copy| request(Some(copy))).await
+                }
+            };
             drop(in_flight);
             let mut fault = match result {
                 Ok(answer) => {
-                    turn.end(Outcome::Moved(bytes));
+                    // What a hedge has moved is counted with its own turn.
+                    turn.end(if by_hedge { Outcome::Other } else { Outcome::Moved(bytes) });
                     endpoint.allowance.succeeded(attempt > 1);
-                    if operation != Operation::Complete {
+                    if operation != Operation::Complete && !by_hedge {
                         endpoint.pace.took(bytes, sent.elapsed());
                     }
                     return Ok(answer);
@@ -152,7 +190,7 @@ impl Seen {
 }
 
 /// Waits for a request's answer for as long as its bytes move, and for `patience` from there on.
-async fn answer<T>(
+pub(crate) async fn answer<T>(
     patience: Duration,
     payload: Option<&Payload>,
     request: impl Future<Output = Result<T, Fault>>,
@@ -175,6 +213,17 @@ async fn answer<T>(
 }
 
 impl Failure {
+    /// The same, where `earlier` requests for the same had failed.
+    pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.attempts += earlier.attempts;
+            self.elapsed += earlier.elapsed;
+            self.in_doubt |= earlier.in_doubt;
+            self.late |= earlier.late;
+        }
+        self
+    }
+
     /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
     /// attempt of our own is what the last one ran into.
     pub(crate) fn is_unsettled(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod commit;
+mod copies;
 mod deferred;
 mod faces;
 mod file;

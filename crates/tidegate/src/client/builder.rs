@@ -27,6 +27,7 @@ pub struct Builder {
     parts_in_flight: usize,
     part_size: Option<u64>,
     retry: RetryPolicy,
+    hedge: bool,
     seed: Option<u64>,
     spool: Vec<PathBuf>,
     spool_disks: Vec<Arc<dyn Disk>>,
@@ -45,6 +46,7 @@ impl Default for Builder {
             parts_in_flight: 64,
             part_size: None,
             retry: RetryPolicy::default(),
+            hedge: true,
             seed: None,
             spool: Vec::new(),
             spool_disks: Vec::new(),
@@ -123,6 +125,15 @@ impl Builder {
         self
     }
 
+    /// Whether a part that is far slower than its peers is sent once more, over another connection; the
+    /// first answer counts. On by default: at most one part in twenty, only where the store can tell
+    /// which copy it has kept ([`Capabilities::hedge`](crate::backend::Capabilities::hedge)), and not
+    /// within half a minute of being throttled.
+    pub fn hedge(mut self, hedge: bool) -> Self {
+        self.hedge = hedge;
+        self
+    }
+
     /// Seeds the random numbers (pauses, tokens), so that a simulation can be replayed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -171,6 +182,7 @@ impl Builder {
             budget,
             idle_limit: self.idle_limit,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
+            hedge: self.hedge,
             progress: Progress::default(),
             aborts: TaskTracker::new(),
             records: Records::new(self.records),

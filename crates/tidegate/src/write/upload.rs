@@ -28,6 +28,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
+    /// Whether slow parts are sent again beside themselves.
+    pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
     /// Aborts that go on after their writer is gone.
     pub(crate) aborts: TaskTracker,
@@ -98,8 +100,8 @@ impl Upload {
         let session = self.session().await?;
         let receipt = self
             .requests
-            .send(Operation::Part, Some(&payload), permit, || {
-                self.backend.part(&session, number, range.start, payload.clone())
+            .send_part(&payload, permit, self.hedge, |payload| {
+                self.backend.part(&session, number, range.start, payload)
             })
             .await
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
@@ -130,12 +132,7 @@ impl Upload {
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
         let session = self.session().await?;
-        let sent = self
-            .requests
-            .send(Operation::Complete, None, None, || {
-                self.backend.complete(&session, &parts, &checksum, &self.options)
-            })
-            .await;
+        let sent = self.publish(&session, parts, &checksum).await;
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,

@@ -133,6 +133,7 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "NoSuchKey" | "NoSuchVersion" => FaultKind::NotFound,
         "NoSuchBucket" => FaultKind::NoBucket,
         "NoSuchUpload" => FaultKind::NoSession,
+        "InvalidPart" => FaultKind::PartMismatch,
         "PreconditionFailed" => FaultKind::Exists,
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
         "InvalidAccessKeyId" | "NotSignedUp" | "SignatureDoesNotMatch" | "InvalidToken" => {

@@ -30,7 +30,7 @@ fn codes_come_before_status() {
         (400, "ThrottlingException", Throttled),
         (200, "InternalError", Transient),
         (200, "SomethingNew", Transient),
-        (200, "InvalidPart", Invalid),
+        (200, "InvalidPart", PartMismatch),
         (400, "RequestTimeout", Transient),
         (400, "BadDigest", Integrity),
         (400, "EntityTooLarge", TooLarge),
