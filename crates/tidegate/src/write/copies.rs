@@ -39,27 +39,31 @@ impl Upload {
             if failure.fault.kind != FaultKind::PartMismatch || left == 0 {
                 return Err(failure);
             }
-            let Some(kept) = self.kept(session, &parts).await.filter(|kept| *kept != parts) else {
-                return Err(failure);
-            };
+            match self.kept(session, &parts).await {
+                Ok(Some(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
+                Ok(_) => return Err(failure),
+                Err(unlisted) => {
+                    let Failure { mut fault, attempts, elapsed, .. } = unlisted;
+                    fault.message = format!("{}; listing the parts: {}", failure.fault, fault.message);
+                    // That the listing is in doubt says nothing of the completion.
+                    return Err(Failure { fault, attempts, elapsed, ..failure });
+                }
+            }
             debug!(object = %self.requests.object, "completing with the copies that the store has kept");
-            (parts, before) = (kept, Some(failure));
         }
     }
 
     /// The receipts of the copies that the store has now: `None` where it does not tell, or where they
     /// are not copies of the same bytes.
-    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Option<Vec<Receipt>> {
+    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Option<Vec<Receipt>>, Failure> {
         let list = || self.backend.parts(session);
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,
-            Err(failure) => {
-                debug!(object = %self.requests.object, fault = %failure.fault, "the parts could not be listed");
-                return None;
-            }
+            Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(None),
+            Err(failure) => return Err(failure),
         };
         let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
-        parts.iter().map(|receipt| kept(receipt, listed.get(&receipt.number)?)).collect()
+        Ok(parts.iter().map(|receipt| kept(receipt, listed.get(&receipt.number)?)).collect())
     }
 }
 
