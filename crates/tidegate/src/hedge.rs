@@ -76,8 +76,11 @@ impl Hedges {
     const MOST: f64 = 8.0;
     /// How much slower than 95 in 100 of its peers a part must be.
     const FACTOR: u32 = 2;
-    /// What is over sooner than this is not worth a request.
-    const LEAST: Duration = Duration::from_millis(100);
+    /// What is over sooner than this is not worth a request: near stores answer in less, and there a
+    /// slow part is this machine's own.
+    const LEAST: Duration = Duration::from_millis(500);
+    /// How soon to look again, where a hedge can't be made now.
+    const BEAT: Duration = Duration::from_millis(100);
     /// How long a store must not have throttled.
     const CALM: Duration = Duration::from_secs(30);
 
@@ -105,7 +108,7 @@ impl Hedges {
     fn look(&self, bytes: u64, elapsed: Duration) -> Look {
         let mut state = self.lock();
         // Nothing is known, or to be had, now: looks become rarer with time.
-        let later = Look::Later((elapsed / 4).max(Self::LEAST));
+        let later = Look::Later((elapsed / 4).max(Self::BEAT));
         let Some(slow) = state.slow(bytes) else { return later };
         match slow.checked_sub(elapsed) {
             Some(rest) if !rest.is_zero() => Look::Later(rest),
@@ -164,7 +167,7 @@ where
     };
     loop {
         let wait = if requests.endpoint.limiter.was_overloaded(Hedges::CALM) {
-            (sent.elapsed() / 4).max(Hedges::LEAST)
+            (sent.elapsed() / 4).max(Hedges::BEAT)
         } else {
             match hedges.look(bytes, sent.elapsed()) {
                 Look::Later(wait) => wait,

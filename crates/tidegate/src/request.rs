@@ -99,7 +99,7 @@ impl Requests {
         let began = Instant::now();
         let bytes = payload.map_or(0, Payload::len);
         let mut seen = Seen::default();
-        let mut attempt = 0;
+        let (mut attempt, mut is_paid) = (0, false);
         loop {
             attempt += 1;
             let turn = match permit.take() {
@@ -122,7 +122,7 @@ impl Requests {
                 Ok(answer) => {
                     // What a hedge has moved is counted with its own turn.
                     turn.end(if by_hedge { Outcome::Other } else { Outcome::Moved(bytes) });
-                    endpoint.allowance.succeeded(attempt > 1);
+                    endpoint.allowance.succeeded(is_paid);
                     if operation != Operation::Complete && !by_hedge {
                         endpoint.pace.took(bytes, sent.elapsed());
                     }
@@ -143,7 +143,8 @@ impl Requests {
             };
             debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
             // New credentials are no burden on a store that is well.
-            if fault.kind == FaultKind::Expired {
+            is_paid = fault.kind != FaultKind::Expired;
+            if !is_paid {
                 continue;
             }
             let _waiting = self.progress.waiting(Waiting::Backoff);

@@ -233,9 +233,8 @@ async fn the_completion_names_the_copy_that_the_store_has_kept() {
     let store = engine().build().unwrap().store(copies.clone());
     let (object, figures, _) = upload(&store, 100).await;
     assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 1));
-    let kept = copies.kept();
-    assert_eq!((kept.completions, kept.listings), (2, 1));
-    drop(kept);
+    let asked = |kept: MutexGuard<'_, Kept>| (kept.completions, kept.listings);
+    assert_eq!(asked(copies.kept()), (2, 1));
     assert!(is_whole(&store, 100).await);
 }
 

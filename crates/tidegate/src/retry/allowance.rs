@@ -59,7 +59,7 @@ impl Allowance {
         }
     }
 
-    /// A request succeeded, at its first attempt or as a `retry`.
+    /// A request succeeded, at its first attempt or as a `retry` that has taken a token.
     pub(crate) fn succeeded(&self, retry: bool) {
         self.lock().succeeded(Instant::now(), retry);
         self.more.notify_one();
