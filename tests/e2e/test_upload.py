@@ -23,6 +23,7 @@ JSON_FIELDS = {
     "parts",
     "requests",
     "retries",
+    "hedges",
     "checksum",
     "peak_buffered_bytes",
 }

@@ -113,6 +113,13 @@ impl Embedded {
         Ok(counts)
     }
 
+    /// Has it behave as these knobs say (`tidegate_dev::Knobs`), from the next request on.
+    pub fn behave(&self, knobs: &serde_json::Value) -> Result<()> {
+        let _: serde_json::Value =
+            self.client.put(&format!("{}/_tidegate/knobs", self.endpoint.url), knobs)?;
+        Ok(())
+    }
+
     /// CPU seconds of the server so far.
     pub fn cpu(&self) -> Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.pid()))?;

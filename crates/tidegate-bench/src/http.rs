@@ -45,6 +45,11 @@ impl Client {
         Ok(self.0.post(url).send_json(body)?.body_mut().read_json()?)
     }
 
+    /// Puts JSON and returns the JSON that answers it.
+    pub fn put<T: DeserializeOwned>(&self, url: &str, body: &impl Serialize) -> Result<T> {
+        Ok(self.0.put(url).send_json(body)?.body_mut().read_json()?)
+    }
+
     /// Puts nothing, with these headers.
     pub fn put_empty(&self, url: &str, headers: &[(String, String)]) -> Result<()> {
         let mut request = self.0.put(url);

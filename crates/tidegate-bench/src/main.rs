@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use tidegate_bench::contest::Contest;
 use tidegate_bench::embedded::Embedded;
+use tidegate_bench::hedge::Trial;
 use tidegate_bench::machine::{self, Machine};
 use tidegate_bench::report::{Line, Report};
 use tidegate_bench::scratch::Scratch;
@@ -58,6 +59,14 @@ enum Command {
         /// Size of each.
         #[arg(long, default_value = "4KiB", value_parser = size::parse)]
         size: u64,
+    },
+    /// One upload with some slow parts, each with and without hedging.
+    Hedge {
+        #[command(flatten)]
+        trial: Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
     },
     /// Run a program and write what it cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
@@ -114,6 +123,7 @@ fn main() -> ExitCode {
                 format!("{files} files of {}, server on the same machine, unshaped", size::format(size));
             bench(&common, title, files, size, &TREE_TOOLS, None)
         }
+        Command::Hedge { trial, json } => hedge(&trial, json),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),
     };
@@ -185,6 +195,19 @@ fn bench(
         missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
     };
     if common.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
+}
+
+fn hedge(trial: &Trial, json: bool) -> Result<()> {
+    let tidegate = Tool::Tidegate
+        .find()
+        .ok_or("there is no program tidegate: cargo build --release, or TIDEGATE_BIN")?;
+    let report = trial.hold(&tidegate)?;
+    if json {
         println!("{}", serde_json::to_string(&report)?);
     } else {
         print!("{report}");

@@ -50,7 +50,10 @@ impl Failure {
     pub(crate) fn is_common(&self) -> bool {
         match self {
             Self::Store(error) => {
-                matches!(error.kind(), ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::NoSpace)
+                matches!(
+                    error.kind(),
+                    ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::ClockSkew | ErrorKind::NoSpace
+                )
             }
             Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => true,
             Self::Failed(_) => false,

@@ -103,7 +103,7 @@ impl Shared {
             return Ok(control::answer(request, &self.faults, &self.counters, link).await);
         }
 
-        let exchange = Arc::new(Exchange::default());
+        let exchange = Arc::new(Exchange::new(Arc::clone(&link)));
         let waits_for_continue = request.headers().contains_key(http::header::EXPECT);
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));

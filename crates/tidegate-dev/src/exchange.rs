@@ -2,12 +2,13 @@
 //! inner ones (gate, operations) have to tell each other. s3s carries it in the extensions.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use hyper::body::Incoming;
 
 use crate::body::RequestBody;
 use crate::faults::Verdict;
+use crate::shaping::Link;
 
 /// No byte count reaches it: nothing is reset.
 const NEVER: u64 = u64::MAX;
@@ -15,6 +16,7 @@ const NEVER: u64 = u64::MAX;
 /// The state of one request and its answer.
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    link: Arc<Link>,
     operation: OnceLock<String>,
     /// Wanted by the knobs before the operation is run; the bodies and the connection obey.
     pub(crate) reset_request_after: AtomicU64,
@@ -30,9 +32,12 @@ pub(crate) struct Exchange {
     leftover: Mutex<Option<Incoming>>,
 }
 
-impl Default for Exchange {
-    fn default() -> Self {
+impl Exchange {
+    /// A request that came over the connection of `link`.
+    pub(crate) fn new(link: Arc<Link>) -> Self {
+        link.set_slow(None);
         Self {
+            link,
             operation: OnceLock::new(),
             reset_request_after: AtomicU64::new(NEVER),
             reset_response_after: AtomicU64::new(NEVER),
@@ -43,13 +48,12 @@ impl Default for Exchange {
             leftover: Mutex::new(None),
         }
     }
-}
 
-impl Exchange {
     /// Records what the request asks and what is to become of it.
     pub(crate) fn decide(&self, operation: &str, verdict: &Verdict) {
         // Only the gate calls this, once a request.
         self.operation.get_or_init(|| operation.to_owned());
+        self.link.set_slow(verdict.slow);
         let after = |bytes: Option<u64>| bytes.unwrap_or(NEVER);
         self.reset_request_after.store(after(verdict.reset_request), Ordering::Release);
         self.reset_response_after.store(after(verdict.reset_response), Ordering::Release);

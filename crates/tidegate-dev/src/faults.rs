@@ -23,6 +23,8 @@ pub(crate) struct Subject<'a> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Verdict {
     pub(crate) delay: Duration,
+    /// How many times slower than others, where it is.
+    pub(crate) slow: Option<f64>,
     pub(crate) refusal: Option<Refusal>,
     pub(crate) reset_request: Option<u64>,
     pub(crate) reset_response: Option<u64>,
@@ -118,7 +120,7 @@ impl Faults {
             *hit += 1;
             verdict.apply(&rule.action, &mut delay_ms);
         }
-        verdict.delay = milliseconds(delay_ms);
+        verdict.delay = milliseconds(delay_ms * verdict.slow.unwrap_or(1.0));
         verdict
     }
 
@@ -175,6 +177,10 @@ impl Verdict {
             }
             Action::DelayMs(ms) => {
                 *delay_ms += ms;
+                return;
+            }
+            Action::Slow(times) => {
+                self.slow = Some(self.slow.unwrap_or(1.0) * times);
                 return;
             }
         };

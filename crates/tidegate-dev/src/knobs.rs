@@ -187,6 +187,9 @@ pub enum Action {
     LoseAnswer,
     /// The request takes this much longer, in milliseconds.
     DelayMs(f64),
+    /// The request is so many times slower than others: its latency, and what its connection receives
+    /// a second while it is sent, where the knobs limit that.
+    Slow(f64),
 }
 
 impl Fault {
@@ -215,6 +218,12 @@ impl Fault {
     #[must_use]
     pub fn lose_answer(operation: impl Into<String>) -> Self {
         Self::new(operation, Action::LoseAnswer)
+    }
+
+    /// Makes requests so many times slower than others.
+    #[must_use]
+    pub fn slow(operation: impl Into<String>, times: f64) -> Self {
+        Self::new(operation, Action::Slow(times))
     }
 
     /// Applies to each matching request with this probability.

@@ -101,6 +101,22 @@ pub(crate) struct Link {
     pub(crate) exempt: AtomicBool,
     /// The connection is to end with a reset instead of an orderly close.
     pub(crate) cut: AtomicBool,
+    /// How many times slower than others the connection receives; the bits of an `f64`, 0 for not.
+    slow: AtomicU64,
+}
+
+impl Link {
+    /// From here on it receives so many times slower than others.
+    pub(crate) fn set_slow(&self, times: Option<f64>) {
+        self.slow.store(times.map_or(0, f64::to_bits), Ordering::Relaxed);
+    }
+
+    fn slow(&self) -> f64 {
+        match self.slow.load(Ordering::Relaxed) {
+            0 => 1.0,
+            bits => f64::from_bits(bits).max(1.0),
+        }
+    }
 }
 
 /// Grants bytes to one direction of one connection.
@@ -116,16 +132,17 @@ impl Pace {
     }
 
     /// Waits until some of `want` bytes may move and takes their tokens.
-    fn poll_grant(&mut self, way: &Way, want: usize, cx: &mut Context<'_>) -> Poll<usize> {
+    fn poll_grant(&mut self, way: &Way, want: usize, slow: f64, cx: &mut Context<'_>) -> Poll<usize> {
         loop {
             if let Some(nap) = &mut self.nap {
                 ready!(nap.as_mut().poll(cx));
                 self.nap = None;
             }
             let now = Instant::now();
-            let own =
-                Allowance::of(&way.connection, want, |rate, burst| self.own.available(rate, burst, now));
-            let total = Allowance::of(&way.total, want, |rate, burst| {
+            let own = Allowance::of(&way.connection, slow, want, |rate, burst| {
+                self.own.available(rate, burst, now)
+            });
+            let total = Allowance::of(&way.total, 1.0, want, |rate, burst| {
                 way.with_shared(|shared| shared.available(rate, burst, now))
             });
             let wait = own.wait.max(total.wait);
@@ -154,8 +171,8 @@ struct Allowance {
 }
 
 impl Allowance {
-    fn of(rate: &AtomicU64, want: usize, available: impl FnOnce(f64, f64) -> f64) -> Self {
-        let rate = rate.load(Ordering::Relaxed) as f64;
+    fn of(rate: &AtomicU64, slow: f64, want: usize, available: impl FnOnce(f64, f64) -> f64) -> Self {
+        let rate = rate.load(Ordering::Relaxed) as f64 / slow;
         if rate == 0.0 {
             return Self { bytes: want, wait: Duration::ZERO };
         }
@@ -210,7 +227,7 @@ impl AsyncRead for ShapedStream {
             return Pin::new(&mut this.stream).poll_read(cx, buf);
         }
         let way = &this.rates.reads;
-        let granted = ready!(this.reads.poll_grant(way, buf.remaining(), cx));
+        let granted = ready!(this.reads.poll_grant(way, buf.remaining(), this.link.slow(), cx));
         let mut part = ReadBuf::new(buf.initialize_unfilled_to(granted));
         let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
         let moved = part.filled().len();
@@ -227,7 +244,7 @@ impl AsyncWrite for ShapedStream {
             return Pin::new(&mut this.stream).poll_write(cx, buf);
         }
         let way = &this.rates.writes;
-        let granted = ready!(this.writes.poll_grant(way, buf.len(), cx));
+        let granted = ready!(this.writes.poll_grant(way, buf.len(), 1.0, cx));
         let result = Pin::new(&mut this.stream).poll_write(cx, &buf[..granted]);
         let moved = match &result {
             Poll::Ready(Ok(moved)) => *moved,

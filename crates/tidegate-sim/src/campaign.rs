@@ -36,6 +36,8 @@ pub struct Summary {
     pub outcomes: BTreeMap<String, u64>,
     /// Requests that stores have seen.
     pub requests: u64,
+    /// Slow parts that were sent again.
+    pub hedges: u64,
     /// Bytes in committed objects.
     pub committed: u64,
     /// Virtual time in all.
@@ -105,6 +107,7 @@ impl Summary {
             *self.outcomes.entry(outcome).or_default() += count;
         }
         self.requests += report.requests;
+        self.hedges += report.hedges;
         self.committed += report.committed;
         self.simulated += report.elapsed;
         if !report.failures.is_empty() {
@@ -117,7 +120,11 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let (seeds, took) = (self.seeds, self.took.as_secs_f64());
-        writeln!(f, "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {} requests", self.requests)?;
+        let (requests, hedges) = (self.requests, self.hedges);
+        writeln!(
+            f,
+            "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {requests} requests, {hedges} hedges"
+        )?;
         write!(f, "faults:  ")?;
         for (name, count) in NAMES.iter().zip(self.troubles) {
             write!(f, " {name} {count},")?;

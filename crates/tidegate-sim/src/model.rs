@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate::Object;
-use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, WriteOptions};
+use tidegate::backend::{Capabilities, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum, Hasher};
 
 /// A request as the store carries it out, its bytes received.
@@ -49,6 +49,11 @@ pub enum Command {
         /// Whether only where there is none.
         create_only: bool,
     },
+    /// List the parts of a session.
+    Parts {
+        /// Which.
+        session: Session,
+    },
     /// End a session.
     Abort {
         /// Which.
@@ -75,6 +80,8 @@ pub enum Answer {
     Session(Session),
     /// A part's receipt.
     Receipt(Receipt),
+    /// The parts of a session.
+    Parts(Vec<StoredPart>),
     /// Nothing more to say.
     Done,
 }
@@ -103,6 +110,9 @@ pub struct Model {
     limits: Capabilities,
     /// Says that a session is aborted also where there is none, as MinIO does.
     lenient_abort: bool,
+    /// Gives each copy of a part a tag of its own.
+    copies_differ: bool,
+    copies: u64,
     /// Every version of every key, oldest first: nothing that was ever visible is forgotten.
     history: BTreeMap<String, Vec<Version>>,
     gone: BTreeMap<String, bool>,
@@ -112,10 +122,12 @@ pub struct Model {
 
 impl Model {
     /// An empty store.
-    pub fn new(limits: Capabilities, lenient_abort: bool) -> Self {
+    pub fn new(limits: Capabilities, lenient_abort: bool, copies_differ: bool) -> Self {
         Self {
             limits,
             lenient_abort,
+            copies_differ,
+            copies: 0,
             history: BTreeMap::new(),
             gone: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -166,6 +178,14 @@ impl Model {
                 Ok(Answer::Session(Session { key, id }))
             }
             Command::Part { session, number, bytes } => self.part(&session, number, bytes),
+            Command::Parts { session } => {
+                let parts = self.upload(&session)?.parts.values().map(|(receipt, _)| {
+                    let mut part = StoredPart::new(receipt.number, receipt.size, receipt.etag.as_str());
+                    part.checksum = Some(receipt.checksum.base64());
+                    part
+                });
+                Ok(Answer::Parts(parts.collect()))
+            }
             Command::Complete { session, parts, checksum, create_only } => {
                 self.complete(&session, &parts, &checksum, create_only, now)
             }
@@ -194,6 +214,8 @@ impl Model {
 
     fn part(&mut self, session: &Session, number: u32, bytes: Bytes) -> Result<Answer, Fault> {
         let (most, count, algorithm) = (self.limits.max_part, self.limits.max_parts, self.limits.checksum);
+        self.copies += u64::from(self.copies_differ);
+        let copies = self.copies;
         let upload = self.upload(session)?;
         if number == 0 || number > count {
             return Err(invalid(format!("part number {number}, of 1 to {count}")));
@@ -205,7 +227,10 @@ impl Model {
             )));
         }
         let checksum = Checksum::of(algorithm, &bytes);
-        let etag = format!("\"{:016x}-{number}\"", checksum.value());
+        let mut etag = format!("\"{:016x}-{number}\"", checksum.value());
+        if copies > 0 {
+            etag = format!("\"copy-{copies}\"");
+        }
         let receipt = Receipt { number, size: bytes.len() as u64, etag, checksum };
         upload.parts.insert(number, (receipt.clone(), bytes));
         Ok(Answer::Receipt(receipt))
@@ -219,7 +244,7 @@ impl Model {
         create_only: bool,
         now: u64,
     ) -> Result<Answer, Fault> {
-        let limits = self.limits.clone();
+        let (limits, copies_differ) = (self.limits.clone(), self.copies_differ);
         let upload = self.upload(session)?;
         let mut pieces = Vec::with_capacity(parts.len());
         let mut hasher = Hasher::new(limits.checksum);
@@ -233,6 +258,11 @@ impl Model {
             let Some((receipt, bytes)) = upload.parts.get(&number) else {
                 return Err(invalid(format!("InvalidPart: there is no part {number}")));
             };
+            let is_copy = (receipt.size, receipt.checksum) == (part.size, part.checksum);
+            if receipt != part && copies_differ && is_copy {
+                let message = format!("InvalidPart: part {number} has been replaced");
+                return Err(Fault::new(FaultKind::PartMismatch, message).with_answered(true));
+            }
             if receipt != part {
                 return Err(invalid(format!(
                     "InvalidPart: the receipt of part {number} is not the one given"

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use futures::stream::BoxStream;
 use tidegate::Object;
 use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
@@ -186,6 +186,10 @@ impl Backend for Planted {
             }
             _ => self.store.part(session, number, offset, payload).await,
         }
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        self.store.parts(session).await
     }
 
     async fn complete(

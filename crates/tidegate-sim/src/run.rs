@@ -62,6 +62,8 @@ pub struct Report {
     pub outcomes: BTreeMap<String, u64>,
     /// Requests that the store has seen.
     pub requests: u64,
+    /// Slow parts that were sent again.
+    pub hedges: u64,
     /// Bytes in objects that writers committed.
     pub committed: u64,
     /// Virtual time that passed.
@@ -186,6 +188,7 @@ async fn simulate(settings: &Settings) -> Report {
     report.failures.extend(state.witness.violations.iter().cloned());
     report.troubles = state.witness.troubles;
     report.requests = state.witness.requests;
+    report.hedges = tide.progress().snapshot().hedges;
     report.elapsed = Duration::from_millis(trace.now());
     report.hash = trace.hash();
     report.events = trace.events();

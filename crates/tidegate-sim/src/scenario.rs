@@ -51,6 +51,8 @@ pub struct Scenario {
     pub capabilities: Capabilities,
     /// Whether the store says that a session is aborted also where there is none, as MinIO does.
     pub lenient_abort: bool,
+    /// Whether the tags of two copies of a part differ, as under some encryption.
+    pub copies_differ: bool,
     /// What goes wrong.
     pub profile: Profile,
     /// The writers.
@@ -164,6 +166,7 @@ impl Scenario {
             retry,
             capabilities: capabilities(&mut random, memory),
             lenient_abort: random.u8(0..4) == 0,
+            copies_differ: false,
             profile: Profile::default(),
             writers: Vec::new(),
             foreign: Vec::new(),
@@ -171,7 +174,21 @@ impl Scenario {
         scenario.profile = scenario.draw_profile(&mut random);
         scenario.draw_writers(&mut random);
         scenario.draw_foreign(&mut random);
+        scenario.draw_copies(&mut Rng::with_seed(mix(seed ^ 0x636f_7069_6573)));
         scenario
+    }
+
+    /// What came to be drawn later has a random stream of its own: the seeds keep their meaning.
+    fn draw_copies(&mut self, random: &mut Rng) {
+        self.capabilities.hedge = random.u8(0..4) > 0;
+        self.copies_differ = random.bool();
+        self.retry.least_patience = self.retry.patience / random.u32(1..=8);
+        if random.u8(0..4) == 0 {
+            (self.retry.reserve, self.retry.trickle) = (random.u32(1..=8), random.u32(1..=10));
+        }
+        if matches!(self.theme, Theme::Faulty | Theme::Crowd) && random.u8(0..4) == 0 {
+            self.draw_stragglers(random);
+        }
     }
 
     fn draw_writers(&mut self, random: &mut Rng) {

@@ -74,7 +74,7 @@ impl SimStore {
     /// An empty store.
     pub fn new(scenario: &Scenario, witness: Witness, random: Rng, trace: Arc<Trace>) -> Self {
         let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
-        let model = Model::new(capabilities.clone(), scenario.lenient_abort);
+        let model = Model::new(capabilities.clone(), scenario.lenient_abort, scenario.copies_differ);
         let state = State { model, witness, late: 0, random };
         let shared =
             Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
@@ -144,7 +144,8 @@ impl SimStore {
         if let Some(usage) = usage.filter(|usage| usage.held > usage.total) {
             state.witness.violation(format!("{} bytes held of a budget of {}", usage.held, usage.total));
         }
-        let id = state.witness.arrive(*operation, writers.clone(), label.clone(), bytes, held);
+        let part = asked.session.zip(asked.part).map(|(session, (number, _))| (session.id.clone(), number));
+        let id = state.witness.arrive(*operation, writers.clone(), label.clone(), part, bytes, held);
         let pieces = usize::try_from(bytes / 1024).unwrap_or(0);
         let fate = self.shared.profile.draw(&mut state.random, *operation, pieces);
         if let Some(trouble) = fate.trouble {

@@ -1,6 +1,6 @@
 //! What the store sees: counts, and whatever is wrong the moment it is seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use tidegate::Operation;
@@ -34,7 +34,6 @@ pub struct Seen {
     pub injected: Vec<FaultKind>,
     /// Whether some request to publish was made again, or was left without a clear answer.
     pub doubt: bool,
-    parts_in_flight: usize,
 }
 
 impl Seen {
@@ -65,6 +64,8 @@ pub struct Flight {
     pub writers: Vec<usize>,
     /// In words.
     pub label: String,
+    /// Session and number, where it is a part.
+    part: Option<(String, u32)>,
     held: u64,
 }
 
@@ -132,6 +133,7 @@ impl Witness {
         operation: Operation,
         writers: Vec<usize>,
         label: String,
+        part: Option<(String, u32)>,
         bytes: u64,
         held: u64,
     ) -> u64 {
@@ -139,33 +141,42 @@ impl Witness {
         for writer in &writers {
             let seen = &mut self.seen[*writer];
             *seen.requests.entry(operation.name()).or_default() += 1;
-            if operation == Operation::Part {
-                seen.parts_in_flight += 1;
-                let (now, most) = (seen.parts_in_flight, self.subjects[*writer].parts_in_flight);
-                if now > most {
-                    self.violation(format!(
-                        "{label}: {now} parts of one writer in flight, of at most {most}"
-                    ));
-                }
-            }
             if matches!(operation, Operation::Put | Operation::Complete) && !self.seen[*writer].finishing {
                 self.violation(format!("{label} before the writer was finished"));
             }
         }
         let streamed = writers.iter().any(|writer| self.subjects[*writer].streamed);
         let id = self.requests;
-        self.flights.insert(id, Flight { operation, writers, label, held: if streamed { 0 } else { bytes } });
+        let held_here = if streamed { 0 } else { bytes };
+        let told = label.clone();
+        self.flights.insert(id, Flight { operation, writers: writers.clone(), label, part, held: held_here });
+        for writer in writers {
+            // Two copies of a part are one part.
+            let (now, most) = (self.parts_of(writer), self.subjects[writer].parts_in_flight);
+            if operation == Operation::Part && now > most {
+                self.violation(format!("{told}: {now} parts of one writer in flight, of at most {most}"));
+            }
+        }
         self.most_flights = self.most_flights.max(self.flights.len());
         if let Some(limit) = self.limit.filter(|limit| self.flights.len() > *limit) {
             self.violation(format!("{} requests in flight, of at most {limit}", self.flights.len()));
         }
-        let in_requests: u64 = self.flights.values().map(|flight| flight.held).sum();
+        // So are their bytes.
+        let mut parts = BTreeSet::new();
+        let counts = |flight: &&Flight| flight.part.as_ref().is_none_or(|part| parts.insert(part.clone()));
+        let in_requests: u64 = self.flights.values().filter(counts).map(|flight| flight.held).sum();
         if in_requests > held {
             self.violation(format!(
                 "requests carry {in_requests} bytes while the budget says that {held} are held"
             ));
         }
         id
+    }
+
+    /// How many parts of a writer are in flight.
+    fn parts_of(&self, writer: usize) -> usize {
+        let of = self.flights.values().filter(|flight| flight.writers.contains(&writer));
+        of.filter_map(|flight| flight.part.as_ref()).collect::<BTreeSet<_>>().len()
     }
 
     /// The payload of a request was read to its end.
@@ -212,9 +223,6 @@ impl Witness {
         let Some(flight) = self.flights.remove(&id) else { return };
         self.given_up += u64::from(!answered);
         for writer in flight.writers {
-            if flight.operation == Operation::Part {
-                self.seen[writer].parts_in_flight -= 1;
-            }
             if !answered {
                 self.tell(writer, flight.operation, FaultKind::Timeout);
             }

@@ -17,6 +17,7 @@ fn the_first_seeds_pass() {
     assert!(failed.is_empty(), "replay: {failed:#?}\n{:#?}", summary.failed);
     // It simulates what it is for.
     assert!(summary.troubles.iter().all(|count| *count > 0), "{summary}");
+    assert!(summary.hedges > 0, "{summary}");
     for outcome in ["committed", "AlreadyExists", "Unavailable", "aborted", "dropped"] {
         assert!(summary.outcomes.contains_key(outcome), "{summary}");
     }

@@ -5,7 +5,6 @@
 
 use std::fmt::Debug;
 use std::ops::Range;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -15,12 +14,18 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::{Attributes, Object};
 use crate::payload::Payload;
 
+mod connection;
+mod fault;
 pub mod local;
 pub mod memory;
 pub mod s3;
 mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
+
+pub(crate) use connection::connected;
+pub use connection::wants_new_connection;
+pub use fault::{Fault, FaultKind};
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +43,10 @@ pub struct Capabilities {
     pub max_put: u64,
     /// Whether all parts but the last must have one size (Cloudflare R2).
     pub equal_parts: bool,
+    /// Whether a slow part may be sent a second time while the first is in flight: the copy that
+    /// arrives last replaces the other as a whole, a completion that names the other one is refused
+    /// with [`FaultKind::PartMismatch`], and [`Backend::parts`] tells which copy there is.
+    pub hedge: bool,
     /// Which checksum to take and send.
     pub checksum: Algorithm,
 }
@@ -54,6 +63,7 @@ impl Default for Capabilities {
             max_object: 5 << 40,
             max_put: 5 << 30,
             equal_parts: false,
+            hedge: false,
             checksum: Algorithm::Crc64Nvme,
         }
     }
@@ -92,6 +102,27 @@ pub struct Receipt {
     pub etag: String,
     /// Its checksum, taken on this side.
     pub checksum: Checksum,
+}
+
+/// A part that a store has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredPart {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The store's tag of it.
+    pub etag: String,
+    /// Its checksum in base64, where the store tells it.
+    pub checksum: Option<String>,
+}
+
+impl StoredPart {
+    /// A part without a checksum.
+    pub fn new(number: u32, size: u64, etag: impl Into<String>) -> Self {
+        Self { number, size, etag: etag.into(), checksum: None }
+    }
 }
 
 /// One entry of a listing.
@@ -156,6 +187,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
         payload: Payload,
     ) -> Result<Receipt, Fault>;
 
+    /// Lists the parts that a session has, by number. Not all stores do: [`FaultKind::Unsupported`].
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        let message = format!("the store does not list the parts of session {}", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+
     /// Publishes the object from its parts, which are whole, in ascending order and of total checksum
     /// `checksum`; the store is asked to check it. The answer's size and checksum are the store's own.
     async fn complete(
@@ -209,113 +246,4 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Removes an object; removing what is not there is no error.
     async fn delete(&self, key: &str) -> Result<(), Fault>;
-}
-
-/// Why one request failed.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-#[non_exhaustive]
-pub struct Fault {
-    /// What is known of it.
-    pub kind: FaultKind,
-    /// One clause for people, without the object's name: what the store or the system said.
-    pub message: String,
-    /// Whether this is the store's own word, and not that of something on the way or of nobody: it has
-    /// ended the request, and does not carry it out later.
-    pub answered: bool,
-    /// When the store asks to be asked again.
-    pub retry_after: Option<Duration>,
-    /// What lies beneath.
-    #[source]
-    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
-}
-
-impl Fault {
-    /// A fault of this kind.
-    pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), answered: false, retry_after: None, source: None }
-    }
-
-    /// The same, with what lies beneath.
-    #[must_use]
-    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
-        self
-    }
-
-    /// The same, as the store's own word or not.
-    #[must_use]
-    pub fn with_answered(mut self, answered: bool) -> Self {
-        self.answered = answered;
-        self
-    }
-
-    /// The same, with the store's wish for when to come back.
-    #[must_use]
-    pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
-        self.retry_after = after;
-        self
-    }
-}
-
-/// What is known of a failed request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FaultKind {
-    /// No such object.
-    NotFound,
-    /// No such bucket or root.
-    NoBucket,
-    /// No such session: completed, aborted or expired.
-    NoSession,
-    /// The key has an object already, and `create_only` was asked for.
-    Exists,
-    /// The credentials do not allow it.
-    Denied,
-    /// There are no usable credentials: none found, expired, or refused.
-    Credentials,
-    /// The request is wrong, and will be wrong again.
-    Invalid,
-    /// Too large for this store.
-    TooLarge,
-    /// The store asks for fewer requests (429, 503 `SlowDown`).
-    Throttled,
-    /// No connection came up, so nothing was sent; it may work when tried again.
-    Unreachable,
-    /// It may work when tried again; whether the store carried it out is not known.
-    Transient,
-    /// As `Transient`: no answer within the deadline.
-    Timeout,
-    /// The store could not do it, and nothing of it is or will be there; it may work when tried again.
-    Undone,
-    /// The object is there, whole, but could not be forced to disk.
-    Unsynced,
-    /// The bytes that arrived are not the bytes that were sent.
-    Integrity,
-    /// The source could not be read, or changed while it was sent.
-    Source,
-    /// The disk is full, or a quota is used up.
-    NoSpace,
-    /// The store or this build can't do it.
-    Unsupported,
-}
-
-impl FaultKind {
-    /// Whether another attempt can help.
-    pub fn is_retriable(self) -> bool {
-        matches!(
-            self,
-            Self::Throttled
-                | Self::Unreachable
-                | Self::Transient
-                | Self::Timeout
-                | Self::Undone
-                | Self::Integrity
-        )
-    }
-
-    /// Whether the store may have carried out the request all the same.
-    pub fn is_ambiguous(self) -> bool {
-        matches!(self, Self::Transient | Self::Timeout)
-    }
 }

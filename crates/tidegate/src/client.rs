@@ -13,8 +13,9 @@ use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
 use crate::backend::{Backend, Entry, Fault, OpenSession, WriteOptions};
 use crate::budget::{Budget, Usage};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::limiter::{Concurrency, Limiter};
+use crate::limiter::Concurrency;
 use crate::location::Location;
 use crate::object::Object;
 use crate::progress::Progress;
@@ -58,6 +59,7 @@ pub(crate) struct Engine {
     reserved: u64,
     pub(crate) idle_limit: Option<Duration>,
     pub(crate) retry: Arc<Retry>,
+    pub(crate) hedge: bool,
     pub(crate) progress: Progress,
     pub(crate) aborts: Aborts,
     pub(crate) records: Records,
@@ -65,7 +67,7 @@ pub(crate) struct Engine {
     pub(crate) parts_in_flight: usize,
     concurrency: Concurrency,
     s3: S3Settings,
-    limiters: Mutex<BTreeMap<String, Limiter>>,
+    endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
     s3_clients: tokio::sync::Mutex<Option<S3Client>>,
     memory_stores: Mutex<BTreeMap<String, Memory>>,
 }
@@ -121,12 +123,14 @@ impl Tidegate {
 
     /// A store on a backend of the caller's.
     pub fn store(&self, backend: Arc<dyn Backend>) -> Store {
-        let limiter = {
-            let mut limiters = self.engine.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-            let limiter = limiters.entry(backend.endpoint().to_owned());
-            limiter.or_insert_with(|| Limiter::new(self.engine.concurrency)).clone()
+        let endpoint = {
+            let mut endpoints = self.engine.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+            let endpoint = endpoints.entry(backend.endpoint().to_owned());
+            let engine = &self.engine;
+            let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy));
+            endpoint.or_insert_with(new).clone()
         };
-        Store { engine: self.engine.clone(), backend, limiter, prefix: String::new() }
+        Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new() }
     }
 
     /// The figures of everything that it does together.
@@ -160,7 +164,7 @@ impl Tidegate {
 pub struct Store {
     engine: Arc<Engine>,
     backend: Arc<dyn Backend>,
-    limiter: Limiter,
+    endpoint: Arc<Endpoint>,
     prefix: String,
 }
 
@@ -258,7 +262,8 @@ impl Store {
     pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {
         Requests {
             object: self.url(key),
-            flow: self.limiter.flow(),
+            flow: self.endpoint.limiter.flow(),
+            endpoint: self.endpoint.clone(),
             retry: self.engine.retry.clone(),
             progress,
         }

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     PermissionDenied,
     /// No usable credentials.
     Credentials,
+    /// This machine's clock and the store's are too far apart.
+    ClockSkew,
     /// An argument or a setting is wrong.
     InvalidInput,
     /// The object is larger than the store, or the memory budget, allows.
@@ -231,6 +233,7 @@ impl Error {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
             ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
+            ErrorKind::ClockSkew => "set this machine's clock, by NTP for good",
             ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
             ErrorKind::Timeout | ErrorKind::Unavailable => {
                 "check the endpoint and the network, then try again"
@@ -293,7 +296,9 @@ impl From<Error> for std::io::Error {
         let kind = match error.kind() {
             ErrorKind::NotFound | ErrorKind::NoBucket => Io::NotFound,
             ErrorKind::AlreadyExists => Io::AlreadyExists,
-            ErrorKind::PermissionDenied | ErrorKind::Credentials => Io::PermissionDenied,
+            ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => {
+                Io::PermissionDenied
+            }
             ErrorKind::InvalidInput => Io::InvalidInput,
             ErrorKind::TooLarge => Io::FileTooLarge,
             ErrorKind::Timeout => Io::TimedOut,
@@ -314,8 +319,9 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::NoSession => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
         FaultKind::Denied => ErrorKind::PermissionDenied,
-        FaultKind::Credentials => ErrorKind::Credentials,
-        FaultKind::Invalid => ErrorKind::InvalidInput,
+        FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
+        FaultKind::Skewed => ErrorKind::ClockSkew,
+        FaultKind::Invalid | FaultKind::PartMismatch => ErrorKind::InvalidInput,
         FaultKind::TooLarge => ErrorKind::TooLarge,
         FaultKind::Throttled => ErrorKind::Throttled,
         FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -42,9 +43,13 @@ struct State {
     next_id: u64,
     /// Whose turn it is next, and the requests of each that wait, oldest first.
     turns: VecDeque<u64>,
+    /// Requests that go before all of these, oldest first.
+    first: VecDeque<u64>,
     queues: BTreeMap<u64, VecDeque<u64>>,
     waiters: BTreeMap<u64, Waker>,
     granted: BTreeMap<u64, ()>,
+    /// When the store last asked for fewer requests, or did not answer in time.
+    overloaded: Option<Instant>,
 }
 
 /// How a request ended, as far as the limiter cares.
@@ -70,9 +75,11 @@ impl Limiter {
             in_flight: 0,
             next_id: 0,
             turns: VecDeque::new(),
+            first: VecDeque::new(),
             queues: BTreeMap::new(),
             waiters: BTreeMap::new(),
             granted: BTreeMap::new(),
+            overloaded: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -80,6 +87,11 @@ impl Limiter {
     /// A writer's or reader's place in the round.
     pub(crate) fn flow(&self) -> Flow {
         Flow { limiter: self.clone(), id: self.lock().take_id() }
+    }
+
+    /// Whether the store asked for fewer requests, or did not answer in time, within the last `span`.
+    pub(crate) fn was_overloaded(&self, span: Duration) -> bool {
+        self.lock().overloaded.is_some_and(|at| at.elapsed() < span)
     }
 
     /// How many may fly now.
@@ -104,7 +116,13 @@ pub(crate) struct Flow {
 impl Flow {
     /// Waits for its turn to make one request.
     pub(crate) fn permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None }
+        Turn { flow: self.clone(), id: None, is_first: false }
+    }
+
+    /// Waits for the next turn that comes free, before all who wait in line: for the few requests that
+    /// stand for one which has its turn already.
+    pub(crate) fn next_permit(&self) -> Turn {
+        Turn { flow: self.clone(), id: None, is_first: true }
     }
 }
 
@@ -127,6 +145,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
         let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty());
+        if self.outcome == Outcome::Overload {
+            state.overloaded = Some(Instant::now());
+        }
         if let Some(climb) = &mut state.climb {
             state.limit = climb.ended(self.outcome, in_flight, waiting, self.began, Instant::now());
         }
@@ -140,6 +161,7 @@ impl Drop for Permit {
 pub(crate) struct Turn {
     flow: Flow,
     id: Option<u64>,
+    is_first: bool,
 }
 
 impl Future for Turn {
@@ -153,7 +175,11 @@ impl Future for Turn {
             None => {
                 let id = state.take_id();
                 state.waiters.insert(id, cx.waker().clone());
-                state.enqueue(self.flow.id, id);
+                if self.is_first {
+                    state.first.push_back(id);
+                } else {
+                    state.enqueue(self.flow.id, id);
+                }
                 state.serve();
                 id
             }
@@ -199,7 +225,20 @@ impl State {
 
     fn serve(&mut self) {
         while self.in_flight < self.limit {
-            let Some(flow) = self.turns.pop_front() else { return };
+            let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
+            // One that gave up its place is no longer among the waiters.
+            if let Some(waker) = self.waiters.remove(&next) {
+                self.in_flight += 1;
+                self.granted.insert(next, ());
+                waker.wake();
+            }
+        }
+    }
+
+    /// The oldest request of the flow whose turn it is.
+    fn pop_turn(&mut self) -> Option<u64> {
+        loop {
+            let flow = self.turns.pop_front()?;
             let Some(queue) = self.queues.get_mut(&flow) else { continue };
             let next = queue.pop_front();
             if queue.is_empty() {
@@ -207,13 +246,8 @@ impl State {
             } else {
                 self.turns.push_back(flow);
             }
-            // One that gave up its place is no longer among the waiters.
-            if let Some(id) = next
-                && let Some(waker) = self.waiters.remove(&id)
-            {
-                self.in_flight += 1;
-                self.granted.insert(id, ());
-                waker.wake();
+            if next.is_some() {
+                return next;
             }
         }
     }

@@ -7,7 +7,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -49,8 +49,8 @@ struct Slice {
     offset: u64,
     ring: Mutex<Ring>,
     algorithm: Algorithm,
-    /// Known once the range has been read to its end.
-    checksum: OnceLock<Checksum>,
+    /// Known once the range has been read to its end, by this or by another that stands for the same.
+    checksum: Arc<OnceLock<Checksum>>,
 }
 
 impl Payload {
@@ -76,7 +76,7 @@ impl Payload {
         ring: Ring,
         algorithm: Algorithm,
     ) -> Self {
-        let slice = Slice { file, offset, ring: Mutex::new(ring), algorithm, checksum: OnceLock::new() };
+        let slice = Slice { file, offset, ring: Mutex::new(ring), algorithm, checksum: Arc::default() };
         Self::new(len, Source::File(Arc::new(slice)))
     }
 
@@ -89,7 +89,7 @@ impl Payload {
             offset: 0,
             ring: Mutex::new(ring),
             algorithm: sum.algorithm(),
-            checksum: OnceLock::from(sum),
+            checksum: Arc::new(OnceLock::from(sum)),
         };
         Self::new(len, Source::File(Arc::new(slice)))
     }
@@ -119,6 +119,25 @@ impl Payload {
             Source::Memory { checksum, .. } => checksum.algorithm(),
             Source::File(slice) => slice.algorithm,
         }
+    }
+
+    /// The same bytes for a second request beside the first, which counts for itself what it has moved.
+    /// Those of a file need buffers of their own: `None` where there is no memory to spare for them now.
+    pub(crate) fn again(&self) -> Option<Self> {
+        let source = match &self.source {
+            Source::Memory { .. } => self.source.clone(),
+            Source::File(slice) => {
+                let ring = slice.ring.lock().unwrap_or_else(PoisonError::into_inner).another()?;
+                Source::File(Arc::new(Slice {
+                    file: slice.file.clone(),
+                    offset: slice.offset,
+                    ring: Mutex::new(ring),
+                    algorithm: slice.algorithm,
+                    checksum: slice.checksum.clone(),
+                }))
+            }
+        };
+        Some(Self::new(self.len, source))
     }
 
     /// The same bytes read into memory, in the pieces that [`stream`](Self::stream) gives. The pieces

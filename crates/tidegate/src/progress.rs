@@ -18,6 +18,7 @@ struct Counters {
     acknowledged: AtomicU64,
     requests: AtomicU64,
     retries: AtomicU64,
+    hedges: AtomicU64,
     parts: AtomicU64,
     spilled: AtomicU64,
     waiting: [AtomicUsize; 3],
@@ -34,10 +35,12 @@ pub struct Snapshot {
     pub in_flight: u64,
     /// That the store has acknowledged.
     pub acknowledged: u64,
-    /// Requests made, retries among them.
+    /// Requests made, retries and hedges among them.
     pub requests: u64,
-    /// Requests made again.
+    /// Requests made again after one that failed.
     pub retries: u64,
+    /// Slow parts that were sent a second time while the first was in flight.
+    pub hedges: u64,
     /// Parts that the store has acknowledged.
     pub parts: u64,
     /// Memory that was brought back by writing what it held to the spool.
@@ -84,6 +87,7 @@ impl Progress {
             acknowledged: counters.acknowledged.load(Relaxed),
             requests: counters.requests.load(Relaxed),
             retries: counters.retries.load(Relaxed),
+            hedges: counters.hedges.load(Relaxed),
             parts: counters.parts.load(Relaxed),
             spilled: counters.spilled.load(Relaxed),
             waiting: waits.into_iter().find(|wait| counters.waiting[*wait as usize].load(Relaxed) > 0),
@@ -136,6 +140,16 @@ impl Progress {
             counters.in_flight.fetch_add(bytes, Relaxed);
         });
         InFlight { progress: self.clone(), bytes }
+    }
+
+    /// A part is sent a second time; its bytes are in flight already.
+    pub(crate) fn hedged(&self) {
+        metrics::counter!("tidegate_requests_total", "operation" => "part").increment(1);
+        metrics::counter!("tidegate_hedges_total").increment(1);
+        self.each(|counters| {
+            counters.requests.fetch_add(1, Relaxed);
+            counters.hedges.fetch_add(1, Relaxed);
+        });
     }
 
     /// Something is waited for until the guard is dropped.

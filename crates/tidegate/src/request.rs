@@ -8,12 +8,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, connected};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Operation};
+use crate::hedge;
 use crate::limiter::{Flow, Outcome, Permit};
 use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
-use crate::retry::Retry;
+use crate::retry::{Retry, UsedUp};
 
 /// Makes the requests of one object.
 #[derive(Debug)]
@@ -21,6 +23,7 @@ pub(crate) struct Requests {
     /// The object (or bucket), as a URL.
     pub(crate) object: String,
     pub(crate) flow: Flow,
+    pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
 }
@@ -57,16 +60,46 @@ impl Requests {
         &self,
         operation: Operation,
         payload: Option<&Payload>,
-        mut permit: Option<Permit>,
+        permit: Option<Permit>,
         mut request: impl FnMut() -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.attempts(operation, payload, permit, None, |_| request()).await
+    }
+
+    /// As `send`, for a part; one that is far slower than its peers is sent once more beside itself.
+    pub(crate) async fn send_part<T, F>(
+        &self,
+        payload: &Payload,
+        permit: Option<Permit>,
+        hedge: bool,
+        mut request: impl FnMut(Payload) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let hedged = hedge.then_some(payload);
+        let request = |copy: Option<Payload>| request(copy.unwrap_or_else(|| payload.clone()));
+        self.attempts(Operation::Part, Some(payload), permit, hedged, request).await
+    }
+
+    async fn attempts<T, F>(
+        &self,
+        operation: Operation,
+        payload: Option<&Payload>,
+        mut permit: Option<Permit>,
+        hedged: Option<&Payload>,
+        mut request: impl FnMut(Option<Payload>) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
         let began = Instant::now();
         let bytes = payload.map_or(0, Payload::len);
-        let (mut in_doubt, mut late) = (false, false);
-        let mut attempt = 0;
+        let mut seen = Seen::default();
+        let (mut attempt, mut is_paid) = (0, false);
         loop {
             attempt += 1;
             let turn = match permit.take() {
@@ -74,11 +107,25 @@ impl Requests {
                 None => self.turn().await,
             };
             let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
-            let result = answer(self.retry.deadline(operation, bytes), payload, request()).await;
+            let (endpoint, sent) = (&self.endpoint, Instant::now());
+            let expected = endpoint.pace.expected(bytes);
+            let patience = self.retry.deadline(operation, bytes, attempt, seen.timeouts, expected);
+            let first = connected(seen.broken, answer(patience, payload, request(None)));
+            let (result, by_hedge) = match hedged {
+                None => (first.await, false),
+                Some(payload) => {
+                    hedge::race(self, payload, patience, first, |copy| request(Some(copy))).await
+                }
+            };
             drop(in_flight);
-            let fault = match result {
+            let mut fault = match result {
                 Ok(answer) => {
-                    turn.end(Outcome::Moved(bytes));
+                    // What a hedge has moved is counted with its own turn.
+                    turn.end(if by_hedge { Outcome::Other } else { Outcome::Moved(bytes) });
+                    endpoint.allowance.succeeded(is_paid);
+                    if operation != Operation::Complete && !by_hedge {
+                        endpoint.pace.took(bytes, sent.elapsed());
+                    }
                     return Ok(answer);
                 }
                 Err(fault) => fault,
@@ -89,40 +136,95 @@ impl Requests {
                 FaultKind::Timeout if operation != Operation::Complete => Outcome::Overload,
                 _ => Outcome::Other,
             });
-            in_doubt |= fault.kind.is_ambiguous();
-            late |= fault.kind.is_ambiguous() && !fault.answered;
-            let Some(pause) = self.retry.pause(&fault, attempt) else {
-                return Err(Failure { fault, attempts: attempt, elapsed: began.elapsed(), in_doubt, late });
+            let pause = self.retry.pause(&fault, attempt).filter(|_| seen.may_help(&fault));
+            seen.take_in(&fault);
+            let Some(pause) = pause else {
+                return Err(seen.failure(fault, attempt, began.elapsed()));
             };
             debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
+            // New credentials are no burden on a store that is well.
+            is_paid = fault.kind != FaultKind::Expired;
+            if !is_paid {
+                continue;
+            }
             let _waiting = self.progress.waiting(Waiting::Backoff);
             tokio::time::sleep(pause).await;
+            if endpoint.allowance.take().await == Err(UsedUp) {
+                fault.message.push_str(
+                    "; so many requests to this store have failed that it is sent no more retries for now",
+                );
+                return Err(seen.failure(fault, attempt, began.elapsed()));
+            }
         }
     }
 }
 
+/// What the attempts of one request have met with so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    in_doubt: bool,
+    late: bool,
+    timeouts: u32,
+    /// The last one's connection broke, or stood still.
+    broken: bool,
+    expired: bool,
+}
+
+impl Seen {
+    /// Whether another attempt can help after this fault: fresh credentials that have expired will not
+    /// be the last.
+    fn may_help(&self, fault: &Fault) -> bool {
+        !(self.expired && fault.kind == FaultKind::Expired)
+    }
+
+    fn take_in(&mut self, fault: &Fault) {
+        self.in_doubt |= fault.kind.is_ambiguous();
+        self.late |= fault.kind.is_ambiguous() && !fault.answered;
+        self.timeouts += u32::from(fault.kind == FaultKind::Timeout);
+        self.broken = !fault.answered && (fault.kind.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        self.expired |= fault.kind == FaultKind::Expired;
+    }
+
+    fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
+        Failure { fault, attempts, elapsed, in_doubt: self.in_doubt, late: self.late }
+    }
+}
+
 /// Waits for a request's answer for as long as its bytes move, and for `patience` from there on.
-async fn answer<T>(
+pub(crate) async fn answer<T>(
     patience: Duration,
     payload: Option<&Payload>,
     request: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     let mut request = pin!(request);
-    let mut before = None;
+    let (mut moved, mut quiet_since) = (payload.map(Payload::moved), Instant::now());
     loop {
-        if let Ok(result) = timeout(patience, &mut request).await {
+        // A look each quarter: it is given up after no less than `patience`, and little more.
+        if let Ok(result) = timeout(patience / 4, &mut request).await {
             return result;
         }
-        let moved = payload.map(Payload::moved);
-        if moved == before || payload.is_none() {
+        let (now, moved_now) = (Instant::now(), payload.map(Payload::moved));
+        if moved_now != moved {
+            (moved, quiet_since) = (moved_now, now);
+        } else if now - quiet_since >= patience {
             let message = format!("no answer within {:.0} s", patience.as_secs_f64());
             return Err(Fault::new(FaultKind::Timeout, message));
         }
-        before = moved;
     }
 }
 
 impl Failure {
+    /// The same, where `earlier` requests for the same had failed.
+    pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.attempts += earlier.attempts;
+            self.elapsed += earlier.elapsed;
+            self.in_doubt |= earlier.in_doubt;
+            self.late |= earlier.late;
+        }
+        self
+    }
+
     /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
     /// attempt of our own is what the last one ran into.
     pub(crate) fn is_unsettled(&self) -> bool {
@@ -136,52 +238,4 @@ impl Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::task::Poll;
-
-    use bytes::Bytes;
-    use futures::StreamExt;
-    use tokio::time::sleep;
-
-    use super::*;
-    use crate::checksum::{Algorithm, Checksum};
-
-    const PATIENCE: Duration = Duration::from_secs(60);
-
-    fn payload() -> Payload {
-        let pieces = vec![Bytes::from_static(b"x"); 100];
-        Payload::from_memory(pieces, Checksum::of(Algorithm::Crc64Nvme, &[b'x'; 100]))
-    }
-
-    /// A request that takes one piece each `pause`.
-    async fn slow(payload: Payload, pause: Duration) -> Result<u64, Fault> {
-        let mut stream = payload.stream();
-        while stream.next().await.is_some() {
-            sleep(pause).await;
-        }
-        Ok(payload.len())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_whose_bytes_move_may_take_long() {
-        let payload = payload();
-        let began = Instant::now();
-        let moved = answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(50))).await;
-        assert_eq!(moved.unwrap(), 100);
-        assert!(began.elapsed() > Duration::from_secs(4900));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_request_that_stands_still_is_given_up() {
-        let payload = payload();
-        let began = Instant::now();
-        let stuck =
-            answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(86_400))).await;
-        assert_eq!(stuck.unwrap_err().kind, FaultKind::Timeout);
-        assert!(began.elapsed() <= 2 * PATIENCE);
-        let silent = std::future::poll_fn(|_| Poll::<Result<(), Fault>>::Pending);
-        let began = Instant::now();
-        assert_eq!(answer(PATIENCE, None, silent).await.unwrap_err().kind, FaultKind::Timeout);
-        assert_eq!(began.elapsed(), PATIENCE);
-    }
-}
+mod tests;

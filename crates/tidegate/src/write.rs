@@ -3,6 +3,7 @@
 mod aborts;
 mod builder;
 mod commit;
+mod copies;
 mod deferred;
 mod faces;
 mod file;

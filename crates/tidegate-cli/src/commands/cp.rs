@@ -65,6 +65,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
+    /// Whether a part that is far slower than its peers is sent a second time: on (at most one part in
+    /// twenty, and never to a store that throttles) or off.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    hedge: Hedge,
+
     /// Most memory to hold bytes in, for all transfers together.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
@@ -122,6 +127,16 @@ struct Carried {
     sse: Option<Encryption>,
 }
 
+/// Whether slow parts are sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Hedge {
+    /// Where it may pay.
+    #[default]
+    On,
+    /// Never.
+    Off,
+}
+
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Progress {
@@ -158,6 +173,7 @@ impl Args {
             .memory(self.memory)
             .spool(self.spool.clone())
             .concurrency(self.concurrency)
+            .hedge(self.hedge == Hedge::On)
             .s3(settings);
         if let Some(bytes) = self.part_size {
             engine = engine.part_size(bytes);

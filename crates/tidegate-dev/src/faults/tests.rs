@@ -84,6 +84,18 @@ fn slow_requests_are_the_fraction_asked_for() {
 }
 
 #[test]
+fn a_part_can_be_slow_once() {
+    let rule = Fault::slow("UploadPart", 20.0).part(3).times(1);
+    let knobs = Knobs { latency: Delay::FixedMs(10.0), faults: vec![rule], ..Knobs::default() };
+    let faults = faults(3, knobs);
+    let judged = |number| faults.judge(part("k", number), Instant::now());
+    assert_eq!((judged(2).slow, judged(2).delay), (None, Duration::from_millis(10)));
+    let slow = judged(3);
+    assert_eq!((slow.slow, slow.delay), (Some(20.0), Duration::from_millis(200)));
+    assert_eq!(judged(3).slow, None);
+}
+
+#[test]
 fn each_prefix_has_its_own_rate() {
     let faults = faults(
         1,

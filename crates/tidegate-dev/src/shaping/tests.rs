@@ -58,3 +58,15 @@ async fn writes_keep_the_rate() {
     let seconds = start.elapsed().as_secs_f64();
     assert!((0.2..0.9).contains(&seconds), "300 kB at 1 MB/s took {seconds} s");
 }
+
+#[tokio::test]
+async fn a_slow_request_is_received_so_many_times_slower() {
+    let (mut server, mut client) = pair(Bandwidth::per_connection(10_000_000)).await;
+    server.link.set_slow(Some(20.0));
+    tokio::spawn(async move { client.write_all(&vec![7; 200_000]).await });
+    let start = Instant::now();
+    let mut bytes = vec![0; 200_000];
+    server.read_exact(&mut bytes).await.unwrap();
+    // At 500 kB/s, but for what may move in one go.
+    assert!(start.elapsed() > Duration::from_millis(250), "{:?}", start.elapsed());
+}

@@ -7,7 +7,7 @@ use crate::actor::Outcome;
 use crate::scenario::Ending;
 
 impl Run<'_> {
-    pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome) {
+    pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome, hedges: u64) {
         let plan = &self.scenario.writers[number];
         if !self.scenario.profile.is_calm() {
             return;
@@ -16,6 +16,8 @@ impl Run<'_> {
         let [put, open, part, complete, abort] =
             [Operation::Put, Operation::Open, Operation::Part, Operation::Complete, Operation::Abort]
                 .map(|operation| seen.count(operation));
+        // A hedge is one more, which the engine says.
+        let part = part - hedges.min(part);
         let first_part = self.scenario.part(plan);
         let parts = plan.size.div_ceil(first_part);
         let fewest = match outcome {

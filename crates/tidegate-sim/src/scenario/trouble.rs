@@ -1,8 +1,9 @@
 //! Which troubles a scenario has.
 
 use fastrand::Rng;
+use tidegate::Strategy;
 
-use super::{Scenario, Theme};
+use super::{Ending, Scenario, Source, Theme};
 use crate::faults::Profile;
 
 impl Scenario {
@@ -48,6 +49,25 @@ impl Scenario {
                 let at = if random.bool() { 0 } else { random.u64(5..=1500) };
                 self.foreign.push((self.writers[index].key.clone(), at));
             }
+        }
+    }
+
+    /// Several writers with many parts each, some of which take very long: what hedging is for.
+    pub(super) fn draw_stragglers(&mut self, random: &mut Rng) {
+        let patience = u64::try_from(self.retry.patience.as_millis()).unwrap_or(u64::MAX);
+        self.profile.tail = (0.02 + random.f64() * 0.06, patience * random.u64(1..=3));
+        let part = self.capabilities.min_part;
+        let most = u64::from(self.capabilities.max_parts).min(self.capabilities.max_object / part);
+        for plan in &mut self.writers {
+            if plan.source == (Source::File { truncate_after: None }) || plan.ending != Ending::Finish {
+                continue;
+            }
+            plan.strategy = Strategy::Parallel;
+            plan.part_size = Some(part);
+            plan.parts_in_flight = None;
+            // The last part may be short.
+            plan.size = part * random.u64(1..=most.max(1)) - random.u64(0..part);
+            plan.hint = None;
         }
     }
 }

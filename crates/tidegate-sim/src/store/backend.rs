@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, StoredPart,
+    WriteOptions,
 };
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
@@ -85,6 +86,24 @@ impl Backend for SimStore {
         let stored = session.clone();
         match self.exchange(asked, |bytes| Command::Part { session: stored, number, bytes }).await {
             Ok(Answer::Receipt(receipt)) => Ok(receipt),
+            other => odd(other),
+        }
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        let writers = self.state().witness.writer_of(session);
+        let label = format!("list the parts of {}", session.id);
+        let asked = Asked {
+            operation: Operation::List,
+            writers,
+            label,
+            session: Some(session),
+            payload: None,
+            part: None,
+        };
+        let listed = session.clone();
+        match self.exchange(asked, |_| Command::Parts { session: listed }).await {
+            Ok(Answer::Parts(parts)) => Ok(parts),
             other => odd(other),
         }
     }

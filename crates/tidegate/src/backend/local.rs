@@ -79,6 +79,8 @@ impl Local {
             max_object: i64::MAX as u64,
             max_put: i64::MAX as u64,
             equal_parts: false,
+            // A disk has no other connection.
+            hedge: false,
             checksum: Algorithm::Crc64Nvme,
         };
         Self { location, root, capabilities, parents: Arc::default() }

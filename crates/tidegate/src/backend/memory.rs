@@ -16,7 +16,8 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
+    WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::object::Object;
@@ -102,9 +103,9 @@ impl Memory {
         for part in parts {
             let number = part.number;
             match upload.parts.get(&number) {
-                None => return Err(invalid(format!("InvalidPart: there is no part {number}"))),
+                None => return Err(mismatch(format!("InvalidPart: there is no part {number}"))),
                 Some(stored) if stored.receipt != *part => {
-                    return Err(invalid(format!(
+                    return Err(mismatch(format!(
                         "InvalidPart: part {number} is not the one that was stored"
                     )));
                 }
@@ -223,6 +224,16 @@ impl Backend for Memory {
         // The session may have ended meanwhile.
         self.state().upload(session)?.parts.insert(number, Part { receipt: receipt.clone(), blocks });
         Ok(receipt)
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        let mut state = self.state();
+        let parts = state.upload(session)?.parts.values().map(|part| {
+            let Receipt { number, size, etag, checksum } = &part.receipt;
+            let checksum = Some(checksum.base64());
+            StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
+        });
+        Ok(parts.collect())
     }
 
     async fn complete(
@@ -398,6 +409,10 @@ fn fits(size: u64, most: u64, whole: &str) -> Result<(), Fault> {
         ));
     }
     Ok(())
+}
+
+fn mismatch(message: impl Into<String>) -> Fault {
+    Fault::new(FaultKind::PartMismatch, message)
 }
 
 fn invalid(message: impl Into<String>) -> Fault {

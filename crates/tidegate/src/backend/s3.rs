@@ -15,7 +15,7 @@ use http::{Method, header};
 
 use super::{
     AbortRule, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession, Receipt,
-    Session, WriteOptions,
+    Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -82,6 +82,9 @@ impl S3 {
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
         let capabilities = Capabilities {
             equal_parts: settings.equal_parts.unwrap_or(is_r2),
+            // "If you upload a new part using the same part number …, the previously uploaded part is
+            // overwritten" (UploadPart).
+            hedge: true,
             checksum: settings.checksum,
             ..Capabilities::default()
         };
@@ -196,6 +199,10 @@ impl Backend for S3 {
             .and_then(|etag| etag.to_str().ok())
             .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
         Ok(Receipt { number, size, etag: etag.to_owned(), checksum })
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        sessions::parts(&self.bucket, session).await
     }
 
     async fn complete(

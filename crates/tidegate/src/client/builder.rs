@@ -25,6 +25,7 @@ pub struct Builder {
     parts_in_flight: usize,
     part_size: Option<u64>,
     retry: RetryPolicy,
+    hedge: bool,
     seed: Option<u64>,
     spool: Vec<PathBuf>,
     spool_disks: Vec<Arc<dyn Disk>>,
@@ -43,6 +44,7 @@ impl Default for Builder {
             parts_in_flight: 64,
             part_size: None,
             retry: RetryPolicy::default(),
+            hedge: true,
             seed: None,
             spool: Vec::new(),
             spool_disks: Vec::new(),
@@ -121,6 +123,15 @@ impl Builder {
         self
     }
 
+    /// Whether a part that is far slower than its peers is sent once more, over another connection; the
+    /// first answer counts. On by default: at most one part in twenty, only where the store can tell
+    /// which copy it has kept ([`Capabilities::hedge`](crate::backend::Capabilities::hedge)), and not
+    /// within half a minute of being throttled.
+    pub fn hedge(mut self, hedge: bool) -> Self {
+        self.hedge = hedge;
+        self
+    }
+
     /// Seeds the random numbers (pauses, tokens), so that a simulation can be replayed.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
@@ -169,6 +180,7 @@ impl Builder {
             budget,
             idle_limit: self.idle_limit,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
+            hedge: self.hedge,
             progress: Progress::default(),
             aborts: Aborts::default(),
             records: Records::new(self.records),
@@ -176,7 +188,7 @@ impl Builder {
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
             s3: self.s3,
-            limiters: Mutex::default(),
+            endpoints: Mutex::default(),
             s3_clients: tokio::sync::Mutex::default(),
             memory_stores: Mutex::default(),
         };

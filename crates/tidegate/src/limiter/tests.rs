@@ -1,5 +1,3 @@
-use std::time::Duration;
-
 use futures::FutureExt;
 use tokio::time::sleep;
 
@@ -128,4 +126,35 @@ async fn small_requests_do_not_end_the_quick_start_of_large_ones() {
     requests(&limiter, 40, 0, Duration::from_millis(9)).await;
     requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(limiter.limit(), before + 8);
+}
+
+#[test]
+fn one_that_may_go_first_does_and_no_more_fly_for_it() {
+    let limiter = Limiter::new(Concurrency::Fixed(1));
+    let flow = limiter.flow();
+    let held = flow.permit().now_or_never().unwrap();
+    let mut queued = Box::pin(flow.permit());
+    assert!(queued.as_mut().now_or_never().is_none());
+    let mut given_up = Box::pin(flow.next_permit());
+    let mut first = Box::pin(flow.next_permit());
+    assert!(given_up.as_mut().now_or_never().is_none() && first.as_mut().now_or_never().is_none());
+    drop(given_up);
+    drop(held);
+    assert!(queued.as_mut().now_or_never().is_none());
+    drop(first.now_or_never().expect("it goes first"));
+    assert!(queued.now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_remembers_an_overload_for_a_while() {
+    for concurrency in [Concurrency::Auto, Concurrency::Fixed(4)] {
+        let limiter = Limiter::new(concurrency);
+        let flow = limiter.flow();
+        flow.permit().await.end(Outcome::Moved(1));
+        assert!(!limiter.was_overloaded(Duration::from_secs(30)));
+        flow.permit().await.end(Outcome::Overload);
+        assert!(limiter.was_overloaded(Duration::from_secs(30)));
+        sleep(Duration::from_secs(30)).await;
+        assert!(!limiter.was_overloaded(Duration::from_secs(30)));
+    }
 }

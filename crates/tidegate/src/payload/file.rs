@@ -35,6 +35,14 @@ impl Ring {
         Self { shared: Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() })), count, budget }
     }
 
+    /// A ring as large beside this one, if nobody waits for the memory that it takes.
+    pub(super) fn another(&self) -> Option<Self> {
+        let budget = self.budget.as_ref().filter(|budget| budget.usage().waiting == 0)?;
+        let slab = budget.slab_size() as u64;
+        let mut lease = budget.try_lease(self.count as u64 * slab)?;
+        Some(Self::new((0..self.count).map(|_| Slab::new(lease.split(slab))).collect()))
+    }
+
     /// The ring for another pass. An earlier request's connection may hold slabs for as long as its
     /// peer does not read; then there are others in their place, where there is memory for them at once.
     pub(super) fn renew(&mut self) -> Self {

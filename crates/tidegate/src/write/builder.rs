@@ -204,6 +204,7 @@ impl WriterBuilder {
             requests: self.store.requests(&self.key, self.progress.clone()),
             key: self.store.full_key(&self.key),
             backend: self.store.backend().clone(),
+            hedge: engine.hedge && self.store.backend().capabilities().hedge,
             options,
             runtime: tokio::runtime::Handle::current(),
             aborts: engine.aborts.clone(),

@@ -28,6 +28,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
+    /// Whether slow parts are sent again beside themselves.
+    pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
     /// Aborts that go on after their writer is gone.
     pub(crate) aborts: Aborts,
@@ -99,8 +101,8 @@ impl Upload {
         let session = self.session().await?;
         let receipt = self
             .requests
-            .send(Operation::Part, Some(&payload), permit, || {
-                self.given_up.watch(self.backend.part(&session, number, range.start, payload.clone()))
+            .send_part(&payload, permit, self.hedge, |payload| {
+                self.given_up.watch(self.backend.part(&session, number, range.start, payload))
             })
             .await
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
@@ -135,13 +137,7 @@ impl Upload {
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
         let session = self.session().await?;
         let (began, mut attempts) = (Instant::now(), 0);
-        let sent = self
-            .requests
-            .send(Operation::Complete, None, None, || {
-                attempts += 1;
-                self.backend.complete(&session, &parts, &checksum, &self.options)
-            })
-            .await;
+        let sent = self.publish(&session, parts, &checksum, &mut attempts).await;
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,

@@ -38,6 +38,7 @@ pub(super) struct Done {
     parts: u64,
     requests: u64,
     retries: u64,
+    hedges: u64,
     checksum: Option<String>,
     peak_buffered_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +71,7 @@ struct Totals {
     parts: u64,
     requests: u64,
     retries: u64,
+    hedges: u64,
     verified: u64,
     failed: u64,
 }
@@ -110,6 +112,7 @@ impl<'a> Report<'a> {
             parts: 0,
             requests: 0,
             retries: 0,
+            hedges: 0,
             verified: 0,
             failed: 0,
         };
@@ -172,6 +175,7 @@ impl<'a> Report<'a> {
         totals.parts += done.parts;
         totals.requests += done.requests;
         totals.retries += done.retries;
+        totals.hedges += done.hedges;
         totals.verified += u64::from(done.verified == Some(true));
         if self.show == Show::Json {
             serde_json::to_writer(&mut totals.json, &done).map_err(std::io::Error::from)?;
@@ -263,6 +267,9 @@ impl Totals {
             1 => line += ", 1 retry",
             retries => line += &format!(", {retries} retries"),
         }
+        if self.hedges > 0 {
+            line += &format!(", {}", text::count(self.hedges, "hedge"));
+        }
         Some(line)
     }
 }
@@ -282,6 +289,7 @@ impl Live<'_> {
             parts: sum(|snapshot| snapshot.parts),
             requests: sum(|snapshot| snapshot.requests),
             retries: sum(|snapshot| snapshot.retries),
+            hedges: sum(|snapshot| snapshot.hedges),
             checksum: checksum(object),
             peak_buffered_bytes: self.report.stores.tide().usage().peak,
             verified: None,

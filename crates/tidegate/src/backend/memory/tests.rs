@@ -88,7 +88,7 @@ async fn parts_come_in_any_order_and_the_last_upload_of_a_number_counts() {
     let complete = async |parts: &[Receipt]| store.complete(&session, parts, &whole, &options()).await;
 
     assert_eq!(kind(complete(&[]).await), FaultKind::Invalid);
-    assert_eq!(kind(complete(&[wrong, second.clone()]).await), FaultKind::Invalid);
+    assert_eq!(kind(complete(&[wrong, second.clone()]).await), FaultKind::PartMismatch);
     assert_eq!(kind(complete(&[second.clone(), first.clone()]).await), FaultKind::Invalid);
     assert_eq!(kind(complete(std::slice::from_ref(&first)).await), FaultKind::Integrity);
     assert_eq!(kind(store.head("k").await), FaultKind::NotFound);

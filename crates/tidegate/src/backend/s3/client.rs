@@ -18,13 +18,14 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use aws_types::service_config::ServiceConfigKey;
+use futures::FutureExt;
 use http::{HeaderMap, header};
 
 use super::address::Endpoint;
 use super::credentials::Keyring;
 use super::settings::{Origin, S3Settings};
 use super::{S3, tls};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, wants_new_connection};
 
 /// The shared half of [`S3`]: one pool of connections and one set of credentials for all buckets of an
 /// endpoint. A clone is the same client.
@@ -35,7 +36,9 @@ pub struct S3Client {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) http: reqwest::Client,
+    http: reqwest::Client,
+    /// Keeps no connection: each request looks the address up and opens one of its own.
+    unpooled: reqwest::Client,
     pub(super) keyring: Keyring,
     pub(super) endpoint: Endpoint,
     pub(super) region: String,
@@ -82,10 +85,11 @@ impl S3Client {
             Some(path) => Some(path.clone()),
             None => found.of("AWS_CA_BUNDLE", "ca_bundle").map(PathBuf::from),
         };
-        let http = http(settings, &endpoint, bundle.as_deref())?;
+        let [http, unpooled] = http(settings, &endpoint, bundle.as_deref())?;
         let keyring = keyring(settings, &region, bundle.as_deref()).await?;
         let shared = Shared {
             http,
+            unpooled,
             keyring,
             endpoint,
             region,
@@ -108,6 +112,13 @@ impl S3Client {
     /// The region that requests are signed for.
     pub fn region(&self) -> &str {
         &self.shared.region
+    }
+}
+
+impl Shared {
+    /// What to send the current request with.
+    pub(super) fn http(&self) -> &reqwest::Client {
+        if wants_new_connection() { &self.unpooled } else { &self.http }
     }
 }
 
@@ -146,7 +157,12 @@ impl Found {
     }
 }
 
-fn http(settings: &S3Settings, endpoint: &Endpoint, bundle: Option<&Path>) -> Result<reqwest::Client, Fault> {
+/// One that keeps connections, and one that keeps none.
+fn http(
+    settings: &S3Settings,
+    endpoint: &Endpoint,
+    bundle: Option<&Path>,
+) -> Result<[reqwest::Client; 2], Fault> {
     let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
     // Reading the system's certificates takes longer than a small transfer: only where they are used.
     let roots = if endpoint.url().starts_with("https:") || proxy_speaks_tls() {
@@ -154,18 +170,25 @@ fn http(settings: &S3Settings, endpoint: &Endpoint, bundle: Option<&Path>) -> Re
     } else {
         rustls::RootCertStore::empty()
     };
-    reqwest::Client::builder()
-        .tls_backend_preconfigured(tls::config(roots)?)
-        .http1_only()
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .tcp_nodelay(true)
-        .connect_timeout(settings.connect_timeout)
-        // Less than the 20 s after which S3 hangs up on an idle connection.
-        .pool_idle_timeout(Duration::from_secs(15))
-        .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error))
+    let tls = tls::config(roots)?;
+    let client = |idle: usize| {
+        reqwest::Client::builder()
+            .tls_backend_preconfigured(tls.clone())
+            .http1_only()
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .tcp_nodelay(true)
+            .connect_timeout(settings.connect_timeout)
+            .pool_max_idle_per_host(idle)
+            // Less than the 20 s after which S3 hangs up on an idle connection.
+            .pool_idle_timeout(Duration::from_secs(15))
+            .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| {
+                Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error)
+            })
+    };
+    Ok([client(usize::MAX)?, client(0)?])
 }
 
 fn proxy_speaks_tls() -> bool {
@@ -186,24 +209,33 @@ async fn keyring(settings: &S3Settings, region: &str, bundle: Option<&Path>) -> 
         .with_behavior_version(Some(BehaviorVersion::latest()))
         .with_region(Some(Region::new(region.to_owned())))
         .with_http_client(chain_client(bundle)?);
+    let (region, profile) = (region.to_owned(), settings.profile.clone());
+    // Profiles are read once a provider: after a refusal a new one reads what is there by then.
+    let provider = move || provider(config.clone(), region.clone(), profile.clone()).boxed();
+    Ok(Keyring::provided(Arc::new(provider), settings.profile.clone()).await)
+}
+
+async fn provider(
+    config: ProviderConfig,
+    region: String,
+    profile: Option<String>,
+) -> SharedCredentialsProvider {
     // A profile that was asked for by name goes before keys in the environment, as in AWS's own tools.
-    let provider = if let Some(profile) = &settings.profile {
+    if let Some(profile) = profile {
         let provider = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile);
-        SharedCredentialsProvider::new(provider.build())
-    } else {
-        // Off AWS nobody answers at the instance's address: do not wait long for that.
-        let instance = aws_config::imds::Client::builder()
-            .configure(&config)
-            .max_attempts(2)
-            .connect_timeout(Duration::from_secs(1))
-            .build();
-        let chain = DefaultCredentialsChain::builder()
-            .imds_client(instance)
-            .region(Region::new(region.to_owned()))
-            .configure(config);
-        SharedCredentialsProvider::new(chain.build().await)
-    };
-    Ok(Keyring::provided(provider, settings.profile.clone()))
+        return SharedCredentialsProvider::new(provider.build());
+    }
+    // Off AWS nobody answers at the instance's address: do not wait long for that.
+    let instance = aws_config::imds::Client::builder()
+        .configure(&config)
+        .max_attempts(2)
+        .connect_timeout(Duration::from_secs(1))
+        .build();
+    let chain = DefaultCredentialsChain::builder()
+        .imds_client(instance)
+        .region(Region::new(region))
+        .configure(config);
+    SharedCredentialsProvider::new(chain.build().await)
 }
 
 /// The HTTP client by which the chain fetches credentials (SSO, STS, instance and container roles).

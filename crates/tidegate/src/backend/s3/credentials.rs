@@ -9,12 +9,16 @@ use aws_credential_types::Credentials as Keys;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::identity::Identity;
+use futures::future::BoxFuture;
 
 use super::fault::innermost;
 use crate::backend::{Fault, FaultKind};
 
 /// How long before they expire credentials are fetched again; they are used on where that fails.
 const EARLY: Duration = Duration::from_secs(5 * 60);
+
+/// Makes a provider that knows nothing of what an earlier one has read.
+pub(super) type NewProvider = Arc<dyn Fn() -> BoxFuture<'static, SharedCredentialsProvider> + Send + Sync>;
 
 /// The credentials of one client.
 #[derive(Debug)]
@@ -33,13 +37,27 @@ impl Keyring {
         Self::Fixed(Arc::new(Keys::new(access_key, secret_key, token, None, "settings").into()))
     }
 
-    pub(super) fn provided(provider: SharedCredentialsProvider, profile: Option<String>) -> Self {
+    /// Credentials of a provider that `new` makes, now and after each refusal.
+    pub(super) async fn provided(new: NewProvider, profile: Option<String>) -> Self {
+        let provider = RwLock::new(new().await);
         Self::Provided(Provided {
             provider,
+            new,
             profile,
             current: RwLock::default(),
             refresh: tokio::sync::Mutex::default(),
         })
+    }
+
+    /// The store says that `identity` has expired. Whether there may be another for the next request.
+    pub(super) async fn refused(&self, identity: &Arc<Identity>) -> bool {
+        match self {
+            Self::Anonymous | Self::Fixed(_) => false,
+            Self::Provided(provided) => {
+                provided.refused(identity).await;
+                true
+            }
+        }
     }
 
     /// What to sign with now; `None` where requests are not signed.
@@ -54,7 +72,8 @@ impl Keyring {
 
 /// Credentials that a provider gives, for a while.
 pub(super) struct Provided {
-    provider: SharedCredentialsProvider,
+    provider: RwLock<SharedCredentialsProvider>,
+    new: NewProvider,
     /// The profile that was asked for by name.
     profile: Option<String>,
     current: RwLock<Option<Arc<Identity>>>,
@@ -96,8 +115,21 @@ impl Provided {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Forgets `refused`, unless another request has done so before: of many that are refused together,
+    /// one has new ones fetched.
+    async fn refused(&self, refused: &Arc<Identity>) {
+        let _turn = self.refresh.lock().await;
+        if !self.current().is_some_and(|current| Arc::ptr_eq(&current, refused)) {
+            return;
+        }
+        let provider = (self.new)().await;
+        *self.provider.write().unwrap_or_else(PoisonError::into_inner) = provider;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     async fn fetch(&self) -> Result<Arc<Identity>, Fault> {
-        let keys = self.provider.provide_credentials().await.map_err(|error| self.fault(error))?;
+        let provider = self.provider.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let keys = provider.provide_credentials().await.map_err(|error| self.fault(error))?;
         let identity = Arc::new(Identity::from(keys));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
         Ok(identity)
@@ -160,6 +192,30 @@ mod tests {
         }
     }
 
+    async fn keyring_of(from: &Counting) -> Keyring {
+        let from = from.clone();
+        let provider = move || {
+            let provider = SharedCredentialsProvider::new(from.clone());
+            Box::pin(std::future::ready(provider)) as BoxFuture<'static, _>
+        };
+        Keyring::provided(Arc::new(provider), None).await
+    }
+
+    #[tokio::test]
+    async fn those_that_the_store_refuses_are_fetched_anew_once() {
+        let keyring = keyring_of(&Counting(Arc::default(), Duration::from_secs(3600))).await;
+        let first = keyring.identity().await.unwrap().unwrap();
+        assert_eq!(key(&keyring).await, "key-1");
+        // Two requests that were signed with the same ones are refused.
+        assert!(keyring.refused(&first).await && keyring.refused(&first).await);
+        assert_eq!(key(&keyring).await, "key-2");
+        assert!(keyring.refused(&first).await, "an old one changes nothing");
+        assert_eq!(key(&keyring).await, "key-2");
+        let fixed = Keyring::fixed("a", "b", Some("c"));
+        let identity = fixed.identity().await.unwrap().unwrap();
+        assert!(!fixed.refused(&identity).await, "these are all there are");
+    }
+
     async fn key(keyring: &Keyring) -> String {
         let identity = keyring.identity().await.unwrap().unwrap();
         identity.data::<Keys>().unwrap().access_key_id().to_owned()
@@ -168,11 +224,11 @@ mod tests {
     #[tokio::test]
     async fn they_are_kept_while_good_and_fetched_before_they_expire() {
         let long = Counting(Arc::default(), Duration::from_secs(3600));
-        let keyring = Keyring::provided(SharedCredentialsProvider::new(long), None);
+        let keyring = keyring_of(&long).await;
         assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-1".into()));
 
         let short = Counting(Arc::default(), Duration::from_secs(60));
-        let keyring = Keyring::provided(SharedCredentialsProvider::new(short), None);
+        let keyring = keyring_of(&short).await;
         assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-2".into()));
         assert_eq!(key(&keyring).await, "key-2", "still good although the third fetch failed");
     }
@@ -180,7 +236,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_one_sentence() {
         let failing = Counting(Arc::new(AtomicU32::new(2)), Duration::ZERO);
-        let keyring = Keyring::provided(SharedCredentialsProvider::new(failing), None);
+        let keyring = keyring_of(&failing).await;
         let fault = keyring.identity().await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Credentials);
         assert_eq!(fault.message, "credentials could not be loaded: the token server is down");

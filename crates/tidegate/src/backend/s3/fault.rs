@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use aws_smithy_types::DateTime;
+use aws_smithy_types::date_time::Format;
 use http::{HeaderMap, StatusCode, header};
 
 use super::xml;
@@ -25,7 +27,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
     let (kind, message) = if let Some(message) = elsewhere(status, headers, &said, region) {
         (FaultKind::Invalid, message)
     } else if let Some(message) = skewed(status, headers, &said) {
-        (FaultKind::Credentials, message)
+        (FaultKind::Skewed, message)
     } else {
         (
             kind,
@@ -83,25 +85,47 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region:
     Some(format!("the store sends requests on to {location}: set that as the endpoint"))
 }
 
+/// Where the clocks are the reason: both times, and how far they are apart.
 fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<String> {
     let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
-    let theirs = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let dated = date.and_then(|date| httpdate::parse_http_date(date).ok());
+    let told = said.server_time.as_deref().and_then(|time| DateTime::from_str(time, Format::DateTime).ok());
+    // To the second, as the header is.
+    let theirs = dated.or_else(|| told?.try_into().ok());
     let ours = SystemTime::now();
+    let apart = theirs.map(|theirs| {
+        let behind = theirs.duration_since(ours);
+        behind.map_or_else(|ahead| (ahead.duration(), "ahead"), |behind| (behind, "behind"))
+    });
     // A HEAD's answer has no code; its date tells.
     let guessed = said.code.is_empty()
         && status == StatusCode::FORBIDDEN
-        && theirs.is_some_and(|theirs| {
-            theirs
-                .duration_since(ours)
-                .or_else(|_| ours.duration_since(theirs))
-                .is_ok_and(|apart| apart > SKEW)
-        });
+        && apart.is_some_and(|(apart, _)| apart > SKEW);
     if said.code != "RequestTimeTooSkewed" && !guessed {
         return None;
     }
-    let theirs = said.server_time.as_deref().or(date).unwrap_or("unknown");
     let ours = httpdate::fmt_http_date(ours);
-    Some(format!("this machine's clock says {ours}, the store's {theirs}: set the clock"))
+    Some(match (theirs, apart) {
+        (Some(theirs), Some((apart, side))) => {
+            let theirs = httpdate::fmt_http_date(theirs);
+            let apart = span(apart);
+            format!("this machine's clock says {ours}, the store's {theirs}: it is {apart} {side}")
+        }
+        _ => format!("this machine's clock says {ours}, and the store's is too far from that"),
+    })
+}
+
+/// A time in the two largest of its units.
+fn span(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        (1, ..) => format!("1 day {hours} h"),
+        _ => format!("{days} days {hours} h"),
+    }
 }
 
 fn kind_of_code(code: &str) -> Option<FaultKind> {
@@ -109,15 +133,14 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         "NoSuchKey" | "NoSuchVersion" => FaultKind::NotFound,
         "NoSuchBucket" => FaultKind::NoBucket,
         "NoSuchUpload" => FaultKind::NoSession,
+        "InvalidPart" => FaultKind::PartMismatch,
         "PreconditionFailed" => FaultKind::Exists,
         "AccessDenied" | "AllAccessDisabled" | "AccountProblem" => FaultKind::Denied,
-        "InvalidAccessKeyId"
-        | "NotSignedUp"
-        | "SignatureDoesNotMatch"
-        | "ExpiredToken"
-        | "InvalidToken"
-        | "TokenRefreshRequired"
-        | "RequestTimeTooSkewed" => FaultKind::Credentials,
+        "InvalidAccessKeyId" | "NotSignedUp" | "SignatureDoesNotMatch" | "InvalidToken" => {
+            FaultKind::Credentials
+        }
+        "ExpiredToken" | "TokenRefreshRequired" => FaultKind::Expired,
+        "RequestTimeTooSkewed" => FaultKind::Skewed,
         "SlowDown"
         | "SlowDownRead"
         | "SlowDownWrite"

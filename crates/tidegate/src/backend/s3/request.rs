@@ -58,13 +58,14 @@ impl Shared {
     pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
         let Request { method, url, mut headers, content } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
-        if let Some(identity) = self.keyring.identity().await? {
-            sign(&method, &url, &mut headers, &signed, &identity, &self.region)?;
+        let identity = self.keyring.identity().await?;
+        if let Some(identity) = &identity {
+            sign(&method, &url, &mut headers, &signed, identity, &self.region)?;
         } else if signed == Signed::UnsignedTrailer {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
         }
-        let sent = self.http.request(method, url).headers(headers).body(body).send().await;
+        let sent = self.http().request(method, url).headers(headers).body(body).send().await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
@@ -77,7 +78,13 @@ impl Shared {
         }
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
-        Err(fault::refusal(status, &headers, &said, &self.region))
+        let mut fault = fault::refusal(status, &headers, &said, &self.region);
+        if fault.kind == FaultKind::Expired
+            && !matches!(&identity, Some(identity) if self.keyring.refused(identity).await)
+        {
+            fault.kind = FaultKind::Credentials;
+        }
+        Err(fault)
     }
 
     /// Sends a request and reads its answer.

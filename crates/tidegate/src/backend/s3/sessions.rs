@@ -8,8 +8,8 @@ use http::Method;
 use super::Bucket;
 use super::list::{Page, paged, stuck, time};
 use super::request::Request;
-use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult};
-use crate::backend::{Fault, Held, OpenSession, Session};
+use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult, ListedPart};
+use crate::backend::{Fault, Held, OpenSession, Session, StoredPart};
 
 /// What MinIO's listing leaves out.
 pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
@@ -75,7 +75,36 @@ pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<Op
 
 /// Adds up the parts of a session.
 pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
-    let (mut parts, mut bytes, mut marker) = (0, 0, 0);
+    let (mut parts, mut bytes) = (0, 0);
+    let initiator = each_page(bucket, session, |page| {
+        parts += page.len() as u64;
+        bytes += page.iter().map(|part| part.size).sum::<u64>();
+    })
+    .await?;
+    Ok(Held { parts: Some(parts), bytes, initiator })
+}
+
+/// The parts of a session, by number.
+pub(super) async fn parts(bucket: &Bucket, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+    let mut parts = Vec::new();
+    let stored = |part: ListedPart| StoredPart {
+        number: part.part_number,
+        size: part.size,
+        etag: part.etag.unwrap_or_default(),
+        // One of pieces of the part would be of another sort.
+        checksum: part.crc64nvme.or(part.crc32c).filter(|sum| !sum.contains('-')),
+    };
+    each_page(bucket, session, |page| parts.extend(page.into_iter().map(stored))).await?;
+    Ok(parts)
+}
+
+/// Gives the parts of a session page by page; who has begun it, where the store says.
+async fn each_page(
+    bucket: &Bucket,
+    session: &Session,
+    mut take: impl FnMut(Vec<ListedPart>),
+) -> Result<Option<String>, Fault> {
+    let mut marker = 0;
     loop {
         let marker_text = marker.to_string();
         let mut query = vec![("uploadId", session.id.as_str())];
@@ -85,11 +114,9 @@ pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fau
         let url = bucket.address.object(&session.key, &query)?;
         let (_, body) = bucket.shared.ask(Request::new(Method::GET, url)).await?;
         let result: ListPartsResult = xml::read(&body)?;
-        parts += result.parts.len() as u64;
-        bytes += result.parts.iter().map(|part| part.size).sum::<u64>();
+        take(result.parts);
         if !result.is_truncated {
-            let initiator = result.initiator.and_then(Initiator::name);
-            return Ok(Held { parts: Some(parts), bytes, initiator });
+            return Ok(result.initiator.and_then(Initiator::name));
         }
         match result.next_part_number_marker {
             Some(next) if next > marker => marker = next,

@@ -153,7 +153,14 @@ pub(super) struct ListPartsResult {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(super) struct ListedPart {
+    pub(super) part_number: u32,
     pub(super) size: u64,
+    #[serde(rename = "ETag")]
+    pub(super) etag: Option<String>,
+    #[serde(rename = "ChecksumCRC64NVME")]
+    pub(super) crc64nvme: Option<String>,
+    #[serde(rename = "ChecksumCRC32C")]
+    pub(super) crc32c: Option<String>,
 }
 
 /// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them.

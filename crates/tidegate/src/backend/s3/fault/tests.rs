@@ -24,12 +24,13 @@ fn codes_come_before_status() {
         (409, "ConditionalRequestConflict", Transient),
         (403, "AccessDenied", Denied),
         (403, "InvalidAccessKeyId", Credentials),
-        (400, "ExpiredToken", Credentials),
+        (400, "ExpiredToken", Expired),
+        (403, "RequestTimeTooSkewed", Skewed),
         (503, "SlowDown", Throttled),
         (400, "ThrottlingException", Throttled),
         (200, "InternalError", Transient),
         (200, "SomethingNew", Transient),
-        (200, "InvalidPart", Invalid),
+        (200, "InvalidPart", PartMismatch),
         (400, "RequestTimeout", Transient),
         (400, "BadDigest", Integrity),
         (400, "EntityTooLarge", TooLarge),
@@ -57,8 +58,8 @@ fn without_a_body_the_status_and_headers_tell() {
         "the bucket is in region `eu-west-1`, not in `us-east-1`: set AWS_REGION=eu-west-1 (HTTP 301)"
     );
     let old = bare(403, &[("date", "Sun, 06 Nov 1994 08:49:37 GMT")]);
-    assert_eq!(old.kind, FaultKind::Credentials);
-    assert!(old.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", old.message);
+    assert_eq!(old.kind, FaultKind::Skewed);
+    assert!(old.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT: it is"), "{}", old.message);
 }
 
 #[test]
@@ -74,4 +75,35 @@ fn retry_after_is_seconds_or_a_date() {
     let past = bare(429, &[("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT")]);
     assert_eq!((past.kind, past.retry_after), (FaultKind::Throttled, Some(Duration::ZERO)));
     assert_eq!(bare(503, &[]).retry_after, None);
+}
+
+#[test]
+fn clocks_that_are_apart_are_both_told_and_by_how_much() {
+    let skewed = |headers: &HeaderMap, time: &str| {
+        let body = format!(
+            "<Error><Code>RequestTimeTooSkewed</Code><Message>m</Message><ServerTime>{time}</ServerTime></Error>"
+        );
+        refusal(StatusCode::FORBIDDEN, headers, body.as_bytes(), "us-east-1")
+    };
+    let now = SystemTime::now();
+    let apart = |seconds: u64| Duration::from_secs(seconds) + Duration::from_millis(500);
+    for (theirs, expected) in [
+        (now + apart(1023), "it is 17 min 3 s behind"),
+        (now - apart(7200), "it is 2 h 0 min ahead"),
+        (now - apart(3 * 86_400 + 3600), "it is 3 days 1 h ahead"),
+    ] {
+        let date = httpdate::fmt_http_date(theirs);
+        let fault = skewed(&headers(&[("date", &date)]), "");
+        let said = &fault.message;
+        // The header has no fractions.
+        let less = expected.replace("3 s", "2 s");
+        assert!(said.contains(expected) || said.contains(&less), "{said}");
+        assert!(said.contains(&date) && said.contains("this machine's clock says"), "{said}");
+        assert!(!fault.kind.is_retriable());
+    }
+    // Without the header, the store's own word in the body.
+    let fault = skewed(&HeaderMap::new(), "1994-11-06T08:49:37Z");
+    assert!(fault.message.contains("the store's Sun, 06 Nov 1994 08:49:37 GMT"), "{}", fault.message);
+    let fault = skewed(&HeaderMap::new(), "");
+    assert!(fault.message.contains("too far"), "{}", fault.message);
 }

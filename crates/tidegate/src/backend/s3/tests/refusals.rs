@@ -102,3 +102,30 @@ async fn a_completion_that_fails_after_its_status_is_a_fault() {
     server.set_knobs(Knobs::default());
     store.complete(&session, &parts, &part.checksum, &WriteOptions::default()).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_retry_goes_out_on_a_connection_of_its_own() {
+    let Place { store, server: Some(server) } = place().await else { return };
+    let connections = || server.counts().connections;
+    for _ in 0..3 {
+        store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+    }
+    assert_eq!(connections(), 1, "connections are kept");
+    for expected in [2, 3] {
+        let options = WriteOptions::default();
+        crate::backend::connected(true, store.put("k", in_memory(b"x"), &options)).await.unwrap();
+        assert_eq!(connections(), expected);
+    }
+    store.put("k", in_memory(b"x"), &WriteOptions::default()).await.unwrap();
+    assert_eq!(connections(), 3, "and the kept one is still good");
+}
+
+#[tokio::test]
+async fn expired_credentials_that_are_all_there_are_end_it() {
+    let Place { store, server: Some(server) } = place().await else { return };
+    let rule = Rule::error("PutObject", 400, "ExpiredToken");
+    server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
+    let (refused, said) = kind(store.put("k", in_memory(b"x"), &WriteOptions::default())).await;
+    assert_eq!(refused, FaultKind::Credentials, "{said}");
+    assert!(said.contains("have expired"), "{said}");
+}

@@ -1,0 +1,284 @@
+//! What hedging brings and costs: the same upload with and without it, to a store on which a few parts
+//! are slow, on which none is, and which throttles.
+//!
+//! Here it is the library that is measured, in this process, because a command does not say what each
+//! of its parts took. The server is a process of its own, as in all other measurements.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::{Value, json};
+use tidegate::Tidegate;
+use tidegate::backend::s3::{Credentials, S3, S3Settings};
+
+use crate::Result;
+use crate::embedded::Embedded;
+use crate::machine::{self, Machine};
+use crate::stats::Spread;
+use crate::table::Table;
+use timed::Timed;
+
+mod timed;
+
+const MIB: u64 = 1 << 20;
+
+/// What is uploaded, how often, and to what kind of store.
+#[derive(Clone, Debug, Serialize, clap::Args)]
+pub struct Trial {
+    /// Parts of each upload.
+    #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub parts: u32,
+    /// MiB of each part.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(5..=64))]
+    pub part_mib: u64,
+    /// Of a hundred parts, so many are slow, drawn anew in each run.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub percent: u32,
+    /// How many times slower they are: latency, and what their connection moves.
+    #[arg(long, default_value_t = 20.0)]
+    pub times: f64,
+    /// MB (of 1000000 bytes) a second that one connection moves.
+    #[arg(long, default_value_t = 10)]
+    pub megabytes: u64,
+    /// Milliseconds before each request is looked at.
+    #[arg(long, default_value_t = 20)]
+    pub latency_ms: u64,
+    /// Requests a second that the throttling store takes.
+    #[arg(long, default_value_t = 40)]
+    pub throttle: u64,
+    /// Uploads of each kind that count.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Seconds that one upload may take.
+    #[arg(long, default_value_t = 300)]
+    pub limit: u64,
+}
+
+/// One upload.
+#[derive(Clone, Debug, Serialize)]
+pub struct Upload {
+    /// From the first byte to the commit, in seconds.
+    pub wall: f64,
+    /// What each part took, from when it was first sent to its first good answer, in seconds.
+    pub parts: Vec<f64>,
+    /// Requests of all kinds, as the engine counts them.
+    pub requests: u64,
+    /// Of these, those made again after a failure.
+    pub retries: u64,
+    /// Of these, slow parts that were sent again.
+    pub hedges: u64,
+    /// `UploadPart` requests that reached the server.
+    pub seen: u64,
+}
+
+/// All uploads of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The store.
+    pub store: String,
+    /// Whether slow parts were sent again.
+    pub hedge: bool,
+    /// The uploads.
+    pub uploads: Vec<Upload>,
+}
+
+/// What came of a trial; it displays as Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub trial: Trial,
+    /// Where.
+    pub machine: Machine,
+    /// Load average before and after.
+    pub load: [f64; 2],
+    /// What was measured.
+    pub lines: Vec<Line>,
+}
+
+/// A store to be uploaded to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Store {
+    Slow,
+    Even,
+    Throttling,
+}
+
+impl Trial {
+    /// Holds it against the server of the program `tidegate`: all kinds in turn, several times.
+    ///
+    /// # Errors
+    /// Where the server does not start, an upload fails, or takes longer than the limit.
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let folder = tempfile::tempdir()?;
+        let server = Embedded::start(tidegate, folder.path())?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let before = machine::load();
+        let kinds = [Store::Slow, Store::Even, Store::Throttling];
+        let kinds = kinds.into_iter().flat_map(|store| [(store, false), (store, true)]);
+        let mut lines: Vec<(Store, Line)> = kinds
+            .map(|(store, hedge)| (store, Line { store: self.name(store), hedge, uploads: Vec::new() }))
+            .collect();
+        for run in 0..self.runs {
+            for (store, line) in &mut lines {
+                server.behave(&self.knobs(*store, run))?;
+                server.forget()?;
+                let limit = Duration::from_secs(self.limit);
+                let upload = async { tokio::time::timeout(limit, self.upload(&server, line.hedge)).await };
+                let mut upload = runtime
+                    .block_on(upload)
+                    .map_err(|_| format!("{}: an upload took longer than {} s", line.store, self.limit))??;
+                upload.seen = server.counts()?.of("UploadPart");
+                let how = if line.hedge { "hedged" } else { "not hedged" };
+                eprintln!("run {}: {}, {how}: {:.3} s", run + 1, line.store, upload.wall);
+                line.uploads.push(upload);
+            }
+        }
+        let lines = lines.into_iter().map(|(_, line)| line).collect();
+        Ok(Report { trial: self.clone(), machine: Machine::this(), load: [before, machine::load()], lines })
+    }
+
+    fn name(&self, store: Store) -> String {
+        match store {
+            Store::Slow => format!("{}% of parts {} times slower", self.percent, self.times),
+            Store::Even => "no slow parts".to_owned(),
+            Store::Throttling => format!("throttling at {}/s, and slow parts", self.throttle),
+        }
+    }
+
+    /// The same slow parts with and without hedging; a part that is sent again is not slow again.
+    fn knobs(&self, store: Store, run: u32) -> Value {
+        let mut numbers: Vec<u32> = (1..=self.parts).collect();
+        fastrand::Rng::with_seed(u64::from(run)).shuffle(&mut numbers);
+        let slow = if store == Store::Even { 0 } else { self.parts * self.percent / 100 };
+        let rules: Vec<Value> = numbers
+            .iter()
+            .take(slow as usize)
+            .map(|number| {
+                json!({"operation": "UploadPart", "part_number": number, "times": 1, "action": {"slow": self.times}})
+            })
+            .collect();
+        let mut knobs = json!({
+            "latency": {"fixed_ms": self.latency_ms as f64},
+            "bandwidth": {"connection_in": self.megabytes * 1_000_000},
+            "faults": rules,
+        });
+        if store == Store::Throttling {
+            let rate = self.throttle as f64;
+            knobs["rate_limit"] = json!({"per_second": rate, "burst": rate});
+        }
+        knobs
+    }
+
+    async fn upload(&self, server: &Embedded, hedge: bool) -> Result<Upload> {
+        let endpoint = server.endpoint();
+        let signer = &endpoint.signer;
+        let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
+        let settings = S3Settings::default()
+            .with_endpoint_url(endpoint.url.as_str())
+            .with_region(signer.region.as_str())
+            .with_credentials(credentials);
+        let timed = Arc::new(Timed::new(S3::connect(endpoint.bucket, &settings).await?));
+        // A new engine each time, which knows nothing of the store yet: what a command is.
+        let part = self.part_mib * MIB;
+        let tide = Tidegate::builder().part_size(part).hedge(hedge).build()?;
+        let builder = tide.store(timed.clone()).writer("hedge");
+        let progress = builder.progress();
+        let bytes = Bytes::from(vec![7; usize::try_from(part)?]);
+        let began = Instant::now();
+        let mut writer = builder.start().await?;
+        for _ in 0..self.parts {
+            writer.write(bytes.clone()).await?;
+        }
+        writer.finish().await?;
+        let (wall, figures) = (began.elapsed().as_secs_f64(), progress.snapshot());
+        Ok(Upload {
+            wall,
+            parts: timed.parts(),
+            requests: figures.requests,
+            retries: figures.retries,
+            hedges: figures.hedges,
+            seen: 0,
+        })
+    }
+}
+
+/// The value below which `share` of the sorted ones lie, by nearest rank.
+fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { trial, machine, load, lines } = self;
+        writeln!(
+            out,
+            "One upload of {} parts of {} MiB; {} MB/s a connection, {} ms of latency; {} runs each\n",
+            trial.parts, trial.part_mib, trial.megabytes, trial.latency_ms, trial.runs
+        )?;
+        let columns = [
+            "store",
+            "hedged",
+            "total s",
+            "part p50 s",
+            "p99 s",
+            "longest s",
+            "retries",
+            "hedges",
+            "extra parts",
+        ];
+        let mut table = Table::new(columns);
+        for line in lines {
+            let mut parts: Vec<f64> = line.uploads.iter().flat_map(|upload| upload.parts.clone()).collect();
+            parts.sort_by(f64::total_cmp);
+            let wall = Spread::of(line.uploads.iter().map(|upload| upload.wall));
+            let sum = |figure: fn(&Upload) -> u64| line.uploads.iter().map(figure).sum::<u64>();
+            let hedges = sum(|upload| upload.hedges);
+            table.row([
+                line.store.clone(),
+                if line.hedge { "yes" } else { "no" }.to_owned(),
+                wall.map_or_else(String::new, |wall| {
+                    format!("{:.2} ({:.2}–{:.2})", wall.median, wall.min, wall.max)
+                }),
+                format!("{:.2}", quantile(&parts, 0.5)),
+                format!("{:.2}", quantile(&parts, 0.99)),
+                format!("{:.2}", quantile(&parts, 1.0)),
+                sum(|upload| upload.retries).to_string(),
+                hedges.to_string(),
+                format!("{:.1}%", hedges as f64 / parts.len().max(1) as f64 * 100.0),
+            ]);
+        }
+        writeln!(out, "{table}")?;
+        writeln!(
+            out,
+            "Total: median (least–most) of {} uploads. Parts: from when each was first sent to its first good\n\
+             answer, all uploads together. Retries and hedges: of all uploads together.\n",
+            trial.runs
+        )?;
+        let Machine { cores, cpu, kernel, memory_gib } = machine;
+        writeln!(
+            out,
+            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {:.2} before, {:.2} after",
+            load[0], load[1]
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(
+            (quantile(&values, 0.5), quantile(&values, 0.99), quantile(&values, 1.0)),
+            (100.0, 198.0, 200.0)
+        );
+        assert!(quantile(&[], 0.5).is_nan());
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a request failed, as far as its backend knows.
+
+use std::time::Duration;
+
+/// Why one request failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+#[non_exhaustive]
+pub struct Fault {
+    /// What is known of it.
+    pub kind: FaultKind,
+    /// One clause for people, without the object's name: what the store or the system said.
+    pub message: String,
+    /// Whether this is the store's own word, and not that of something on the way or of nobody: it has
+    /// ended the request, and does not carry it out later.
+    pub answered: bool,
+    /// When the store asks to be asked again.
+    pub retry_after: Option<Duration>,
+    /// What lies beneath.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Fault {
+    /// A fault of this kind.
+    pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), answered: false, retry_after: None, source: None }
+    }
+
+    /// The same, with what lies beneath.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// The same, as the store's own word or not.
+    #[must_use]
+    pub fn with_answered(mut self, answered: bool) -> Self {
+        self.answered = answered;
+        self
+    }
+
+    /// The same, with the store's wish for when to come back.
+    #[must_use]
+    pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
+        self.retry_after = after;
+        self
+    }
+}
+
+/// What is known of a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// No such object.
+    NotFound,
+    /// No such bucket or root.
+    NoBucket,
+    /// No such session: completed, aborted or expired.
+    NoSession,
+    /// A completion names a part that the session does not have, or another copy of it than it has.
+    PartMismatch,
+    /// The key has an object already, and `create_only` was asked for.
+    Exists,
+    /// The credentials do not allow it.
+    Denied,
+    /// There are no usable credentials: none found, expired, or refused.
+    Credentials,
+    /// The credentials have expired, and are fetched anew for the next request: it is made once more.
+    Expired,
+    /// This machine's clock and the store's are too far apart, so that signatures are refused.
+    Skewed,
+    /// The request is wrong, and will be wrong again.
+    Invalid,
+    /// Too large for this store.
+    TooLarge,
+    /// The store asks for fewer requests (429, 503 `SlowDown`).
+    Throttled,
+    /// No connection came up, so nothing was sent; it may work when tried again.
+    Unreachable,
+    /// It may work when tried again; whether the store carried it out is not known.
+    Transient,
+    /// As `Transient`: no answer within the deadline.
+    Timeout,
+    /// The store could not do it, and nothing of it is or will be there; it may work when tried again.
+    Undone,
+    /// The object is there, whole, but could not be forced to disk.
+    Unsynced,
+    /// The bytes that arrived are not the bytes that were sent.
+    Integrity,
+    /// The source could not be read, or changed while it was sent.
+    Source,
+    /// The disk is full, or a quota is used up.
+    NoSpace,
+    /// The store or this build can't do it.
+    Unsupported,
+}
+
+impl FaultKind {
+    /// Whether another attempt can help.
+    pub fn is_retriable(self) -> bool {
+        matches!(
+            self,
+            Self::Throttled
+                | Self::Unreachable
+                | Self::Transient
+                | Self::Timeout
+                | Self::Undone
+                | Self::Integrity
+                | Self::Expired
+        )
+    }
+
+    /// Whether the store may have carried out the request all the same.
+    pub fn is_ambiguous(self) -> bool {
+        matches!(self, Self::Transient | Self::Timeout)
+    }
+}

@@ -1,0 +1,85 @@
+//! Completing with the copies that the store has kept.
+//!
+//! A part may have been sent twice: as a hedge, or again after a request that was given up. Whichever
+//! copy arrives last is the one that the store has, and where tags differ between copies of the same
+//! bytes, the receipt that we hold may be of the other one. The store compares, so nothing wrong is
+//! published: it refuses, and is asked what it has.
+
+use std::collections::BTreeMap;
+
+use tracing::debug;
+
+use super::upload::Upload;
+use crate::backend::{FaultKind, Receipt, Session, StoredPart};
+use crate::checksum::Checksum;
+use crate::error::Operation;
+use crate::object::Object;
+use crate::request::Failure;
+
+impl Upload {
+    /// Asks for the completion of `session` from `parts`; with the tags of the copies that the store
+    /// has, where it has others than those that were acknowledged last. Each copy can arrive once, so
+    /// this ends; a store that never stops changing its mind is asked as often as one that fails.
+    /// Counts requests for the completion in `attempts`.
+    pub(super) async fn publish(
+        &self,
+        session: &Session,
+        mut parts: Vec<Receipt>,
+        checksum: &Checksum,
+        attempts: &mut u32,
+    ) -> Result<Object, Failure> {
+        let mut before: Option<Failure> = None;
+        let mut left = self.requests.retry.policy.attempts;
+        loop {
+            let complete = || {
+                *attempts += 1;
+                self.backend.complete(session, &parts, checksum, &self.options)
+            };
+            let sent = self.requests.send(Operation::Complete, None, None, complete).await;
+            let failure = match sent {
+                Ok(object) => return Ok(object),
+                Err(failure) => failure.after(before.take()),
+            };
+            left = left.saturating_sub(1);
+            if failure.fault.kind != FaultKind::PartMismatch || left == 0 {
+                return Err(failure);
+            }
+            match self.kept(session, &parts).await {
+                Ok(Some(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
+                Ok(_) => return Err(failure),
+                Err(unlisted) => {
+                    let Failure { mut fault, attempts, elapsed, .. } = unlisted;
+                    fault.message = format!("{}; listing the parts: {}", failure.fault, fault.message);
+                    // That the listing is in doubt says nothing of the completion.
+                    return Err(Failure { fault, attempts, elapsed, ..failure });
+                }
+            }
+            debug!(object = %self.requests.object, "completing with the copies that the store has kept");
+        }
+    }
+
+    /// The receipts of the copies that the store has now: `None` where it does not tell, or where they
+    /// are not copies of the same bytes.
+    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Option<Vec<Receipt>>, Failure> {
+        let list = || self.backend.parts(session);
+        let listed = match self.requests.send(Operation::List, None, None, list).await {
+            Ok(listed) => listed,
+            Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
+        Ok(parts.iter().map(|receipt| kept(receipt, listed.get(&receipt.number)?)).collect())
+    }
+}
+
+/// The receipt of the copy that is there, if it is one of the same bytes.
+fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
+    let agrees = there.checksum.as_ref().is_none_or(|sum| receipt.checksum.agrees_with(sum));
+    if there.size != receipt.size || !agrees {
+        return None;
+    }
+    // Listings quote tags, or do not.
+    let same = there.etag.trim_matches('"') == receipt.etag.trim_matches('"');
+    let etag = if same { receipt.etag.clone() } else { there.etag.clone() };
+    Some(Receipt { etag, ..receipt.clone() })
+}
