@@ -78,6 +78,7 @@ impl Relief {
             let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
             // What leaves the spool makes room in it.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
+            let since = going_on(&holders).map_or(since, |at| at.max(since));
             let until = since + self.patience;
             if until <= now {
                 let starved = self.starved(&holders, now - since);
@@ -165,6 +166,14 @@ impl Relief {
         );
         Starved(message.into())
     }
+}
+
+/// When one of those who hold most last took a byte: what it was granted before is filled without a
+/// word to the budget, and its part comes to its end. Of others that would help nobody.
+fn going_on(holders: &[Share]) -> Option<Instant> {
+    let most = holders.first()?.bytes;
+    let fill = holders.iter().take_while(|share| share.bytes == most).filter(|share| !share.waits);
+    fill.filter_map(|share| Some(share.holder.upgrade()?.last_write())).max()
 }
 
 /// Ends writers that are idle beyond their own limit: how many that were, and when the next would be.
