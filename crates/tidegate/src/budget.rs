@@ -102,7 +102,7 @@ struct State {
     waiters: BTreeMap<u64, Waiter>,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
-    granted: BTreeMap<u64, u64>,
+    granted: BTreeMap<u64, Granted>,
     refused: BTreeMap<u64, Starved>,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
@@ -117,6 +117,8 @@ struct Holding {
     half_filled: u64,
     part: u64,
     waiting: Option<u64>,
+    /// A grant that its writer has not taken yet.
+    granted: Option<u64>,
     holder: Weak<dyn Holder>,
 }
 
@@ -127,6 +129,13 @@ struct Waiter {
     bytes: u64,
     since: Instant,
     waker: Waker,
+}
+
+/// Memory that its waiter was told of and has not taken.
+#[derive(Debug)]
+struct Granted {
+    account: Option<u64>,
+    bytes: u64,
 }
 
 impl Budget {
@@ -169,7 +178,7 @@ impl Budget {
     pub(crate) fn account(&self, part: u64, holder: Weak<dyn Holder>) -> Account {
         let mut state = self.shared.lock();
         let id = state.take_id();
-        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, holder });
+        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, granted: None, holder });
         state.by_holding.insert((0, id));
         *state.parts.entry(part).or_default() += 1;
         Account { budget: self.clone(), id }
@@ -283,7 +292,7 @@ impl Future for Acquire {
         let mut state = budget.shared.lock();
         let id = match self.id {
             Some(id) => {
-                if state.granted.remove(&id).is_some() {
+                if state.take(id).is_some() {
                     self.id = None;
                     drop(state);
                     return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
@@ -307,7 +316,7 @@ impl Future for Acquire {
         };
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
-        if state.granted.remove(&id).is_some() {
+        if state.take(id).is_some() {
             drop(state);
             return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
         }
@@ -322,13 +331,7 @@ impl Drop for Acquire {
         let mut state = self.budget.shared.lock();
         state.dequeue(id);
         state.refused.remove(&id);
-        if let Some(bytes) = state.granted.remove(&id) {
-            state.held -= bytes;
-            if let Some(account) = self.account {
-                let half_filled = state.accounts.get(&account).map_or(0, |holding| holding.half_filled);
-                state.hold(account, half_filled.saturating_sub(bytes));
-            }
-        }
+        state.return_grant(id);
         state.serve(&self.budget.shared);
     }
 }

@@ -43,7 +43,7 @@ pub(crate) enum Pressure {
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,
-    /// Whether it waits for memory itself.
+    /// Whether it waits for memory itself, or was granted some and has not come to take it.
     pub(crate) waits: bool,
     pub(crate) holder: Weak<dyn Holder>,
 }
@@ -72,7 +72,8 @@ impl Budget {
         let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
         let holders = holders.filter_map(|(bytes, account)| {
             let holding = state.accounts.get(account)?;
-            Some(Share { bytes: *bytes, waits: holding.waiting.is_some(), holder: holding.holder.clone() })
+            let waits = holding.waiting.or(holding.granted).is_some();
+            Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
         });
         Pressure::HalfFilled { since, holders: holders.collect() }
     }

@@ -134,8 +134,8 @@ impl Held {
 }
 
 impl State {
-    /// Bytes were taken in.
-    pub(super) fn wrote(&mut self) {
+    /// Bytes were taken in; or memory was waited for, so that they could not be until now.
+    pub(super) fn goes_on(&mut self) {
         self.last_write = Instant::now();
     }
 }

@@ -319,6 +319,7 @@ impl Writer {
         });
         let lease = ready!(Pin::new(acquire).poll(cx));
         self.memory = None;
+        self.held.lock().goes_on();
         Poll::Ready(lease.map_err(|starved| {
             let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
             self.fail(error)
@@ -326,7 +327,7 @@ impl Writer {
     }
 
     fn taken(&mut self, bytes: usize) {
-        self.held.lock().wrote();
+        self.held.lock().goes_on();
         self.upload.requests.progress.accepted(bytes as u64);
         self.plan.push(bytes as u64);
         self.dispatch();
