@@ -136,6 +136,7 @@ struct Waiter {
 struct Granted {
     account: Option<u64>,
     bytes: u64,
+    at: Instant,
 }
 
 impl Budget {
@@ -303,8 +304,9 @@ impl Future for Acquire {
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
+                    return Poll::Pending;
                 }
-                return Poll::Pending;
+                id // it was granted and not taken for so long that it was taken back: it has its old place
             }
             None => state.take_id(),
         };
@@ -317,6 +319,7 @@ impl Future for Acquire {
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
         if state.take(id).is_some() {
+            self.id = None;
             drop(state);
             return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
         }

@@ -83,6 +83,20 @@ impl Budget {
         self.shared.changed.notified().await;
     }
 
+    /// Takes back what was granted `patience` ago or longer and was not taken: the waiter's task is not
+    /// polled, as after a cancelled write. Says how many bytes that was, and when there may be more.
+    pub(crate) fn take_back(&self, patience: Duration) -> (u64, Option<Instant>) {
+        let mut state = self.shared.lock();
+        let now = Instant::now();
+        let (due, later): (Vec<_>, Vec<_>) =
+            state.granted.iter().map(|(id, granted)| (*id, granted.at + patience)).partition(|(_, at)| *at <= now);
+        let bytes = due.into_iter().map(|(id, _)| state.return_grant(id)).sum();
+        if bytes > 0 {
+            state.serve(&self.shared);
+        }
+        (bytes, later.into_iter().map(|(_, at)| at).min())
+    }
+
     /// Ends the oldest wait with an error.
     pub(crate) fn refuse_oldest(&self, why: &Starved) {
         let mut state = self.shared.lock();
@@ -113,6 +127,21 @@ impl Account {
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));
+        state.serve(&self.budget.shared);
+    }
+
+    /// Its writer goes on no more: it holds nothing, and waits for nothing.
+    pub(crate) fn close(&self) {
+        let mut state = self.budget.shared.lock();
+        let waits = state.accounts.get(&self.id).map(|holding| (holding.waiting, holding.granted));
+        let (waiting, granted) = waits.unwrap_or_default();
+        if let Some(id) = waiting {
+            state.dequeue(id);
+        }
+        if let Some(id) = granted {
+            state.return_grant(id);
+        }
+        state.hold(self.id, 0);
         state.serve(&self.budget.shared);
     }
 }

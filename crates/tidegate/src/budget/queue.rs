@@ -85,7 +85,7 @@ impl State {
             {
                 self.hold(account, half_filled + bytes);
             }
-            self.grant_to(id, Granted { account, bytes });
+            self.grant_to(id, Granted { account, bytes, at: Instant::now() });
             if let Some(waiter) = self.dequeue(id) {
                 waiter.waker.wake();
             }
@@ -110,7 +110,7 @@ impl State {
 
     /// What was granted to this waiter, and not taken, is free again.
     pub(super) fn return_grant(&mut self, id: u64) -> u64 {
-        let Some(Granted { account, bytes }) = self.take(id) else { return 0 };
+        let Some(Granted { account, bytes, .. }) = self.take(id) else { return 0 };
         self.held -= bytes;
         if let Some(account) = account {
             let half_filled = self.accounts.get(&account).map_or(0, |holding| holding.half_filled);

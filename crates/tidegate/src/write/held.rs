@@ -95,7 +95,7 @@ impl Held {
         let (fill, parts) = (state.fill.take(), mem::take(&mut state.parts));
         drop(state);
         drop(fill);
-        self.account.dispatched();
+        self.account.close();
         parts
     }
 

@@ -32,6 +32,8 @@ impl Relief {
     const TOGETHER: usize = 16;
     /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
+    /// A task that is polled takes what it was granted sooner than that.
+    const UNTAKEN: Duration = Duration::from_secs(1);
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -67,7 +69,8 @@ impl Relief {
         loop {
             let freed = pin!(self.freed());
             let Pressure::HalfFilled { since, holders } = self.budget.pressure() else { return };
-            if self.spill(&holders).await > 0 {
+            let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
+            if taken_back > 0 || self.spill(&holders).await > 0 {
                 continue;
             }
             let now = Instant::now();
@@ -86,7 +89,7 @@ impl Relief {
                 self.budget.refuse_oldest(&starved);
                 continue;
             }
-            let mut wake = next_idle.map_or(until, |idle| idle.min(until));
+            let mut wake = [next_idle, next_grant].into_iter().flatten().fold(until, Instant::min);
             if self.spooling.is_some() {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
