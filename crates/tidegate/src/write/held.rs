@@ -99,6 +99,11 @@ impl Held {
         parts
     }
 
+    /// Whether another has ended the upload.
+    pub(super) fn is_ended(&self) -> bool {
+        self.lock().ended.is_some()
+    }
+
     /// Fails where another has ended the upload.
     pub(super) fn check(&self) -> Result<()> {
         match &self.lock().ended {
