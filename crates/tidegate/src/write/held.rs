@@ -128,11 +128,13 @@ impl Held {
             if state.taken != part {
                 return Ok(0); // it was sent from memory meanwhile; the blocks are free again
             }
-            state.fill.spilled(stored, pieces.len())
+            let (released, leased) = state.fill.spilled(stored, pieces.len());
+            // Before the lock is given up: it is this part that holds less, not the one after it.
+            self.account.spilled(leased);
+            (released, leased)
         };
         tracing::debug!(object = self.upload.requests.object, bytes = leased, "spilled");
         drop((pieces, released));
-        self.account.spilled(leased);
         self.upload.requests.progress.spilled(leased);
         Ok(leased)
     }
