@@ -53,6 +53,15 @@ impl Slab {
         self.filled = (self.filled + bytes).min(self.buffer.len());
     }
 
+    /// Gives back what is not filled; how many bytes that was.
+    pub(crate) fn trim(&mut self) -> u64 {
+        let room = self.room() as u64;
+        self.buffer.truncate(self.filled);
+        self.buffer.shrink_to_fit();
+        drop(self.lease.split(room));
+        room
+    }
+
     /// Empties it, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;

@@ -115,18 +115,20 @@ impl Held {
     /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
     pub(super) async fn spill_to(&self, spool: &Spool) -> Result<u64, SpoolError> {
         let _spilling = self.spilling.lock().await;
-        let (pieces, before, part) = {
+        let (pieces, trimmed, before, part) = {
             let mut state = self.lock();
-            (state.fill.pieces(), state.fill.stored().clone(), state.taken)
+            let (pieces, trimmed) = state.fill.pieces();
+            self.account.spilled(trimmed);
+            (pieces, trimmed, state.fill.stored().clone(), state.taken)
         };
         if pieces.is_empty() {
-            return Ok(0);
+            return Ok(trimmed);
         }
         let stored = spool.store(&before, &pieces).await?;
         let (released, leased) = {
             let mut state = self.lock();
             if state.taken != part {
-                return Ok(0); // it was sent from memory meanwhile; the blocks are free again
+                return Ok(trimmed); // it was sent from memory meanwhile; the blocks are free again
             }
             let (released, leased) = state.fill.spilled(stored, pieces.len());
             // Before the lock is given up: it is this part that holds less, not the one after it.
@@ -136,7 +138,7 @@ impl Held {
         tracing::debug!(object = self.upload.requests.object, bytes = leased, "spilled");
         drop((pieces, released));
         self.upload.requests.progress.spilled(leased);
-        Ok(leased)
+        Ok(trimmed + leased)
     }
 }
 
