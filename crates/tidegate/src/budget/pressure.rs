@@ -88,8 +88,11 @@ impl Budget {
     pub(crate) fn take_back(&self, patience: Duration) -> (u64, Option<Instant>) {
         let mut state = self.shared.lock();
         let now = Instant::now();
-        let (due, later): (Vec<_>, Vec<_>) =
-            state.granted.iter().map(|(id, granted)| (*id, granted.at + patience)).partition(|(_, at)| *at <= now);
+        let (due, later): (Vec<_>, Vec<_>) = state
+            .granted
+            .iter()
+            .map(|(id, granted)| (*id, granted.at + patience))
+            .partition(|(_, at)| *at <= now);
         let bytes = due.into_iter().map(|(id, _)| state.return_grant(id)).sum();
         if bytes > 0 {
             state.serve(&self.shared);

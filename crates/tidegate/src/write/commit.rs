@@ -19,7 +19,10 @@ impl Writer {
                 (Action::Part { number, range }, deferred) => {
                     let taken = self.held.take(memory_of(self.plan.part(), &self.relief));
                     match deferred {
-                        Some(deferred) => deferred.part(number, range, taken),
+                        Some(deferred) if matches!(self.stage, Stage::Open) => {
+                            deferred.part((number, range, taken), &self.held, &self.relief);
+                        }
+                        Some(deferred) => deferred.last((number, range, taken)),
                         None => self.send(number, range, taken),
                     }
                 }

@@ -112,6 +112,11 @@ impl Held {
         }
     }
 
+    /// Waits until the spill that goes on, if any, is over.
+    pub(super) async fn spilled(&self) {
+        drop(self.spilling.lock().await);
+    }
+
     /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
     pub(super) async fn spill_to(&self, spool: &Spool) -> Result<u64, SpoolError> {
         let _spilling = self.spilling.lock().await;

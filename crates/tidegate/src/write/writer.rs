@@ -102,7 +102,7 @@ impl Writer {
             strategy: policy.strategy,
             in_flight: policy.in_flight,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
-            deferred: policy.deferred.then(Deferred::default),
+            deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             plan,
             memory: None,
