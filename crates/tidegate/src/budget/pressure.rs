@@ -127,6 +127,9 @@ impl Budget {
 impl Account {
     /// `bytes` of the part that is being filled are in memory no more.
     pub(crate) fn spilled(&self, bytes: u64) {
+        if bytes == 0 {
+            return; // nothing changed that anyone should be told of
+        }
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));
