@@ -65,15 +65,24 @@ impl Relief {
     }
 
     async fn relieve(&self) {
-        let mut freed_at = None::<Instant>;
+        let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
             let freed = pin!(self.freed());
             let Pressure::HalfFilled { since, holders } = self.budget.pressure() else { return };
             let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
-            if taken_back > 0 || self.spill(&holders).await > 0 {
+            if taken_back > 0 {
                 continue;
             }
+            let began = Instant::now();
+            let (spilled, works) = self.spill(&holders).await;
             let now = Instant::now();
+            // A slow disk was what was waited for, though the part was sent from memory meanwhile.
+            if works && now - began > Self::LOOK_AGAIN {
+                tried_at = Some(now);
+            }
+            if spilled > 0 {
+                continue;
+            }
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
@@ -81,7 +90,7 @@ impl Relief {
             let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
             // What leaves the spool makes room in it.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
-            let since = going_on(&holders).map_or(since, |at| at.max(since));
+            let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
             let until = since + self.patience;
             if until <= now {
                 let starved = self.starved(&holders, now - since);
@@ -112,10 +121,11 @@ impl Relief {
         }
     }
 
-    /// Brings a share of the budget back from those who hold most; how many bytes that was.
-    async fn spill(&self, holders: &[Share]) -> u64 {
+    /// Brings a share of the budget back from those who hold most; how many bytes that was, and whether
+    /// no write failed.
+    async fn spill(&self, holders: &[Share]) -> (u64, bool) {
         let Some(spooling) = self.spooling.as_ref().filter(|spooling| spooling.spool().has_room()) else {
-            return 0;
+            return (0, false);
         };
         let least = self.budget.total() / Self::BATCH;
         let (mut asked, mut spills) = (0, Vec::new());
@@ -130,14 +140,17 @@ impl Relief {
         }
         let spills = futures::stream::iter(spills).buffer_unordered(Self::TOGETHER);
         let results: Vec<_> = spills.collect().await;
-        let mut bytes = 0;
+        let (mut bytes, mut works) = (0, true);
         for result in results {
             match result {
                 Ok(spilled) => bytes += spilled,
-                Err(error) => debug!(%error, "a part stays in memory"),
+                Err(error) => {
+                    debug!(%error, "a part stays in memory");
+                    works = false;
+                }
             }
         }
-        bytes
+        (bytes, works)
     }
 
     fn starved(&self, holders: &[Share], waited: Duration) -> Starved {
