@@ -136,13 +136,19 @@ impl Account {
         state.serve(&self.budget.shared);
     }
 
+    /// Whether its writer waits for memory, or was granted some and has not come to take it.
+    pub(crate) fn waits(&self) -> bool {
+        let state = self.budget.shared.lock();
+        state.accounts.get(&self.id).is_some_and(|holding| holding.waiting.or(holding.granted).is_some())
+    }
+
     /// Its writer goes on no more: it holds nothing, and waits for nothing.
     pub(crate) fn close(&self) {
         let mut state = self.budget.shared.lock();
         let waits = state.accounts.get(&self.id).map(|holding| (holding.waiting, holding.granted));
         let (waiting, granted) = waits.unwrap_or_default();
-        if let Some(id) = waiting {
-            state.dequeue(id);
+        if let Some(waiter) = waiting.and_then(|id| state.dequeue(id)) {
+            waiter.waker.wake(); // to be told that it is over
         }
         if let Some(id) = granted {
             state.return_grant(id);

@@ -173,7 +173,7 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        if state.ended.is_some() || state.last_write.elapsed() < idle {
+        if state.ended.is_some() || state.last_write.elapsed() < idle || self.account.waits() {
             return false;
         }
         let message = format!(
