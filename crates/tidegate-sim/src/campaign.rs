@@ -17,6 +17,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Campaign {
     /// The first.
     pub start: u64,
+    /// From one to the next.
+    pub step: u64,
     /// How many.
     pub seeds: u64,
     /// On how many threads.
@@ -36,6 +38,8 @@ pub struct Summary {
     pub outcomes: BTreeMap<String, u64>,
     /// Requests that stores have seen.
     pub requests: u64,
+    /// Bytes of memory that were brought back by the spool.
+    pub spilled: u64,
     /// Bytes in committed objects.
     pub committed: u64,
     /// Virtual time in all.
@@ -60,7 +64,7 @@ impl Campaign {
                         while let Some(done) =
                             Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds)
                         {
-                            let seed = self.start + done;
+                            let seed = self.start + done * self.step.max(1);
                             lock(running).insert(job, (seed, Instant::now()));
                             let report = run(&Settings { seed, plant: self.plant, trace: false });
                             let mut summary = lock(summary);
@@ -105,6 +109,7 @@ impl Summary {
             *self.outcomes.entry(outcome).or_default() += count;
         }
         self.requests += report.requests;
+        self.spilled += report.spilled;
         self.committed += report.committed;
         self.simulated += report.elapsed;
         if !report.failures.is_empty() {
@@ -117,7 +122,11 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let (seeds, took) = (self.seeds, self.took.as_secs_f64());
-        writeln!(f, "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {} requests", self.requests)?;
+        writeln!(
+            f,
+            "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {} requests, {} bytes spilled",
+            self.requests, self.spilled
+        )?;
         write!(f, "faults:  ")?;
         for (name, count) in NAMES.iter().zip(self.troubles) {
             write!(f, " {name} {count},")?;

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tidegate::Operation;
-use tidegate::backend::{FaultKind, Session};
+use tidegate::backend::{Fault, FaultKind, Session};
 
 use crate::faults::{NAMES, Trouble};
+use crate::model::Answer;
+use crate::store::writer_of;
 
 /// A writer, as the witness has to know it.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct Seen {
     pub injected: Vec<FaultKind>,
     /// Whether some request to publish was made again, or was left without a clear answer.
     pub doubt: bool,
+    /// What the store has told of its object; of all that is told of the key where it has several writers.
+    pub told: Told,
     parts_in_flight: usize,
 }
 
@@ -42,6 +46,23 @@ impl Seen {
     pub fn count(&self, operation: Operation) -> u64 {
         self.requests.get(operation.name()).copied().unwrap_or(0)
     }
+}
+
+/// What a client was told when it asked whether its object is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// The last question for the object was not answered.
+    pub no_answer: bool,
+    /// Some request to end the session was not answered.
+    pub no_abort: bool,
+    /// The object is its own.
+    pub own: bool,
+    /// The object is another's.
+    pub another: bool,
+    /// There is no session.
+    pub gone: bool,
+    /// Some attempt to write the object in one request was never answered: it may be carried out yet.
+    pub late: bool,
 }
 
 /// What was seen of one session.
@@ -78,6 +99,10 @@ pub struct Witness {
     pub sessions: BTreeMap<String, SessionSeen>,
     /// Faults injected, in the order of [`NAMES`].
     pub troubles: [u64; NAMES.len()],
+    /// When objects were looked at: key and virtual milliseconds.
+    pub heads: Vec<(String, u64)>,
+    /// Who waited in a write, from when to when: virtual milliseconds.
+    pub waits: Vec<(usize, u64, u64)>,
     /// What was wrong.
     pub violations: Vec<String>,
     /// Requests without an answer, by number.
@@ -100,6 +125,8 @@ impl Witness {
             seen,
             sessions: BTreeMap::new(),
             troubles: [0; NAMES.len()],
+            heads: Vec::new(),
+            waits: Vec::new(),
             violations: Vec::new(),
             flights: BTreeMap::new(),
             most_flights: 0,
@@ -207,6 +234,31 @@ impl Witness {
         }
     }
 
+    /// A request is answered.
+    pub fn answer(&mut self, id: u64, answer: &Result<Answer, Fault>) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        for writer in &flight.writers {
+            let told = &mut self.seen[*writer].told;
+            match (flight.operation, answer) {
+                (Operation::Head, Ok(Answer::Object(object))) => {
+                    let own = writer_of(&object.attributes) == Some(*writer);
+                    told.own |= own;
+                    told.another |= !own;
+                    told.no_answer = false;
+                }
+                (Operation::Head, Err(fault)) => told.no_answer = fault.kind != FaultKind::NotFound,
+                (Operation::Abort | Operation::Complete, Err(fault))
+                    if fault.kind == FaultKind::NoSession =>
+                {
+                    told.gone = true;
+                }
+                (Operation::Abort, Err(_)) => told.no_abort = true,
+                (Operation::Put, Err(fault)) => told.late |= fault.kind.is_ambiguous() && !fault.answered,
+                _ => {}
+            }
+        }
+    }
+
     /// A request ended; `answered` is false where the client gave up first.
     pub fn ended(&mut self, id: u64, answered: bool) {
         let Some(flight) = self.flights.remove(&id) else { return };
@@ -216,6 +268,10 @@ impl Witness {
                 self.seen[writer].parts_in_flight -= 1;
             }
             if !answered {
+                let told = &mut self.seen[writer].told;
+                told.no_answer |= flight.operation == Operation::Head;
+                told.no_abort |= flight.operation == Operation::Abort;
+                told.late |= flight.operation == Operation::Put;
                 self.tell(writer, flight.operation, FaultKind::Timeout);
             }
         }
