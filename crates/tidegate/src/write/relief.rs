@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
@@ -34,6 +34,8 @@ impl Relief {
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
     /// A task that is polled takes what it was granted sooner than that.
     const UNTAKEN: Duration = Duration::from_secs(1);
+    /// How long the next wait is not ended after one was.
+    const SEEN: Duration = Duration::from_millis(5);
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -96,6 +98,8 @@ impl Relief {
                 let starved = self.starved(&holders, now - since);
                 warn!(%starved, "memory is held by writers that do not go on");
                 self.budget.refuse_oldest(&starved);
+                // What its writer held comes back when it has seen that, and may be enough for the others.
+                sleep(Self::SEEN).await;
                 continue;
             }
             let mut wake = [next_idle, next_grant].into_iter().flatten().fold(until, Instant::min);
