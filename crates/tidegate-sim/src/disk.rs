@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use fastrand::Rng;
 use tidegate::spool::{Disk, Space};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::plant::Plant;
 use crate::trace::Trace;
@@ -133,11 +133,9 @@ impl SimDisk {
         self.lock().violations.clone()
     }
 
-    /// Waits until no write goes on any more.
-    pub async fn quiesce(&self) {
-        while !self.lock().writing.is_empty() {
-            sleep(Duration::from_millis(10)).await;
-        }
+    /// Whether no write goes on.
+    pub fn is_quiet(&self) -> bool {
+        self.lock().writing.is_empty()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

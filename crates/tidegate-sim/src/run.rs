@@ -178,10 +178,7 @@ async fn simulate(settings: &Settings) -> Report {
         report.failures.push(stuck(&writers, &store, &tide));
     }
     let at_settled: Vec<String> = store.state().model.sessions().map(|session| session.id).collect();
-    // A write to a spool disk outlives who waited for it, and holds its memory and its blocks.
-    for disk in disks.iter().filter(|_| settings.plant != Some(Plant::LostWake)) {
-        disk.quiesce().await;
-    }
+    quiesce(&disks).await;
     let usage = tide.usage();
     store.quiesce().await;
 
@@ -242,6 +239,16 @@ async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
 fn longest(scenario: &Scenario) -> Duration {
     let waits = u32::try_from(scenario.writers.len()).unwrap_or(u32::MAX);
     if scenario.theme.is_pressure() { LONGEST / 12 + scenario.memory_wait * waits } else { LONGEST }
+}
+
+/// Waits until the spool disks are quiet: a write outlives who waited for it, and holds its memory and its
+/// blocks. Where one fails, the next is tried.
+async fn quiesce(disks: &[SimDisk]) {
+    let mut quiet = 0;
+    while quiet < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        quiet = if disks.iter().all(SimDisk::is_quiet) { quiet + 1 } else { 0 };
+    }
 }
 
 fn disks(scenario: &Scenario, settings: &Settings, random: &mut Rng, trace: &Arc<Trace>) -> Vec<SimDisk> {

@@ -244,9 +244,13 @@ impl Witness {
                     let own = writer_of(&object.attributes) == Some(*writer);
                     told.own |= own;
                     told.another |= !own;
-                    told.no_answer = false;
+                    // Another's question may be meant, where the key has several writers.
+                    told.no_answer &= flight.writers.len() > 1;
                 }
-                (Operation::Head, Err(fault)) => told.no_answer = fault.kind != FaultKind::NotFound,
+                (Operation::Head, Err(fault)) => {
+                    let found = fault.kind == FaultKind::NotFound;
+                    told.no_answer = !found || (told.no_answer && flight.writers.len() > 1);
+                }
                 (Operation::Abort | Operation::Complete, Err(fault))
                     if fault.kind == FaultKind::NoSession =>
                 {

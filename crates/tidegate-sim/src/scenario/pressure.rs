@@ -61,7 +61,7 @@ impl Scenario {
             plan.size = plan.size.min(most);
             plan.ending = plan.ending.within(plan.size);
             plan.hint = plan.hint.map(|hint| hint.min(most));
-            if !self.disks.is_empty() && random.f64() < deferred {
+            if !self.disks.is_empty() && plan.strategy != Strategy::Put && random.f64() < deferred {
                 plan.strategy = Strategy::Spool;
             }
             if patient {
