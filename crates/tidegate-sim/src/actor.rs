@@ -7,15 +7,21 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use futures::SinkExt;
-use tidegate::{Error, ErrorKind, Object, Operation, Progress, Store, Writer, WriterBuilder};
+use tidegate::{
+    Error, ErrorKind, Object, Operation, Progress, Store, Tidegate, Usage, Writer, WriterBuilder,
+};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{sleep, timeout};
 
+use crate::curtain::Curtain;
 use crate::scenario::{Ending, Producer, Source, WriterPlan};
 use crate::store::{SimStore, WRITER};
 use crate::trace::Trace;
 
+mod feed;
 mod produce;
+
+pub use feed::feed;
 
 /// What came of a writer.
 #[derive(Clone, Debug)]
@@ -54,6 +60,10 @@ pub struct Failed {
     pub attempts: u32,
     /// All of it.
     pub text: String,
+    /// What the memory held when it was told.
+    pub usage: Usage,
+    /// When its writer had last taken a byte, and when it was told: virtual milliseconds.
+    pub waited: (u64, u64),
 }
 
 impl From<Error> for Failed {
@@ -63,6 +73,8 @@ impl From<Error> for Failed {
             operation: error.operation(),
             attempts: error.attempts(),
             text: error.to_string(),
+            usage: Usage::default(),
+            waited: (0, 0),
         }
     }
 }
@@ -73,7 +85,14 @@ impl From<io::Error> for Failed {
         match error.into_inner().map(|inner| inner.downcast::<Error>()) {
             Some(Ok(error)) => Self::from(*error),
             // Not one of the engine's: reported as what no check allows.
-            _ => Self { kind: ErrorKind::Unsupported, operation: Operation::Write, attempts: 0, text },
+            _ => Self {
+                kind: ErrorKind::Unsupported,
+                operation: Operation::Write,
+                attempts: 0,
+                text,
+                usage: Usage::default(),
+                waited: (0, 0),
+            },
         }
     }
 }
@@ -88,6 +107,8 @@ pub struct Actor {
     pub content: Bytes,
     /// Where it writes.
     pub bucket: Store,
+    /// Its engine.
+    pub tide: Tidegate,
     /// What is seen there.
     pub store: SimStore,
     /// What happened.
@@ -98,6 +119,12 @@ pub struct Actor {
     pub status: Arc<Mutex<&'static str>>,
     /// Its figures, once there are any.
     pub progress: Arc<Mutex<Option<Progress>>>,
+    /// When all are done who go on.
+    pub(crate) curtain: Arc<Curtain>,
+    /// When its writer last took a byte: virtual milliseconds.
+    pub moved: u64,
+    /// How many writes it has cancelled.
+    pub cancelled: u32,
 }
 
 impl Actor {
@@ -106,13 +133,22 @@ impl Actor {
         self.set("not started");
         sleep(Duration::from_millis(self.plan.start_after)).await;
         let builder = self.builder();
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(builder.progress());
         let ended = match self.plan.source.clone() {
             Source::File { truncate_after } => self.upload(builder, truncate_after).await,
             Source::Producer(producer) => self.write(builder, &producer).await,
         };
-        let outcome = ended.unwrap_or_else(Outcome::Failed);
+        self.ended(ended)
+    }
+
+    fn ended(&self, ended: Result<Outcome, Failed>) -> Outcome {
+        let outcome = ended.unwrap_or_else(|failed| {
+            let waited = (self.moved, self.trace.now());
+            Outcome::Failed(Failed { usage: self.tide.usage(), waited, ..failed })
+        });
         self.set("ended");
+        if self.plan.ending.holds().is_none() {
+            self.curtain.done();
+        }
         self.trace.note(format_args!("writer {} ended: {}", self.number, outcome.name()));
         outcome
     }
@@ -121,7 +157,8 @@ impl Actor {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
-    fn builder(&self) -> WriterBuilder {
+    fn builder(&mut self) -> WriterBuilder {
+        self.moved = self.trace.now();
         let plan = &self.plan;
         let mut builder = self.bucket.writer(plan.key.clone()).strategy(plan.strategy);
         builder = builder.metadata(WRITER, self.number.to_string());
@@ -134,6 +171,10 @@ impl Actor {
         if let Some(parts) = plan.parts_in_flight {
             builder = builder.concurrency(parts);
         }
+        if let Some(limit) = plan.idle_limit {
+            builder = builder.idle_limit(Duration::from_millis(limit));
+        }
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(builder.progress());
         if plan.create_only { builder.create_only() } else { builder }
     }
 
@@ -180,16 +221,38 @@ impl Actor {
     async fn write(&mut self, builder: WriterBuilder, producer: &Producer) -> Result<Outcome, Failed> {
         let mut writer = builder.start().await?;
         self.set("writing");
-        let stop = match self.plan.ending {
-            Ending::Abort(at) | Ending::Drop(at) | Ending::SourceFails(at) => at,
-            Ending::Finish | Ending::DropInFinish(_) => self.plan.size,
-        };
-        if let Err(failed) = self.produce(&mut writer, producer, stop).await {
+        if let Err(failed) = self.produce_all(&mut writer, producer).await {
             self.check_closed(&mut writer).await;
             return Err(failed);
         }
+        self.end(writer).await
+    }
+
+    async fn produce_all(&mut self, writer: &mut Writer, producer: &Producer) -> Result<(), Failed> {
+        let given = self.produce(writer, producer, 0, self.stop()).await?;
+        if self.plan.ending.holds().is_some() {
+            let given = self.last_word(writer, producer, given).await?;
+            self.set("holding");
+            self.curtain.clone().fallen().await;
+            if matches!(self.plan.ending, Ending::Return(_)) {
+                self.produce(writer, producer, given, self.plan.size).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How far it gives its content at first.
+    fn stop(&self) -> u64 {
         match self.plan.ending {
-            Ending::Finish => {
+            Ending::Abort(at) | Ending::Drop(at) | Ending::SourceFails(at) => at,
+            Ending::Abandon(at) | Ending::Return(at) => at,
+            Ending::Finish | Ending::DropInFinish(_) => self.plan.size,
+        }
+    }
+
+    async fn end(&mut self, mut writer: Writer) -> Result<Outcome, Failed> {
+        match self.plan.ending {
+            Ending::Finish | Ending::Return(_) => {
                 self.finishing();
                 self.finish(writer).await
             }
@@ -203,7 +266,7 @@ impl Actor {
                 self.trace.note(format_args!("writer {} is aborted", self.number));
                 Ok(Outcome::Aborted(writer.abort().await.err().map(Failed::from)))
             }
-            Ending::Drop(_) => {
+            Ending::Drop(_) | Ending::Abandon(_) => {
                 self.trace.note(format_args!("writer {} is dropped", self.number));
                 Ok(Outcome::Dropped)
             }

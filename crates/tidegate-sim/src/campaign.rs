@@ -17,6 +17,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub struct Campaign {
     /// The first.
     pub start: u64,
+    /// From one to the next.
+    pub step: u64,
     /// How many.
     pub seeds: u64,
     /// On how many threads.
@@ -38,6 +40,8 @@ pub struct Summary {
     pub requests: u64,
     /// Slow parts that were sent again.
     pub hedges: u64,
+    /// Bytes of memory that were brought back by the spool.
+    pub spilled: u64,
     /// Bytes in committed objects.
     pub committed: u64,
     /// Virtual time in all.
@@ -62,7 +66,7 @@ impl Campaign {
                         while let Some(done) =
                             Some(next.fetch_add(1, Relaxed)).filter(|done| *done < self.seeds)
                         {
-                            let seed = self.start + done;
+                            let seed = self.start + done * self.step.max(1);
                             lock(running).insert(job, (seed, Instant::now()));
                             let report = run(&Settings { seed, plant: self.plant, trace: false });
                             let mut summary = lock(summary);
@@ -108,6 +112,7 @@ impl Summary {
         }
         self.requests += report.requests;
         self.hedges += report.hedges;
+        self.spilled += report.spilled;
         self.committed += report.committed;
         self.simulated += report.elapsed;
         if !report.failures.is_empty() {
@@ -120,10 +125,11 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hours = self.simulated.as_secs_f64() / 3600.0;
         let (seeds, took) = (self.seeds, self.took.as_secs_f64());
-        let (requests, hedges) = (self.requests, self.hedges);
+        let (requests, hedges, spilled) = (self.requests, self.hedges, self.spilled);
         writeln!(
             f,
-            "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {requests} requests, {hedges} hedges"
+            "{seeds} seeds in {took:.1} s: {hours:.1} virtual hours, {requests} requests, {hedges} hedges, {spilled} bytes \
+             spilled"
         )?;
         write!(f, "faults:  ")?;
         for (name, count) in NAMES.iter().zip(self.troubles) {

@@ -7,10 +7,12 @@ use crate::actor::{Failed, Outcome};
 use crate::faults::Trouble;
 use crate::model::Version;
 use crate::scenario::{Ending, Scenario, Source, WriterPlan};
-use crate::store::{State, WRITER};
+use crate::store::{self, State};
 use crate::witness::Subject;
 
+mod certainty;
 mod counts;
+mod pressure;
 
 /// What came of one writer, and its figures.
 #[derive(Clone, Debug)]
@@ -107,7 +109,8 @@ impl Run<'_> {
                         format!("writer {number} describes another object: {object:?}")
                     });
                 }
-                let commits = matches!(plan.ending, Ending::Finish | Ending::DropInFinish(_));
+                let commits =
+                    matches!(plan.ending, Ending::Finish | Ending::DropInFinish(_) | Ending::Return(_));
                 self.hold(commits && refusal.is_none(), || {
                     format!("writer {number} committed, and was to end by {:?} or {refusal:?}", plan.ending)
                 });
@@ -147,17 +150,6 @@ impl Run<'_> {
         }
     }
 
-    /// Whether another's object hides from a writer that its own was there. The engine can't see it in
-    /// two cases, and takes the likely for the certain: the store says of a session that is gone that
-    /// it was aborted in time; or its condition stops a second attempt to create, and the object that
-    /// is there is another's, so that it should have stopped the first.
-    fn is_hidden(&self, number: usize, failed: &Failed) -> bool {
-        let history = self.state.model.history(&self.subjects[number].key);
-        let ours = history.iter().position(|version| writer_of(version) == Some(number));
-        let replaced = ours.is_some_and(|ours| ours + 1 < history.len());
-        replaced && (self.scenario.lenient_abort || failed.kind == ErrorKind::AlreadyExists)
-    }
-
     /// Whether what was done to a writer, or what it did, explains this error.
     fn explains(&self, number: usize, plan: &WriterPlan, failed: &Failed) -> bool {
         let seen = &self.state.witness.seen[number];
@@ -171,6 +163,10 @@ impl Run<'_> {
             ErrorKind::Source => {
                 matches!(plan.ending, Ending::SourceFails(_))
                     || matches!(plan.source, Source::File { truncate_after: Some(_) })
+                    || self.spool_forgets()
+            }
+            ErrorKind::Starved | ErrorKind::Idle | ErrorKind::NoSpace => {
+                self.lacks_memory(number, plan, failed)
             }
             ErrorKind::PermissionDenied => told(FaultKind::Denied),
             ErrorKind::Throttled => told(FaultKind::Throttled),
@@ -178,7 +174,7 @@ impl Run<'_> {
             ErrorKind::Unavailable => told(FaultKind::Transient),
             ErrorKind::Integrity => told(FaultKind::Integrity),
             ErrorKind::SessionLost => told(FaultKind::NoSession),
-            ErrorKind::Uncertain => seen.doubt,
+            ErrorKind::Uncertain => seen.doubt && self.is_open(number, failed),
             _ => false,
         }
     }
@@ -205,7 +201,8 @@ impl Run<'_> {
 
     fn check_memory(&mut self, usage: Usage) {
         self.hold(usage.peak <= usage.total, || format!("memory: {usage:?}"));
-        let empty = usage.held == 0 && usage.half_filled == 0 && usage.waiting == 0;
+        let aside = self.scenario.memory - self.scenario.free_memory();
+        let empty = usage.held == aside && usage.half_filled == 0 && usage.waiting == 0 && usage.spooled == 0;
         self.hold(empty, || format!("memory is held in the end: {usage:?}"));
     }
 
@@ -230,5 +227,5 @@ fn is_retried(failed: &Failed) -> bool {
 }
 
 fn writer_of(version: &Version) -> Option<usize> {
-    version.object.attributes.metadata.get(WRITER)?.parse().ok()
+    store::writer_of(&version.object.attributes)
 }

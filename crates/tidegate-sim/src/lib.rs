@@ -13,6 +13,8 @@ pub mod actor;
 pub mod campaign;
 pub mod checks;
 pub mod content;
+mod curtain;
+pub mod disk;
 pub mod faults;
 pub mod model;
 pub mod plant;

@@ -28,6 +28,9 @@ enum Command {
         /// The first of them.
         #[arg(long, default_value_t = 0)]
         start: u64,
+        /// From one to the next.
+        #[arg(long, default_value_t = 1)]
+        step: u64,
         /// On how many threads; one a core by default.
         #[arg(long)]
         jobs: Option<usize>,
@@ -51,9 +54,9 @@ enum Command {
 
 fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Run { seeds, start, jobs, plant } => {
+        Command::Run { seeds, start, step, jobs, plant } => {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            run_all(&Campaign { start, seeds, jobs: jobs.unwrap_or(cores), plant })
+            run_all(&Campaign { start, step, seeds, jobs: jobs.unwrap_or(cores), plant })
         }
         Command::Replay { seed, trace, plant } => replay(&Settings { seed, plant, trace }),
     }

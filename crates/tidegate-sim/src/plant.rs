@@ -39,11 +39,21 @@ pub enum Plant {
     SwallowedError,
     /// Leaves out the last byte of an object that is sent in one request.
     ShortPut,
+    /// Leaves out the last byte of a write to the spool.
+    LostTail,
+    /// Gives one block of a spool disk to two.
+    SharedBlock,
+    /// Never tells that a write to the spool is over.
+    LostWake,
+    /// Ends waits for memory in half of the time.
+    Impatience,
+    /// Keeps the bytes of parts whose requests are over.
+    KeptBytes,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::UnsortedParts,
         Self::UnsentPart,
         Self::OtherBytes,
@@ -53,6 +63,11 @@ impl Plant {
         Self::Overwrite,
         Self::SwallowedError,
         Self::ShortPut,
+        Self::LostTail,
+        Self::SharedBlock,
+        Self::LostWake,
+        Self::Impatience,
+        Self::KeptBytes,
     ];
 
     /// The name on the command line.
@@ -67,6 +82,11 @@ impl Plant {
             Self::Overwrite => "overwrite",
             Self::SwallowedError => "swallowed-error",
             Self::ShortPut => "short-put",
+            Self::LostTail => "lost-tail",
+            Self::SharedBlock => "shared-block",
+            Self::LostWake => "lost-wake",
+            Self::Impatience => "impatience",
+            Self::KeptBytes => "kept-bytes",
         }
     }
 }
@@ -89,12 +109,13 @@ pub struct Planted {
     plant: Plant,
     /// How often each part was sent.
     sent: Mutex<BTreeMap<(String, u32), u32>>,
+    kept: Mutex<Vec<Payload>>,
 }
 
 impl Planted {
     /// `store` behind `plant`.
     pub fn new(store: SimStore, plant: Plant) -> Self {
-        Self { store, plant, sent: Mutex::default() }
+        Self { store, plant, sent: Mutex::default(), kept: Mutex::default() }
     }
 
     fn is(&self, plant: Plant) -> bool {
@@ -179,6 +200,10 @@ impl Backend for Planted {
                     *first ^= 1;
                 }
                 self.store.part(session, number, offset, self.payload(bytes.freeze())).await
+            }
+            Plant::KeptBytes => {
+                self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(payload.clone());
+                self.store.part(session, number, offset, payload).await
             }
             Plant::PartTwice => {
                 self.store.part(session, number, offset, payload.clone()).await?;

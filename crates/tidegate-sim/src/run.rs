@@ -11,9 +11,11 @@ use tidegate::backend::Backend;
 use tidegate::{Concurrency, Progress, Store, Tidegate};
 use tokio::time::timeout;
 
-use crate::actor::{Actor, Outcome};
+use crate::actor::{Actor, Outcome, feed};
 use crate::checks::{self, Seen};
 use crate::content::{content, mix};
+use crate::curtain::Curtain;
+use crate::disk::SimDisk;
 use crate::faults::NAMES;
 use crate::model::Version;
 use crate::plant::{Plant, Planted};
@@ -64,6 +66,8 @@ pub struct Report {
     pub requests: u64,
     /// Slow parts that were sent again.
     pub hedges: u64,
+    /// Bytes of memory that were brought back by the spool.
+    pub spilled: u64,
     /// Bytes in objects that writers committed.
     pub committed: u64,
     /// Virtual time that passed.
@@ -83,9 +87,8 @@ pub fn run(settings: &Settings) -> Report {
     }
 }
 
-/// A writer that was started.
+/// A writer that is at work.
 struct Started {
-    outcome: tokio::task::JoinHandle<Outcome>,
     status: Arc<Mutex<&'static str>>,
     progress: Arc<Mutex<Option<Progress>>>,
 }
@@ -104,8 +107,14 @@ async fn simulate(settings: &Settings) -> Report {
         .concurrency(scenario.concurrency.map_or(Concurrency::Auto, Concurrency::Fixed))
         .parts_in_flight(scenario.parts_in_flight)
         .retry(scenario.retry.clone())
-        .seed(settings.seed)
-        .build();
+        .memory_wait(if settings.plant == Some(Plant::Impatience) {
+            scenario.memory_wait / 2
+        } else {
+            scenario.memory_wait
+        })
+        .seed(settings.seed);
+    let disks = disks(&scenario, settings, &mut random, &trace);
+    let built = disks.iter().fold(built, |built, disk| built.spool_disk(Arc::new(disk.clone()))).build();
     let tide = match built {
         Ok(tide) => tide,
         Err(error) => {
@@ -119,7 +128,9 @@ async fn simulate(settings: &Settings) -> Report {
         Some(plant) => Arc::new(Planted::new(store.clone(), plant)),
     };
     let bucket = tide.store(backend);
-    let mut writers = Vec::new();
+    let going_on = scenario.writers.iter().filter(|plan| plan.ending.holds().is_none()).count();
+    let curtain = Arc::new(Curtain::new(going_on));
+    let (mut writers, mut actors, mut tasks) = (Vec::new(), Vec::new(), BTreeMap::<_, Vec<Actor>>::new());
     for (number, plan) in scenario.writers.iter().enumerate() {
         let status = Arc::new(Mutex::new("not started"));
         let progress = Arc::new(Mutex::new(None));
@@ -128,14 +139,23 @@ async fn simulate(settings: &Settings) -> Report {
             plan: plan.clone(),
             content: subjects[number].content.clone(),
             bucket: bucket.clone(),
+            tide: tide.clone(),
             store: store.clone(),
             trace: trace.clone(),
             random: random.fork(),
             status: status.clone(),
             progress: progress.clone(),
+            curtain: curtain.clone(),
+            moved: 0,
+            cancelled: 0,
         };
-        writers.push(Started { outcome: tokio::spawn(actor.run()), status, progress });
+        writers.push(Started { status, progress });
+        match plan.task.filter(|_| matches!(plan.source, Source::Producer(_))) {
+            Some(task) => tasks.entry(task).or_default().push(actor),
+            None => actors.push(tokio::spawn(async move { vec![(number, actor.run().await)] })),
+        }
     }
+    actors.extend(tasks.into_values().map(|actors| tokio::spawn(feed(actors))));
     for (key, at) in scenario.foreign.clone() {
         let (store, seed) = (store.clone(), settings.seed);
         let write = async move {
@@ -146,35 +166,34 @@ async fn simulate(settings: &Settings) -> Report {
     }
 
     let mut report = Report { seed: settings.seed, ..Report::default() };
-    let mut outcomes = Vec::new();
+    let mut outcomes = BTreeMap::new();
     let all = async {
-        for writer in &mut writers {
-            outcomes.push((&mut writer.outcome).await);
+        for actor in actors {
+            match actor.await {
+                Ok(ended) => outcomes.extend(ended),
+                Err(ended) => report.failures.push(format!("a writer panicked: {ended}")),
+            }
         }
         tide.settled().await;
     };
-    if timeout(LONGEST, all).await.is_err() {
+    if timeout(longest(&scenario), all).await.is_err() {
         report.failures.push(stuck(&writers, &store, &tide));
     }
     let at_settled: Vec<String> = store.state().model.sessions().map(|session| session.id).collect();
+    quiesce(&disks).await;
     let usage = tide.usage();
     store.quiesce().await;
 
     let mut seen = Vec::new();
-    for (number, outcome) in outcomes.into_iter().enumerate() {
-        match outcome {
-            Ok(outcome) => {
-                *report.outcomes.entry(outcome.name()).or_default() += 1;
-                if matches!(outcome, Outcome::Committed(_)) {
-                    report.committed += scenario.writers[number].size;
-                }
-                let progress =
-                    writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                seen.push(Seen { outcome, progress: progress.map(|progress| progress.snapshot()) });
-            }
-            Err(ended) => report.failures.push(format!("writer {number} panicked: {ended}")),
+    for (number, outcome) in outcomes {
+        *report.outcomes.entry(outcome.name()).or_default() += 1;
+        if matches!(outcome, Outcome::Committed(_)) {
+            report.committed += scenario.writers[number].size;
         }
+        let progress = writers[number].progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        seen.push(Seen { outcome, progress: progress.map(|progress| progress.snapshot()) });
     }
+    report.spilled = tide.progress().snapshot().spilled;
     if report.failures.is_empty() {
         let whole = tide.progress().snapshot();
         report.failures =
@@ -186,6 +205,7 @@ async fn simulate(settings: &Settings) -> Report {
     }
     let state = store.state();
     report.failures.extend(state.witness.violations.iter().cloned());
+    report.failures.extend(disks.iter().flat_map(SimDisk::violations));
     report.troubles = state.witness.troubles;
     report.requests = state.witness.requests;
     report.hedges = tide.progress().snapshot().hedges;
@@ -218,6 +238,31 @@ async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
     failures
 }
 
+/// When a run is over that will ever be: a writer that waits for memory may be the last of many.
+fn longest(scenario: &Scenario) -> Duration {
+    let waits = u32::try_from(scenario.writers.len()).unwrap_or(u32::MAX);
+    if scenario.theme.is_pressure() { LONGEST / 12 + scenario.memory_wait * waits } else { LONGEST }
+}
+
+/// Waits until the spool disks are quiet: a write outlives who waited for it, and holds its memory and its
+/// blocks. Where one fails, the next is tried.
+async fn quiesce(disks: &[SimDisk]) {
+    let mut quiet = 0;
+    while quiet < 3 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        quiet = if disks.iter().all(SimDisk::is_quiet) { quiet + 1 } else { 0 };
+    }
+}
+
+fn disks(scenario: &Scenario, settings: &Settings, random: &mut Rng, trace: &Arc<Trace>) -> Vec<SimDisk> {
+    let disks = scenario.disks.iter().enumerate();
+    disks
+        .map(|(number, plan)| {
+            SimDisk::new(number, plan.clone(), random.fork(), trace.clone(), settings.plant)
+        })
+        .collect()
+}
+
 fn subjects(scenario: &Scenario) -> Vec<Subject> {
     let writers = scenario.writers.iter().enumerate();
     writers
@@ -226,9 +271,11 @@ fn subjects(scenario: &Scenario) -> Vec<Subject> {
             content: content(scenario.seed, number, plan.size),
             parts_in_flight: match plan.strategy {
                 tidegate::Strategy::Chunked => 1,
+                // Its parts are all in the spool when the first is sent.
+                tidegate::Strategy::Spool if !matches!(plan.source, Source::File { .. }) => usize::MAX,
                 _ => plan.parts_in_flight.unwrap_or(scenario.parts_in_flight),
             },
-            streamed: matches!(plan.source, Source::File { .. }),
+            streamed: matches!(plan.source, Source::File { .. }) || !scenario.disks.is_empty(),
         })
         .collect()
 }

@@ -8,10 +8,16 @@ use tidegate::checksum::Algorithm;
 use tidegate::{RetryPolicy, Strategy};
 
 use crate::content::mix;
+use crate::disk::DiskPlan;
 use crate::faults::Profile;
 
+mod plan;
+mod pressure;
 mod size;
 mod trouble;
+mod writers;
+
+pub use plan::{Ending, Face, Producer, Source, WriterPlan};
 
 const KIB: u64 = 1 << 10;
 
@@ -28,6 +34,19 @@ pub enum Theme {
     Commits,
     /// Several writers on the same keys.
     Races,
+    /// Writers that stop, or are fed in turn, on little memory and without a spool.
+    Pressure,
+    /// The same with a spool that has room and works.
+    Spooled,
+    /// The same with a spool that is small, or fails.
+    BadSpool,
+}
+
+impl Theme {
+    /// Whether it is about writers that hold memory and do not go on.
+    pub fn is_pressure(self) -> bool {
+        matches!(self, Self::Pressure | Self::Spooled | Self::BadSpool)
+    }
 }
 
 /// Everything that a seed decides.
@@ -59,91 +78,27 @@ pub struct Scenario {
     pub writers: Vec<WriterPlan>,
     /// Objects that appear without the engine: key and virtual milliseconds.
     pub foreign: Vec<(String, u64)>,
-}
-
-/// What one writer does.
-#[derive(Clone, Debug)]
-pub struct WriterPlan {
-    /// Its object.
-    pub key: String,
-    /// Bytes of it.
-    pub size: u64,
-    /// How.
-    pub strategy: Strategy,
-    /// Its part size, where it sets one.
-    pub part_size: Option<u64>,
-    /// What it believes its size to be.
-    pub hint: Option<u64>,
-    /// Its own bound of parts in flight.
-    pub parts_in_flight: Option<usize>,
-    /// Only where there is no object.
-    pub create_only: bool,
-    /// Virtual milliseconds before it starts.
-    pub start_after: u64,
-    /// Where its bytes come from.
-    pub source: Source,
-    /// How it ends.
-    pub ending: Ending,
-}
-
-/// Where the bytes come from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Source {
-    /// A task that writes.
-    Producer(Producer),
-    /// A file; truncated after so many milliseconds where that is set.
-    File {
-        /// When.
-        truncate_after: Option<u64>,
-    },
-}
-
-/// How a task writes.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Producer {
-    /// By which face; by a drawn one for each piece where it is `None`.
-    pub face: Option<Face>,
-    /// Least and most bytes of a piece.
-    pub piece: (usize, usize),
-    /// Share of pieces after which it pauses, and the longest pause in milliseconds.
-    pub pause: (f64, u64),
-    /// It cancels a write after so many milliseconds, and goes on.
-    pub impatience: Option<u64>,
-}
-
-/// A way to give bytes to a writer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Face {
-    /// `write`.
-    Bytes,
-    /// `AsyncWrite`.
-    AsyncWrite,
-    /// `Sink`.
-    Sink,
-    /// `read_from`.
-    ReadFrom,
-}
-
-/// How a writer ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// `finish`.
-    Finish,
-    /// `abort` at this offset.
-    Abort(u64),
-    /// Dropped at this offset.
-    Drop(u64),
-    /// `finish`, dropped after so many milliseconds.
-    DropInFinish(u64),
-    /// Its source fails at this offset.
-    SourceFails(u64),
+    /// The spool.
+    pub disks: Vec<DiskPlan>,
+    /// How long a wait for memory that nothing in flight can end may last.
+    pub memory_wait: Duration,
+    /// When the store stops to answer, and for how long: virtual milliseconds.
+    pub stall: Option<(u64, u64)>,
 }
 
 impl Scenario {
+    /// First and step of the seeds that are about memory pressure.
+    pub const PRESSURE: (u64, u64) = (4, 5);
+
     /// What `seed` stands for.
     pub fn new(seed: u64) -> Self {
         let mut random = Rng::with_seed(mix(seed));
         let theme = match random.u8(0..100) {
+            drawn if seed % Self::PRESSURE.1 == Self::PRESSURE.0 => match drawn {
+                0..30 => Theme::Pressure,
+                30..65 => Theme::Spooled,
+                _ => Theme::BadSpool,
+            },
             0..25 => Theme::Calm,
             25..60 => Theme::Faulty,
             60..75 => Theme::Crowd,
@@ -170,7 +125,14 @@ impl Scenario {
             profile: Profile::default(),
             writers: Vec::new(),
             foreign: Vec::new(),
+            disks: Vec::new(),
+            memory_wait: Duration::from_secs(60),
+            stall: None,
         };
+        if theme.is_pressure() {
+            scenario.draw_pressure(&mut random);
+            return scenario;
+        }
         scenario.profile = scenario.draw_profile(&mut random);
         scenario.draw_writers(&mut random);
         scenario.draw_foreign(&mut random);
@@ -232,84 +194,6 @@ impl Scenario {
             plan.size = self.draw_size(&plan, random);
             plan.hint = None;
             plan.ending = Ending::Finish;
-            self.writers[index] = plan;
-        }
-    }
-
-    fn draw_writer(&mut self, random: &mut Rng) -> WriterPlan {
-        let strategies =
-            [Strategy::Auto, Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel];
-        let (least, most) = (self.capabilities.min_part, self.capabilities.max_part.min(self.memory));
-        let part_size = random.bool().then(|| match random.u8(0..3) {
-            0 => least,
-            1 => random.u64(least..=most.min(least * 4)),
-            _ => random.u64(least..=most),
-        });
-        let mut plan = WriterPlan {
-            key: String::new(),
-            size: 0,
-            strategy: *random.choice(&strategies).unwrap_or(&Strategy::Auto),
-            part_size,
-            hint: None,
-            parts_in_flight: random.bool().then(|| random.usize(1..=8)),
-            create_only: random.u8(0..4) == 0,
-            start_after: if random.bool() { 5 } else { random.u64(5..=500) },
-            source: Source::Producer(self.draw_producer(random)),
-            ending: Ending::Finish,
-        };
-        plan.size = self.draw_size(&plan, random);
-        plan.hint = self.draw_hint(&plan, random);
-        plan.ending = match random.u8(0..20) {
-            0 => Ending::Abort(random.u64(0..=plan.size)),
-            1 => Ending::Drop(random.u64(0..=plan.size)),
-            2 => Ending::DropInFinish(random.u64(0..=300)),
-            3 => Ending::SourceFails(random.u64(0..=plan.size)),
-            _ => Ending::Finish,
-        };
-        plan
-    }
-
-    fn draw_producer(&self, random: &mut Rng) -> Producer {
-        let faces = [Face::Bytes, Face::Bytes, Face::AsyncWrite, Face::Sink, Face::ReadFrom];
-        let (slab, part) = (self.slab, usize::try_from(self.capabilities.min_part).unwrap_or(1024));
-        let piece = match random.u8(0..6) {
-            0 => (1, 100),
-            1 => (1, slab),
-            2 => (slab, slab),
-            3 => (part - 1, part + 1),
-            4 => (part, part * 3),
-            _ => (500, part * 2),
-        };
-        let pause = match random.u8(0..3) {
-            0 => (0.0, 0),
-            1 => (0.1, 50),
-            _ => (0.02, if self.theme == Theme::Crowd { 20_000 } else { 2000 }),
-        };
-        Producer {
-            face: if random.u8(0..4) == 0 { None } else { random.choice(&faces).copied() },
-            piece,
-            pause,
-            impatience: (random.u8(0..6) == 0).then(|| random.u64(1..=60)),
-        }
-    }
-
-    /// Some writers send files. What is blocking in that must not run beside anything else, or its
-    /// real time would decide what comes first: files are opened in the first milliseconds, one in
-    /// each, before any answer can arrive and any other writer starts.
-    fn draw_files(&mut self, random: &mut Rng) {
-        if random.u8(0..8) > 0 {
-            return;
-        }
-        let count = random.usize(1..=3.min(self.writers.len()));
-        for index in 0..count {
-            let truncate_after = (random.u8(0..5) == 0).then(|| random.u64(5..=200));
-            let mut plan = self.writers[index].clone();
-            plan.source = Source::File { truncate_after };
-            plan.start_after = index as u64;
-            plan.ending =
-                if random.u8(0..6) == 0 { Ending::DropInFinish(random.u64(5..=300)) } else { Ending::Finish };
-            plan.hint = None;
-            plan.size = self.draw_size(&plan, random);
             self.writers[index] = plan;
         }
     }

@@ -8,8 +8,8 @@ use fastrand::Rng;
 use futures::TryStreamExt;
 use tidegate::backend::{Capabilities, Fault, FaultKind, Session, WriteOptions};
 use tidegate::payload::Payload;
-use tidegate::{Operation, Tidegate};
-use tokio::time::sleep;
+use tidegate::{Attributes, Operation, Tidegate};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::faults::{Fate, Profile, Trouble};
 use crate::model::{Answer, Command, Model};
@@ -32,6 +32,8 @@ pub struct SimStore {
 struct Shared {
     capabilities: Capabilities,
     profile: Profile,
+    /// When it stops to answer, and when it goes on.
+    stall: Option<(Instant, Instant)>,
     trace: Arc<Trace>,
     engine: OnceLock<Tidegate>,
     state: Mutex<State>,
@@ -76,8 +78,12 @@ impl SimStore {
         let (capabilities, profile) = (scenario.capabilities.clone(), scenario.profile.clone());
         let model = Model::new(capabilities.clone(), scenario.lenient_abort, scenario.copies_differ);
         let state = State { model, witness, late: 0, random };
-        let shared =
-            Shared { capabilities, profile, trace, engine: OnceLock::new(), state: Mutex::new(state) };
+        let stall = scenario.stall.map(|(at, length)| {
+            let from = Instant::now() + Duration::from_millis(at);
+            (from, from + Duration::from_millis(length))
+        });
+        let (engine, state) = (OnceLock::new(), Mutex::new(state));
+        let shared = Shared { capabilities, profile, stall, trace, engine, state };
         Self { shared: Arc::new(shared) }
     }
 
@@ -108,10 +114,13 @@ impl SimStore {
 
     fn execute(&self, label: &str, command: Command) -> Result<Answer, Fault> {
         let opener = match &command {
-            Command::Open { options, .. } => writer_of(options),
+            Command::Open { options, .. } => writer_of(&options.attributes),
             _ => None,
         };
         let mut state = self.state();
+        if let Command::Head { key } = &command {
+            state.witness.heads.push((key.clone(), self.shared.trace.now()));
+        }
         let answer = state.model.execute(command, self.shared.trace.now());
         match &answer {
             Ok(Answer::Session(session)) => state.witness.opened(session, opener),
@@ -167,6 +176,9 @@ impl SimStore {
         let (mut arrival, fate) = self.arrive(&asked);
         let label = asked.label.clone();
         sleep(fate.before).await;
+        if let Some((_, until)) = self.shared.stall.filter(|(from, _)| *from <= Instant::now()) {
+            sleep_until(until).await;
+        }
         if let (Some(Trouble::Expired), Some(session)) = (fate.trouble, asked.session) {
             self.state().model.expire(session);
         }
@@ -243,6 +255,7 @@ impl Arrival {
             Err(fault) => trace.note(format_args!("#{} {} failed: {fault}", self.id, self.label)),
         }
         let mut state = self.store.state();
+        state.witness.answer(self.id, &answer);
         if let Ok(Answer::Session(session)) = &answer
             && let Some(seen) = state.witness.sessions.get_mut(&session.id)
         {
@@ -287,6 +300,7 @@ async fn receive(payload: &Payload, stop_after: usize, pace: Duration) -> Result
     }
 }
 
-fn writer_of(options: &WriteOptions) -> Option<usize> {
-    options.attributes.metadata.get(WRITER)?.parse().ok()
+/// Which writer says in these that it is its object.
+pub fn writer_of(attributes: &Attributes) -> Option<usize> {
+    attributes.metadata.get(WRITER)?.parse().ok()
 }

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use tidegate::Operation;
-use tidegate::backend::{FaultKind, Session};
+use tidegate::backend::{Fault, FaultKind, Session};
 
 use crate::faults::{NAMES, Trouble};
+use crate::model::Answer;
+use crate::store::writer_of;
 
 /// A writer, as the witness has to know it.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub struct Seen {
     pub injected: Vec<FaultKind>,
     /// Whether some request to publish was made again, or was left without a clear answer.
     pub doubt: bool,
+    /// What the store has told of its object; of all that is told of the key where it has several writers.
+    pub told: Told,
 }
 
 impl Seen {
@@ -41,6 +45,23 @@ impl Seen {
     pub fn count(&self, operation: Operation) -> u64 {
         self.requests.get(operation.name()).copied().unwrap_or(0)
     }
+}
+
+/// What a client was told when it asked whether its object is there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// The last question for the object was not answered.
+    pub no_answer: bool,
+    /// Some request to end the session was not answered.
+    pub no_abort: bool,
+    /// The object is its own.
+    pub own: bool,
+    /// The object is another's.
+    pub another: bool,
+    /// There is no session.
+    pub gone: bool,
+    /// Some attempt to write the object in one request was never answered: it may be carried out yet.
+    pub late: bool,
 }
 
 /// What was seen of one session.
@@ -79,6 +100,10 @@ pub struct Witness {
     pub sessions: BTreeMap<String, SessionSeen>,
     /// Faults injected, in the order of [`NAMES`].
     pub troubles: [u64; NAMES.len()],
+    /// When objects were looked at: key and virtual milliseconds.
+    pub heads: Vec<(String, u64)>,
+    /// Who waited in a write, from when to when: virtual milliseconds.
+    pub waits: Vec<(usize, u64, u64)>,
     /// What was wrong.
     pub violations: Vec<String>,
     /// Requests without an answer, by number.
@@ -101,6 +126,8 @@ impl Witness {
             seen,
             sessions: BTreeMap::new(),
             troubles: [0; NAMES.len()],
+            heads: Vec::new(),
+            waits: Vec::new(),
             violations: Vec::new(),
             flights: BTreeMap::new(),
             most_flights: 0,
@@ -218,12 +245,45 @@ impl Witness {
         }
     }
 
+    /// A request is answered.
+    pub fn answer(&mut self, id: u64, answer: &Result<Answer, Fault>) {
+        let Some(flight) = self.flights.get(&id) else { return };
+        for writer in &flight.writers {
+            let told = &mut self.seen[*writer].told;
+            match (flight.operation, answer) {
+                (Operation::Head, Ok(Answer::Object(object))) => {
+                    let own = writer_of(&object.attributes) == Some(*writer);
+                    told.own |= own;
+                    told.another |= !own;
+                    // Another's question may be meant, where the key has several writers.
+                    told.no_answer &= flight.writers.len() > 1;
+                }
+                (Operation::Head, Err(fault)) => {
+                    let found = fault.kind == FaultKind::NotFound;
+                    told.no_answer = !found || (told.no_answer && flight.writers.len() > 1);
+                }
+                (Operation::Abort | Operation::Complete, Err(fault))
+                    if fault.kind == FaultKind::NoSession =>
+                {
+                    told.gone = true;
+                }
+                (Operation::Abort, Err(_)) => told.no_abort = true,
+                (Operation::Put, Err(fault)) => told.late |= fault.kind.is_ambiguous() && !fault.answered,
+                _ => {}
+            }
+        }
+    }
+
     /// A request ended; `answered` is false where the client gave up first.
     pub fn ended(&mut self, id: u64, answered: bool) {
         let Some(flight) = self.flights.remove(&id) else { return };
         self.given_up += u64::from(!answered);
         for writer in flight.writers {
             if !answered {
+                let told = &mut self.seen[writer].told;
+                told.no_answer |= flight.operation == Operation::Head;
+                told.no_abort |= flight.operation == Operation::Abort;
+                told.late |= flight.operation == Operation::Put;
                 self.tell(writer, flight.operation, FaultKind::Timeout);
             }
         }

@@ -4,7 +4,7 @@ use tidegate_sim::campaign::{Campaign, replay_command};
 use tidegate_sim::{Plant, Settings, run};
 
 fn campaign(start: u64, seeds: u64, plant: Option<Plant>) -> Campaign {
-    Campaign { start, seeds, jobs: 2, plant }
+    Campaign { start, step: 1, seeds, jobs: 2, plant }
 }
 
 /// Among them are seeds that found: a turn taken before its session (97), a put whose lost answers were

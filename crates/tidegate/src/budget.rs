@@ -104,8 +104,8 @@ struct State {
     waiters: BTreeMap<u64, Waiter>,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
-    granted: BTreeMap<u64, u64>,
-    /// Their sum.
+    granted: BTreeMap<u64, Granted>,
+    /// The sum of their bytes.
     granted_bytes: u64,
     refused: BTreeMap<u64, Starved>,
     /// When half-filled memory last became more or less.
@@ -120,6 +120,8 @@ struct Holding {
     half_filled: u64,
     part: u64,
     waiting: Option<u64>,
+    /// A grant that its writer has not taken yet.
+    granted: Option<u64>,
     holder: Weak<dyn Holder>,
 }
 
@@ -130,6 +132,14 @@ struct Waiter {
     bytes: u64,
     since: Instant,
     waker: Waker,
+}
+
+/// Memory that its waiter was told of and has not taken.
+#[derive(Debug)]
+struct Granted {
+    account: Option<u64>,
+    bytes: u64,
+    at: Instant,
 }
 
 impl Budget {
@@ -172,7 +182,7 @@ impl Budget {
     pub(crate) fn account(&self, part: u64, holder: Weak<dyn Holder>) -> Account {
         let mut state = self.shared.lock();
         let id = state.take_id();
-        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, holder });
+        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, granted: None, holder });
         state.by_holding.insert((0, id));
         *state.parts.entry(part).or_default() += 1;
         Account { budget: self.clone(), id }
@@ -286,7 +296,7 @@ impl Future for Acquire {
         let mut state = budget.shared.lock();
         let id = match self.id {
             Some(id) => {
-                if state.take_granted(id).is_some() {
+                if state.take(id).is_some() {
                     self.id = None;
                     drop(state);
                     return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
@@ -297,8 +307,9 @@ impl Future for Acquire {
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
+                    return Poll::Pending;
                 }
-                return Poll::Pending;
+                id // it was granted and not taken for so long that it was taken back: it has its old place
             }
             None => state.take_id(),
         };
@@ -310,7 +321,8 @@ impl Future for Acquire {
         };
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
-        if state.take_granted(id).is_some() {
+        if state.take(id).is_some() {
+            self.id = None;
             drop(state);
             return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
         }
@@ -325,13 +337,7 @@ impl Drop for Acquire {
         let mut state = self.budget.shared.lock();
         state.dequeue(id);
         state.refused.remove(&id);
-        if let Some(bytes) = state.take_granted(id) {
-            state.held -= bytes;
-            if let Some(account) = self.account {
-                let half_filled = state.accounts.get(&account).map_or(0, |holding| holding.half_filled);
-                state.hold(account, half_filled.saturating_sub(bytes));
-            }
-        }
+        state.return_grant(id);
         state.serve(&self.budget.shared);
     }
 }

@@ -1,5 +1,6 @@
 //! Giving bytes to a writer, piece by piece, by every face that it has.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use futures::SinkExt;
@@ -14,43 +15,103 @@ use crate::scenario::{Face, Producer};
 const CANCELLED: u32 = 20;
 
 impl Actor {
-    /// Gives `writer` the content up to `stop`.
+    /// Gives `writer` the content from `given` up to `stop`; says how far that came.
     pub(super) async fn produce(
         &mut self,
         writer: &mut Writer,
         producer: &Producer,
+        mut given: usize,
         stop: u64,
-    ) -> Result<(), Failed> {
+    ) -> Result<usize, Failed> {
         let stop = usize::try_from(stop).unwrap_or(usize::MAX).min(self.content.len());
-        let (least, most) = producer.piece;
-        let mut cancelled = 0;
-        let mut given = 0;
         while given < stop {
-            if producer.pause.1 > 0 && self.random.f64() < producer.pause.0 {
-                self.set("pausing");
-                sleep(Duration::from_millis(self.random.u64(1..=producer.pause.1))).await;
-            }
-            self.set("writing");
-            let piece = self.random.usize(least..=most.max(least)).min(stop - given);
-            let faces = [Face::Bytes, Face::AsyncWrite, Face::Sink, Face::ReadFrom];
-            let face = producer.face.or_else(|| self.random.choice(faces)).unwrap_or(Face::Bytes);
-            let patience = match producer.impatience.filter(|_| cancelled < CANCELLED) {
-                Some(patience) => Duration::from_millis(patience),
-                None => Duration::MAX,
-            };
-            let before = given;
-            given = self.give(writer, face, given..given + piece, patience).await?;
-            cancelled += u32::from(given < before + piece && patience != Duration::MAX);
+            given = self.produce_one(writer, producer, given, stop).await?;
         }
-        Ok(())
+        Ok(given)
+    }
+
+    /// Gives one piece, after a pause where it is to have one.
+    pub(super) async fn produce_one(
+        &mut self,
+        writer: &mut Writer,
+        producer: &Producer,
+        given: usize,
+        stop: usize,
+    ) -> Result<usize, Failed> {
+        let (least, most) = producer.piece;
+        if producer.pause.1 > 0 && self.random.f64() < producer.pause.0 {
+            self.set("pausing");
+            sleep(Duration::from_millis(self.random.u64(1..=producer.pause.1))).await;
+        }
+        self.set("writing");
+        let piece = self.random.usize(least..=most.max(least)).min(stop - given);
+        let faces = [Face::Bytes, Face::AsyncWrite, Face::Sink, Face::ReadFrom];
+        let face = producer.face.or_else(|| self.random.choice(faces)).unwrap_or(Face::Bytes);
+        let patience = match producer.impatience.filter(|_| self.cancelled < CANCELLED) {
+            Some(patience) => Duration::from_millis(patience),
+            None => Duration::MAX,
+        };
+        let before = given;
+        let given = self.give(writer, face, given..given + piece, patience).await?;
+        self.cancelled += u32::from(given < before + piece && patience != Duration::MAX);
+        Ok(given)
+    }
+
+    /// The last that is heard of a producer that stops: often a write that it does not wait for.
+    pub(super) async fn last_word(
+        &mut self,
+        writer: &mut Writer,
+        producer: &Producer,
+        given: usize,
+    ) -> Result<usize, Failed> {
+        if self.random.bool() || given == self.content.len() {
+            return Ok(given);
+        }
+        let piece = self.random.usize(1..=producer.piece.1.max(1)).min(self.content.len() - given);
+        let face = producer.face.unwrap_or(Face::Bytes);
+        let patience = Duration::from_millis(self.random.u64(0..=50));
+        self.give(writer, face, given..given + piece, patience).await
     }
 
     /// Gives one piece; says how far the content is given now.
     async fn give(
+        &mut self,
+        writer: &mut Writer,
+        face: Face,
+        piece: Range<usize>,
+        patience: Duration,
+    ) -> Result<usize, Failed> {
+        let began = self.trace.now();
+        let (progress, trace) = (writer.progress(), self.trace.clone());
+        let (mut accepted, mut moved) = (progress.snapshot().accepted, self.moved);
+        let given = {
+            let mut offer = std::pin::pin!(self.offer(writer, face, piece, patience));
+            // One piece may be taken in many steps: the last of them counts.
+            std::future::poll_fn(|cx| {
+                let polled = offer.as_mut().poll(cx);
+                let now = progress.snapshot().accepted;
+                if now > accepted {
+                    (accepted, moved) = (now, trace.now());
+                }
+                polled
+            })
+            .await
+        };
+        self.moved = moved;
+        let now = self.trace.now();
+        if now > began {
+            // A write that is cancelled keeps its place in the line.
+            let until = if now - began >= ms(patience) { u64::MAX } else { now };
+            self.store.state().witness.waits.push((self.number, began, until));
+        }
+        given
+    }
+
+    async fn offer(
         &self,
         writer: &mut Writer,
         face: Face,
-        piece: std::ops::Range<usize>,
+        piece: Range<usize>,
         patience: Duration,
     ) -> Result<usize, Failed> {
         let from = piece.start;
@@ -84,4 +145,8 @@ impl Actor {
             }
         }
     }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

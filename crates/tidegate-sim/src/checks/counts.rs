@@ -27,6 +27,10 @@ impl Run<'_> {
             Outcome::Committed(_) => {
                 part > 1 && part <= parts && (put, open, complete, abort) == (0, 1, 1, 0)
             }
+            // One that was ended for idling, and is aborted then, asks the store to be sure.
+            Outcome::Aborted(_) if plan.idle_limit.is_some() => {
+                put + complete == 0 && open <= 1 && part <= parts && (open..=open * 3).contains(&abort)
+            }
             // Whatever was sent, a session that was opened is aborted once; twice where the request of a
             // part was given up.
             Outcome::Failed(_) | Outcome::Aborted(_) => {

@@ -14,15 +14,24 @@ impl Scenario {
     /// The size of a writer's first part.
     pub fn part(&self, plan: &WriterPlan) -> u64 {
         let (least, most) = (self.capabilities.min_part, self.capabilities.max_part);
-        let memory = if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.memory / 4 };
+        let memory =
+            if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.free_memory() / 4 };
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 
+    /// What of the memory is not set aside for sending from the spool ("an eighth", in rings of three slabs).
+    pub fn free_memory(&self) -> u64 {
+        let ring = 3 * self.slab as u64;
+        let rings = if self.disks.is_empty() { 0 } else { (self.memory / 8 / ring).max(1) };
+        self.memory - rings * ring
+    }
+
     /// The most that one request can be, for this writer and this hint: of an unknown size, half of the
-    /// memory is left to other writers.
+    /// memory is left to other writers. What is spooled need not fit in memory.
     fn put_limit(&self, plan: &WriterPlan, hint: Option<u64>) -> u64 {
         let memory = match (&plan.source, hint) {
             (Source::File { .. }, _) => u64::MAX,
+            (Source::Producer(_), _) if !self.disks.is_empty() => u64::MAX,
             (Source::Producer(_), Some(_)) => self.memory,
             (Source::Producer(_), None) => self.memory / 2,
         };

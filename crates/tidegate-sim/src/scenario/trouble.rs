@@ -12,7 +12,13 @@ impl Scenario {
         let least = random.u64(5..=20);
         let latency = (least, least + random.u64(0..=200));
         let calm = Profile { latency, commit_factor: 1.0, ..Profile::default() };
-        if self.theme == Theme::Calm || (self.theme != Theme::Faulty && random.u8(0..3) == 0) {
+        let spared = match self.theme {
+            Theme::Calm => true,
+            Theme::Faulty => false,
+            theme if theme.is_pressure() => random.u8(0..3) > 0,
+            _ => random.u8(0..3) == 0,
+        };
+        if spared {
             return calm;
         }
         let patience = u64::try_from(self.retry.patience.as_millis()).unwrap_or(u64::MAX);

@@ -37,7 +37,7 @@ impl Backend for SimStore {
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("put {key} by {writers:?}");
         let asked = Asked {
             operation: Operation::Put,
@@ -55,7 +55,7 @@ impl Backend for SimStore {
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let writers: Vec<usize> = writer_of(options).into_iter().collect();
+        let writers: Vec<usize> = writer_of(&options.attributes).into_iter().collect();
         let label = format!("open {key} by {writers:?}");
         let asked =
             Asked { operation: Operation::Open, writers, label, session: None, payload: None, part: None };

@@ -14,6 +14,13 @@ pub(super) struct Block {
     place: Option<(u32, usize)>,
 }
 
+impl Block {
+    /// Memory of its own with these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), place: None }
+    }
+}
+
 /// Free blocks.
 #[derive(Debug, Default)]
 pub(super) struct Pool {

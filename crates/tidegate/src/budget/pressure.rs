@@ -43,7 +43,7 @@ pub(crate) enum Pressure {
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,
-    /// Whether it waits for memory itself.
+    /// Whether it waits for memory itself, or was granted some and has not come to take it.
     pub(crate) waits: bool,
     pub(crate) holder: Weak<dyn Holder>,
 }
@@ -72,7 +72,8 @@ impl Budget {
         let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
         let holders = holders.filter_map(|(bytes, account)| {
             let holding = state.accounts.get(account)?;
-            Some(Share { bytes: *bytes, waits: holding.waiting.is_some(), holder: holding.holder.clone() })
+            let waits = holding.waiting.or(holding.granted).is_some();
+            Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
         });
         Pressure::HalfFilled { since, holders: holders.collect() }
     }
@@ -80,6 +81,23 @@ impl Budget {
     /// Waits until those who wait may wait for something else.
     pub(crate) async fn changed(&self) {
         self.shared.changed.notified().await;
+    }
+
+    /// Takes back what was granted `patience` ago or longer and was not taken: the waiter's task is not
+    /// polled, as after a cancelled write. Says how many bytes that was, and when there may be more.
+    pub(crate) fn take_back(&self, patience: Duration) -> (u64, Option<Instant>) {
+        let mut state = self.shared.lock();
+        let now = Instant::now();
+        let (due, later): (Vec<_>, Vec<_>) = state
+            .granted
+            .iter()
+            .map(|(id, granted)| (*id, granted.at + patience))
+            .partition(|(_, at)| *at <= now);
+        let bytes = due.into_iter().map(|(id, _)| state.return_grant(id)).sum();
+        if bytes > 0 {
+            state.serve(&self.shared);
+        }
+        (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
     /// Ends the oldest wait with an error.
@@ -109,9 +127,33 @@ impl Budget {
 impl Account {
     /// `bytes` for the part that is being filled are held no more.
     pub(crate) fn returned(&self, bytes: u64) {
+        if bytes == 0 {
+            return; // nothing changed that anyone should be told of
+        }
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));
+        state.serve(&self.budget.shared);
+    }
+
+    /// Whether its writer waits for memory, or was granted some and has not come to take it.
+    pub(crate) fn waits(&self) -> bool {
+        let state = self.budget.shared.lock();
+        state.accounts.get(&self.id).is_some_and(|holding| holding.waiting.or(holding.granted).is_some())
+    }
+
+    /// Its writer goes on no more: it holds nothing, and waits for nothing.
+    pub(crate) fn close(&self) {
+        let mut state = self.budget.shared.lock();
+        let waits = state.accounts.get(&self.id).map(|holding| (holding.waiting, holding.granted));
+        let (waiting, granted) = waits.unwrap_or_default();
+        if let Some(waiter) = waiting.and_then(|id| state.dequeue(id)) {
+            waiter.waker.wake(); // to be told that it is over
+        }
+        if let Some(id) = granted {
+            state.return_grant(id);
+        }
+        state.hold(self.id, 0);
         state.serve(&self.budget.shared);
     }
 }

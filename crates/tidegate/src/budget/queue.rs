@@ -2,18 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::{Shared, State, Waiter};
+use super::{Granted, Shared, State, Waiter};
 
 impl State {
     pub(super) fn take_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
-    }
-
-    pub(super) fn take_granted(&mut self, id: u64) -> Option<u64> {
-        let bytes = self.granted.remove(&id)?;
-        self.granted_bytes -= bytes;
-        Some(bytes)
     }
 
     pub(super) fn forget_part(&mut self, part: u64) {
@@ -91,12 +85,40 @@ impl State {
             {
                 self.hold(account, half_filled + bytes);
             }
-            self.granted.insert(id, bytes);
-            self.granted_bytes += bytes;
+            self.grant_to(id, Granted { account, bytes, at: Instant::now() });
             if let Some(waiter) = self.dequeue(id) {
                 waiter.waker.wake();
             }
         }
+    }
+
+    fn grant_to(&mut self, id: u64, granted: Granted) {
+        if let Some(holding) = granted.account.and_then(|account| self.accounts.get_mut(&account)) {
+            holding.granted = Some(id);
+        }
+        self.granted_bytes += granted.bytes;
+        self.granted.insert(id, granted);
+    }
+
+    /// What was granted to this waiter is its own from now on.
+    pub(super) fn take(&mut self, id: u64) -> Option<Granted> {
+        let granted = self.granted.remove(&id)?;
+        self.granted_bytes -= granted.bytes;
+        if let Some(holding) = granted.account.and_then(|account| self.accounts.get_mut(&account)) {
+            holding.granted = None;
+        }
+        Some(granted)
+    }
+
+    /// What was granted to this waiter, and not taken, is free again.
+    pub(super) fn return_grant(&mut self, id: u64) -> u64 {
+        let Some(Granted { account, bytes, .. }) = self.take(id) else { return 0 };
+        self.held -= bytes;
+        if let Some(account) = account {
+            let half_filled = self.accounts.get(&account).map_or(0, |holding| holding.half_filled);
+            self.hold(account, half_filled.saturating_sub(bytes));
+        }
+        bytes
     }
 
     /// What lies free counts too: with what is held it stays within the budget, but for slabs that

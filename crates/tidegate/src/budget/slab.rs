@@ -68,6 +68,20 @@ impl Slab {
         self.filled = (self.filled + bytes).min(self.buffer().len());
     }
 
+    /// Gives back what is not filled; how many bytes that was.
+    pub(crate) fn trim(&mut self) -> u64 {
+        let room = self.room() as u64;
+        if room > 0
+            && let Some(block) = self.block.take()
+        {
+            // What is filled moves out, so that the whole block serves others.
+            self.block = Some(Block::of(&block.bytes[..self.filled]));
+            self.lease.budget.shared.lock().pool.give_back(block);
+            drop(self.lease.split(room));
+        }
+        room
+    }
+
     /// Empties it, to be filled again.
     pub(crate) fn clear(&mut self) {
         self.filled = 0;

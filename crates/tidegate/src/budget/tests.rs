@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
@@ -123,6 +124,35 @@ fn slabs_are_used_again_and_stay_within_the_budget() {
     assert_eq!(budget.usage().held, 0);
     let slab = Slab::new(now(budget.lease(10)).unwrap());
     assert_eq!(slab.filled().as_ptr(), at, "the same buffer again");
+}
+
+#[test]
+fn what_is_not_filled_of_a_slab_can_be_given_back() {
+    let budget = Budget::new(100, 10);
+    let mut slab = Slab::new(now(budget.lease(10)).unwrap());
+    slab.spare()[..3].copy_from_slice(b"abc");
+    slab.advance(3);
+    assert_eq!((slab.trim(), slab.leased(), budget.usage().held), (7, 3, 3));
+    assert_eq!((slab.freeze(), budget.usage().held), (Bytes::from_static(b"abc"), 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_granted_and_not_taken_comes_back_and_the_place_is_kept() {
+    let budget = Budget::new(100, 10);
+    let all = now(budget.lease(100)).unwrap();
+    let mut first = Box::pin(budget.lease(60));
+    let mut second = Box::pin(budget.lease(60));
+    assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
+    drop(all); // granted to the first, which is not polled
+    assert_eq!(budget.take_back(Duration::from_secs(1)).0, 0);
+    sleep(Duration::from_secs(1)).await;
+    assert_eq!(budget.take_back(Duration::from_secs(1)).0, 60);
+    assert!(now(first.as_mut()).is_none(), "it went to the second");
+    let mut third = Box::pin(budget.lease(60));
+    assert!(now(third.as_mut()).is_none());
+    drop(now(second).unwrap());
+    drop(now(first).expect("before the third"));
+    assert!(now(third).is_some());
 }
 
 /// Writers with parts of their own sizes, pausing at random, always come to an end: nobody waits for

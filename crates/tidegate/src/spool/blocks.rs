@@ -45,6 +45,11 @@ impl Blocks {
         self.used == 0
     }
 
+    /// How many blocks before the end are free: the file has them already.
+    pub(super) fn free(&self) -> u32 {
+        self.end - self.used
+    }
+
     /// How many blocks are used.
     pub(super) fn used(&self) -> u32 {
         self.used

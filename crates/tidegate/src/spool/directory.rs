@@ -69,10 +69,11 @@ impl Directory {
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let state = self.lock();
         let rests = state.rests_until.is_some_and(|until| Instant::now() < until);
-        let queued = state.queued;
+        let (queued, own) = (state.queued, u64::from(state.blocks.free()) * BLOCK);
         drop(state);
-        // A disk that does not say has room until a write fails.
-        !rests && self.disk.space().is_ok_and(|space| space.free > queued + bytes)
+        // A disk that does not say has room until a write fails. What blocks that came back take of the
+        // disk is this file's until it is empty: a full disk has room for as much as they are.
+        !rests && self.disk.space().map_or(true, |space| space.free.saturating_add(own) > queued + bytes)
     }
 
     /// Seconds until `bytes` more would be written; nothing for one that was not measured yet.

@@ -143,6 +143,21 @@ async fn another_directory_takes_what_one_has_no_room_for() {
     assert!(large.bytes.lock().unwrap().len() as u64 >= 8 * BLOCK);
 }
 
+#[tokio::test]
+async fn blocks_that_came_back_are_room_on_a_full_disk() {
+    let disk = Small::new("one", 4 * BLOCK);
+    let spool = Spool::new(vec![disk]);
+    let [first, second] = [1, 2].map(|seed| data(2 * BLOCK as usize, seed));
+    let gone = spool.store(&Stored::default(), &[first]).await.unwrap();
+    let kept = spool.store(&Stored::default(), std::slice::from_ref(&second)).await.unwrap();
+    assert!(!spool.has_room());
+    drop(gone);
+    assert!(spool.has_room());
+    let third = data(BLOCK as usize, 3);
+    let again = spool.store(&Stored::default(), std::slice::from_ref(&third)).await.unwrap();
+    assert_eq!((read(&kept, true), read(&again, true)), (second.into(), third.into()));
+}
+
 #[test]
 fn a_directory_that_is_not_there_is_named() {
     let missing = Spool::open(&["/nonexistent/spool".into()]).unwrap_err();

@@ -19,7 +19,10 @@ impl Writer {
                 (Action::Part { number, range }, deferred) => {
                     let taken = self.held.take(memory_of(self.plan.part(), &self.relief));
                     match deferred {
-                        Some(deferred) => deferred.part(number, range, taken),
+                        Some(deferred) if matches!(self.stage, Stage::Open) => {
+                            deferred.part((number, range, taken), &self.held, &self.relief);
+                        }
+                        Some(deferred) => deferred.last((number, range, taken)),
                         None => self.send(number, range, taken),
                     }
                 }
@@ -158,12 +161,19 @@ impl Writer {
         self.upload.error(ErrorKind::Closed, Operation::Write, why)
     }
 
+    /// Aborts the upload, where another has not done so already.
+    fn abandon(&self) {
+        if !self.held.is_ended() {
+            drop(self.upload.abort(self.held.give_up()));
+        }
+    }
+
     /// The upload is over: nothing in flight is waited for, the session is aborted.
     pub(super) fn fail(&mut self, error: Error) -> Error {
         self.stage = Stage::Failed;
         self.memory = None;
         self.deferred = None;
-        drop(self.upload.abort(self.held.give_up()));
+        self.abandon();
         error
     }
 }
@@ -172,7 +182,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
             self.stage = Stage::Failed; // drops a commit's request before the session is aborted
-            drop(self.upload.abort(self.held.give_up()));
+            self.abandon();
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What is kept in the spool until `finish`.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::fill::Taken;
@@ -18,13 +20,13 @@ use crate::spool::SpoolError;
 type Part = (u32, Range<u64>, Taken);
 
 /// The parts of an upload that sends nothing before `finish`.
-#[derive(Default)]
 pub(super) struct Deferred {
     open: bool,
     parts: Vec<Part>,
-    /// Parts that are not in the spool yet: at most one, with what is written of it at this moment.
-    unspooled: Vec<Part>,
-    spooling: Option<BoxFuture<'static, Result<Option<Part>, SpoolError>>>,
+    /// What is being written: a task's, for a producer that does not come back must not keep memory, or
+    /// hold up others, in the middle of it.
+    spooling: JoinSet<Result<Option<Part>, SpoolError>>,
+    runtime: Handle,
 }
 
 impl std::fmt::Debug for Deferred {
@@ -37,18 +39,33 @@ impl Deferred {
     /// With this many bytes in memory they are written.
     const CHUNK: u64 = 1 << 20;
 
+    /// Of a writer that was started on `runtime`.
+    pub(super) fn new(runtime: Handle) -> Self {
+        Self { open: false, parts: Vec::new(), spooling: JoinSet::new(), runtime }
+    }
+
     /// A session is to be opened.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    pub(super) fn part(&mut self, number: u32, range: Range<u64>, taken: Taken) {
-        self.unspooled.push((number, range, taken));
+    /// A part that others follow.
+    pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
+        match relief.spooling().filter(|_| part.2.in_memory()) {
+            Some(spooling) => {
+                self.spooling.spawn_on(spool_part(part, held.clone(), spooling.clone()), &self.runtime);
+            }
+            None => self.parts.push(part),
+        }
+    }
+
+    /// The last part, which is sent at once.
+    pub(super) fn last(&mut self, part: Part) {
+        self.parts.push(part);
     }
 
     /// Whether a session is to be opened, and the parts to be sent.
-    pub(super) fn into_parts(mut self) -> (bool, Vec<Part>) {
-        self.parts.append(&mut self.unspooled);
+    pub(super) fn into_parts(self) -> (bool, Vec<Part>) {
         (self.open, self.parts)
     }
 
@@ -62,24 +79,21 @@ impl Deferred {
     ) -> Poll<Result<(), SpoolError>> {
         let Some(spooling) = relief.spooling() else { return Poll::Ready(Ok(())) };
         loop {
-            if let Some(writing) = &mut self.spooling {
-                let written = ready!(writing.as_mut().poll(cx));
-                self.spooling = None;
-                self.parts.extend(written?);
-            } else if let Some(part) = self.unspooled.pop() {
-                if part.2.in_memory() {
-                    self.spooling = Some(Box::pin(spool_part(part, spooling.clone())));
-                } else {
-                    self.parts.push(part);
-                }
+            if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
+                let ended = |ended| SpoolError::Failed {
+                    directory: "all of them".to_owned(),
+                    source: io::Error::other(ended),
+                };
+                self.parts.extend(joined.map_err(ended)??);
             } else if held.lock().fill.in_memory() >= Self::CHUNK {
                 let (held, spooling) = (held.clone(), spooling.clone());
-                self.spooling = Some(Box::pin(async move {
+                let spill = async move {
                     while let Err(error) = held.spill_to(spooling.spool()).await {
                         wait_for_room(error, &spooling).await?;
                     }
                     Ok(None)
-                }));
+                };
+                self.spooling.spawn_on(spill, &self.runtime);
             } else {
                 return Poll::Ready(Ok(()));
             }
@@ -87,8 +101,14 @@ impl Deferred {
     }
 }
 
-async fn spool_part(part: Part, spooling: Arc<Spooling>) -> Result<Option<Part>, SpoolError> {
+async fn spool_part(
+    part: Part,
+    held: Arc<Held>,
+    spooling: Arc<Spooling>,
+) -> Result<Option<Part>, SpoolError> {
     let (number, range, mut taken) = part;
+    // A spill of it that was begun goes to the same place.
+    held.spilled().await;
     loop {
         match taken.spool(spooling.spool()).await {
             Ok(taken) => return Ok(Some((number, range, taken))),

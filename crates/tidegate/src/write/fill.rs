@@ -79,15 +79,13 @@ impl Fill {
         self.pieces.iter().map(|piece| piece.bytes.len() as u64).sum()
     }
 
-    /// What is in memory, to be spooled behind [`stored`](Self::stored); a slab that nothing was put
-    /// into is an empty piece.
-    pub(super) fn pieces(&mut self) -> Vec<Bytes> {
-        self.hash(0);
-        self.hashed = 0;
-        if let Some(slab) = self.slab.take() {
-            self.pieces.push(Piece { leased: slab.leased(), bytes: slab.freeze() });
-        }
-        self.pieces.iter().map(|piece| piece.bytes.clone()).collect()
+    /// What is in memory, to be spooled behind [`stored`](Self::stored), and how much of the budget was
+    /// given back that was not filled: what follows goes into a new slab, also where the spool fails,
+    /// and the part must not take more than its size.
+    pub(super) fn pieces(&mut self) -> (Vec<Bytes>, u64) {
+        let trimmed = self.slab.as_mut().map_or(0, Slab::trim);
+        self.seal();
+        (self.pieces.iter().map(|piece| piece.bytes.clone()).collect(), trimmed)
     }
 
     pub(super) fn stored(&self) -> &Stored {

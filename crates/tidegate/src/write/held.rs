@@ -79,10 +79,9 @@ impl Held {
 
     /// Takes memory to fill the part further.
     pub(super) fn add_slab(&self, lease: Lease) {
-        let unused = self.lock().fill.add_slab(lease);
-        if unused > 0 {
-            self.account.returned(unused);
-        }
+        let mut state = self.lock();
+        let unused = state.fill.add_slab(lease);
+        self.account.returned(unused);
     }
 
     /// The part, to be sent; the next one takes `next` bytes of memory.
@@ -103,8 +102,13 @@ impl Held {
         let (fill, parts) = (state.fill.take(), mem::take(&mut state.parts));
         drop(state);
         drop(fill);
-        self.account.dispatched();
+        self.account.close();
         parts
+    }
+
+    /// Whether another has ended the upload.
+    pub(super) fn is_ended(&self) -> bool {
+        self.lock().ended.is_some()
     }
 
     /// Fails where another has ended the upload.
@@ -115,35 +119,44 @@ impl Held {
         }
     }
 
+    /// Waits until the spill that goes on, if any, is over.
+    pub(super) async fn spilled(&self) {
+        drop(self.spilling.lock().await);
+    }
+
     /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
     pub(super) async fn spill_to(&self, spool: &Spool) -> Result<u64, SpoolError> {
         let _spilling = self.spilling.lock().await;
-        let (pieces, before, part) = {
+        let (pieces, trimmed, before, part) = {
             let mut state = self.lock();
-            (state.fill.pieces(), state.fill.stored().clone(), state.taken)
+            let (pieces, trimmed) = state.fill.pieces();
+            self.account.returned(trimmed);
+            (pieces, trimmed, state.fill.stored().clone(), state.taken)
         };
         if pieces.is_empty() {
-            return Ok(0);
+            return Ok(trimmed);
         }
         let stored = spool.store(&before, &pieces).await?;
         let (released, leased) = {
             let mut state = self.lock();
             if state.taken != part {
-                return Ok(0); // it was sent from memory meanwhile; the blocks are free again
+                return Ok(trimmed); // it was sent from memory meanwhile; the blocks are free again
             }
-            state.fill.spilled(stored, pieces.len())
+            let (released, leased) = state.fill.spilled(stored, pieces.len());
+            // Before the lock is given up: it is this part that holds less, not the one after it.
+            self.account.returned(leased);
+            (released, leased)
         };
         tracing::debug!(object = self.upload.requests.object, bytes = leased, "spilled");
         drop((pieces, released));
-        self.account.returned(leased);
         self.upload.requests.progress.spilled(leased);
-        Ok(leased)
+        Ok(trimmed + leased)
     }
 }
 
 impl State {
-    /// Bytes were taken in.
-    pub(super) fn wrote(&mut self) {
+    /// Bytes were taken in; or memory was waited for, so that they could not be until now.
+    pub(super) fn goes_on(&mut self) {
         self.last_write = Instant::now();
     }
 }
@@ -167,7 +180,7 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        if state.ended.is_some() || state.last_write.elapsed() < idle {
+        if state.ended.is_some() || state.last_write.elapsed() < idle || self.account.waits() {
             return false;
         }
         let message = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
@@ -32,6 +32,10 @@ impl Relief {
     const TOGETHER: usize = 16;
     /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
+    /// A task that is polled takes what it was granted sooner than that.
+    const UNTAKEN: Duration = Duration::from_secs(1);
+    /// How long the next wait is not ended after one was.
+    const SEEN: Duration = Duration::from_millis(5);
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -63,14 +67,24 @@ impl Relief {
     }
 
     async fn relieve(&self) {
-        let mut freed_at = None::<Instant>;
+        let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
             let freed = pin!(self.freed());
             let Pressure::HalfFilled { since, holders } = self.budget.pressure() else { return };
-            if self.spill(&holders).await > 0 {
+            let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
+            if taken_back > 0 {
                 continue;
             }
+            let began = Instant::now();
+            let (spilled, works) = self.spill(&holders).await;
             let now = Instant::now();
+            // A slow disk was what was waited for, though the part was sent from memory meanwhile.
+            if works && now - began > Self::LOOK_AGAIN {
+                tried_at = Some(now);
+            }
+            if spilled > 0 {
+                continue;
+            }
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
@@ -78,14 +92,17 @@ impl Relief {
             let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
             // What leaves the spool makes room in it.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
+            let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
             let until = since + self.patience;
             if until <= now {
                 let starved = self.starved(&holders, now - since);
                 warn!(%starved, "memory is held by writers that do not go on");
                 self.budget.refuse_oldest(&starved);
+                // What its writer held comes back when it has seen that, and may be enough for the others.
+                sleep(Self::SEEN).await;
                 continue;
             }
-            let mut wake = next_idle.map_or(until, |idle| idle.min(until));
+            let mut wake = [next_idle, next_grant].into_iter().flatten().fold(until, Instant::min);
             if self.spooling.is_some() {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
@@ -108,10 +125,11 @@ impl Relief {
         }
     }
 
-    /// Brings a share of the budget back from those who hold most; how many bytes that was.
-    async fn spill(&self, holders: &[Share]) -> u64 {
+    /// Brings a share of the budget back from those who hold most; how many bytes that was, and whether
+    /// no write failed.
+    async fn spill(&self, holders: &[Share]) -> (u64, bool) {
         let Some(spooling) = self.spooling.as_ref().filter(|spooling| spooling.spool().has_room()) else {
-            return 0;
+            return (0, false);
         };
         let least = self.budget.total() / Self::BATCH;
         let (mut asked, mut spills) = (0, Vec::new());
@@ -128,14 +146,17 @@ impl Relief {
         }
         let spills = futures::stream::iter(spills).buffer_unordered(Self::TOGETHER);
         let results: Vec<_> = spills.collect().await;
-        let mut bytes = 0;
+        let (mut bytes, mut works) = (0, true);
         for result in results {
             match result {
                 Ok(spilled) => bytes += spilled,
-                Err(error) => debug!(%error, "a part stays in memory"),
+                Err(error) => {
+                    debug!(%error, "a part stays in memory");
+                    works = false;
+                }
             }
         }
-        bytes
+        (bytes, works)
     }
 
     fn starved(&self, holders: &[Share], waited: Duration) -> Starved {
@@ -167,6 +188,14 @@ impl Relief {
         );
         Starved(message.into())
     }
+}
+
+/// When one of those who hold most last took a byte: what it was granted before is filled without a
+/// word to the budget, and its part comes to its end. Of others that would help nobody.
+fn going_on(holders: &[Share]) -> Option<Instant> {
+    let most = holders.first()?.bytes;
+    let fill = holders.iter().take_while(|share| share.bytes == most).filter(|share| !share.waits);
+    fill.filter_map(|share| Some(share.holder.upgrade()?.last_write())).max()
 }
 
 /// Ends writers that are idle beyond their own limit: how many that were, and when the next would be.

@@ -11,6 +11,7 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
 mod pressure;
+mod stopped;
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;

@@ -102,7 +102,7 @@ impl Writer {
             strategy: policy.strategy,
             in_flight: policy.in_flight,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
-            deferred: policy.deferred.then(Deferred::default),
+            deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             plan,
             memory: None,
@@ -322,6 +322,7 @@ impl Writer {
         });
         let lease = ready!(Pin::new(acquire).poll(cx));
         self.memory = None;
+        self.held.lock().goes_on();
         Poll::Ready(lease.map_err(|starved| {
             let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
             self.fail(error)
@@ -329,7 +330,7 @@ impl Writer {
     }
 
     fn taken(&mut self, bytes: usize) {
-        self.held.lock().wrote();
+        self.held.lock().goes_on();
         self.upload.requests.progress.accepted(bytes as u64);
         self.plan.push(bytes as u64);
         self.dispatch();

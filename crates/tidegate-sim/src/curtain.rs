@@ -1,0 +1,35 @@
+//! The end of the play: told when everyone who goes on is done.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use tokio::sync::watch;
+
+/// Falls when the last of those who go on is done; those who hold something wait for it.
+#[derive(Debug)]
+pub(crate) struct Curtain {
+    left: Mutex<usize>,
+    fallen: watch::Sender<bool>,
+}
+
+impl Curtain {
+    /// One that waits for so many.
+    pub(crate) fn new(going_on: usize) -> Self {
+        Self { left: Mutex::new(going_on), fallen: watch::Sender::new(going_on == 0) }
+    }
+
+    /// One more is done.
+    pub(crate) fn done(&self) {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.fallen.send_replace(true);
+        }
+    }
+
+    /// Waits until all are done.
+    pub(crate) async fn fallen(&self) {
+        // The sender is here, so that it can't be gone.
+        let _ = self.fallen.subscribe().wait_for(|fallen| *fallen).await;
+    }
+}

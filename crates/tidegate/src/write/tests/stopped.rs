@@ -1,0 +1,85 @@
+//! Writers that stop at awkward moments, and slow ones that do not.
+
+use tokio::time::{sleep, timeout};
+
+use super::*;
+
+const MEMORY: u64 = 128 * KIB;
+const LONG: Duration = Duration::from_secs(600);
+
+fn builder() -> crate::Builder {
+    Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1)
+}
+
+async fn commits(store: &Store) -> Result<()> {
+    let bytes = data(5 * PART + 17);
+    let mut writer = store.writer("k").start().await?;
+    timeout(LONG, writer.write(bytes.clone())).await.expect("it waits for memory that never comes")?;
+    writer.finish().await?;
+    assert!(stored(store, "k").await == bytes);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_producer_is_one_that_goes_on() -> Result<()> {
+    let tide = builder().memory_wait(Duration::from_secs(5)).build()?;
+    let store = store(&tide);
+    // Its part takes all of the memory, so that everyone else waits for it.
+    let mut slow = store.writer("slow").part_size(MEMORY).start().await?;
+    slow.write(data(1)).await?;
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { commits(&store).await }
+    });
+    for _ in 0..30 {
+        sleep(Duration::from_secs(1)).await;
+        slow.write(data(1)).await?; // into the slab that it has: the budget is not told
+    }
+    assert_eq!(tide.usage().waiting, 1);
+    slow.finish().await?;
+    waiting.await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
+    let tide = builder().build()?;
+    let store = store(&tide);
+    // A writer with a part that no other may hold anything beside, and writes that are cancelled meanwhile.
+    let mut first = store.writer("first").part_size(MEMORY).start().await?;
+    first.write(data(1)).await?;
+    let mut cancelled = Vec::new();
+    for number in 0..200 {
+        let mut writer = store.writer(format!("cancelled-{number}")).start().await?;
+        assert!(timeout(Duration::from_millis(1), writer.write(data(PART))).await.is_err());
+        cancelled.push(writer);
+    }
+    first.abort().await?;
+    commits(&store).await?;
+    // Those who come back have lost nothing.
+    let mut one = cancelled.remove(7);
+    drop(cancelled);
+    one.write(data(PART)).await?;
+    one.finish().await?;
+    assert!(stored(&store, "cancelled-7").await == data(PART));
+    Ok(())
+}
+
+#[tokio::test]
+async fn whole_parts_of_the_spool_strategy_leave_memory_without_their_producer() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let tide = builder().spool([folder.path()]).build()?;
+    let store = store(&tide);
+    let mut stopped = Vec::new();
+    for number in 0..20 {
+        let builder = store.writer(format!("{number}")).strategy(Strategy::Spool);
+        let mut writer = builder.start().await?;
+        timeout(LONG, writer.write(data(2 * PART))).await.expect("it waits for ever")?;
+        stopped.push(writer);
+    }
+    commits(&store).await?;
+    for (number, writer) in stopped.into_iter().enumerate() {
+        writer.finish().await?;
+        assert!(stored(&store, &format!("{number}")).await == data(2 * PART), "{number}");
+    }
+    Ok(())
+}
