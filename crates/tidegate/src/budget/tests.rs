@@ -133,7 +133,10 @@ fn what_is_not_filled_of_a_slab_can_be_given_back() {
     slab.spare()[..3].copy_from_slice(b"abc");
     slab.advance(3);
     assert_eq!((slab.trim(), slab.leased(), budget.usage().held), (7, 3, 3));
-    assert_eq!((slab.freeze(), budget.usage().held), (Bytes::from_static(b"abc"), 0));
+    let bytes = slab.freeze();
+    assert_eq!((&*bytes, budget.usage().held), (&b"abc"[..], 3));
+    drop(bytes);
+    assert_eq!(budget.usage().held, 0);
 }
 
 #[tokio::test(start_paused = true)]

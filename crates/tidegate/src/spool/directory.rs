@@ -73,7 +73,7 @@ impl Directory {
         drop(state);
         // A disk that does not say has room until a write fails. What blocks that came back take of the
         // disk is this file's until it is empty: a full disk has room for as much as they are.
-        !rests && self.disk.space().map_or(true, |space| space.free.saturating_add(own) > queued + bytes)
+        !rests && self.disk.space().map_or(true, |space| space.free.saturating_add(own) >= queued + bytes)
     }
 
     /// Seconds until `bytes` more would be written; nothing for one that was not measured yet.
