@@ -90,8 +90,9 @@ impl Relief {
             if ended > 0 {
                 continue;
             }
-            let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
-            // What leaves the spool makes room in it.
+            let moves = |spooling: &Arc<Spooling>| spooling.draining() > 0 || spooling.spool().is_writing();
+            let draining = self.spooling.as_ref().is_some_and(moves);
+            // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
             let until = since + self.patience;
