@@ -250,7 +250,16 @@ impl Actor {
         }
     }
 
-    async fn end(&mut self, mut writer: Writer) -> Result<Outcome, Failed> {
+    async fn end(&mut self, writer: Writer) -> Result<Outcome, Failed> {
+        let began = self.trace.now();
+        let ended = self.bring_to_end(writer).await;
+        // What a sink was given last may have waited for memory.
+        let waited = (self.number, began, self.trace.now());
+        self.store.state().witness.waits.push(waited);
+        ended
+    }
+
+    async fn bring_to_end(&mut self, mut writer: Writer) -> Result<Outcome, Failed> {
         match self.plan.ending {
             Ending::Finish | Ending::Return(_) => {
                 self.finishing();

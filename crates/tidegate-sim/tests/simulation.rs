@@ -57,11 +57,14 @@ fn a_trace_is_kept_where_it_is_asked_for_and_changes_nothing() {
 }
 
 #[test]
-fn every_planted_bug_is_found_within_fifty_seeds() {
+fn every_planted_bug_is_found_within_a_hundred_seeds() {
+    let stuck = |seed| panic!("seed {seed} is stuck in real time");
     for plant in Plant::ALL {
-        let summary =
-            campaign(0, 50, Some(plant)).run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));
-        assert!(!summary.failed.is_empty(), "{} is not found", plant.name());
+        let summary = campaign(0, 50, Some(plant)).run(|_| {}, stuck);
+        // Every fifth seed is about memory.
+        let more = || Campaign { step: 5, ..campaign(54, 10, Some(plant)) }.run(|_| {}, stuck);
+        let found = !summary.failed.is_empty() || !more().failed.is_empty();
+        assert!(found, "{} is not found", plant.name());
     }
 }
 

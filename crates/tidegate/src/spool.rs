@@ -84,6 +84,11 @@ impl Spool {
         self.directories.iter().any(|directory| directory.has_room(1))
     }
 
+    /// Whether something is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.directories.iter().any(|directory| directory.is_writing())
+    }
+
     /// Bytes of blocks in use.
     pub(crate) fn used(&self) -> u64 {
         self.directories.iter().map(|directory| directory.used()).sum()

@@ -9,7 +9,8 @@ use crate::scenario::Ending;
 impl Run<'_> {
     pub(super) fn check_counts(&mut self, number: usize, outcome: &Outcome, hedges: u64) {
         let plan = &self.scenario.writers[number];
-        if !self.scenario.profile.is_calm() {
+        // A store that stands still for longer than its pace lets expect is asked again.
+        if !self.scenario.profile.is_calm() || self.scenario.stall.is_some() {
             return;
         }
         let seen = &self.state.witness.seen[number];

@@ -5,7 +5,7 @@ use tidegate::{ErrorKind, Strategy};
 use super::Run;
 use crate::actor::Failed;
 use crate::disk::{BLOCK, DiskPlan};
-use crate::scenario::WriterPlan;
+use crate::scenario::{Source, WriterPlan};
 
 impl Run<'_> {
     /// Whether an error of the memory's or the spool's has a reason.
@@ -14,7 +14,7 @@ impl Run<'_> {
         match failed.kind {
             ErrorKind::Starved => {
                 let waited = u128::from(to - from) >= self.scenario.memory_wait.as_millis();
-                waited && !self.spool_has_room(plan, failed) && self.is_half_filled(failed)
+                waited && !self.spool_has_room(plan, failed) && self.is_half_filled(plan, failed)
             }
             ErrorKind::Idle => plan.idle_limit.is_some_and(|limit| {
                 let others = self.state.witness.waits.iter().filter(|(other, ..)| *other != number);
@@ -33,11 +33,13 @@ impl Run<'_> {
     /// Whether what is half-filled stood in the way, and not only what was in flight: without the
     /// latter there would not have been room for a slab more beside the largest part, here or at the
     /// failed writer's own, which has given up its part by now.
-    fn is_half_filled(&self, failed: &Failed) -> bool {
+    fn is_half_filled(&self, plan: &WriterPlan, failed: &Failed) -> bool {
         let part = self.scenario.writers.iter().map(|plan| self.largest_part(plan)).max().unwrap_or(0);
         let ring = 3 * self.scenario.slab as u64;
         let excused = !self.scenario.everyone_goes_on() || !self.fits();
-        excused && failed.usage.half_filled + 2 * part + ring > self.scenario.free_memory()
+        excused
+            && (Self::is_told_late(plan)
+                || failed.usage.half_filled + 2 * part + ring > self.scenario.free_memory())
     }
 
     /// Whether memory alone is enough. With a spool, parts may be larger than memory, and larger ones are
@@ -72,11 +74,18 @@ impl Run<'_> {
         let needed = failed.usage.spooled + largest.next_multiple_of(BLOCK) + 2 * BLOCK;
         // What the failed writer had there itself, it has given back by now.
         let had_none = plan.strategy != Strategy::Spool;
-        had_none && disk.writes() && !disk.silent && needed < disk.size
+        had_none && !Self::is_told_late(plan) && disk.writes() && !disk.silent && needed < disk.size
+    }
+
+    /// Whether the error may have been there for a while: a producer that cancels its writes learns of it
+    /// when it comes back, and what was held then is not known.
+    fn is_told_late(plan: &WriterPlan) -> bool {
+        matches!(&plan.source, Source::Producer(producer) if producer.impatience.is_some())
+            || plan.ending.holds().is_some()
     }
 
     fn files_wait(&self) -> bool {
-        self.scenario.writers.iter().any(|plan| matches!(plan.source, crate::scenario::Source::File { .. }))
+        self.scenario.writers.iter().any(|plan| matches!(plan.source, Source::File { .. }))
     }
 
     /// Whether the spool gave back an error, or other bytes.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Account, Budget, State};
+use super::{Account, Budget, Holding, State};
 use crate::spool::{Spool, SpoolError};
 
 /// A writer, as others see it whose memory it holds.
@@ -136,10 +136,13 @@ impl Account {
         state.serve(&self.budget.shared);
     }
 
-    /// Whether its writer waits for memory, or was granted some and has not come to take it.
-    pub(crate) fn waits(&self) -> bool {
+    /// Whether its writer holds memory and does not wait for more, neither in line nor as one that was
+    /// granted some and has not come to take it.
+    pub(crate) fn is_left(&self) -> bool {
         let state = self.budget.shared.lock();
-        state.accounts.get(&self.id).is_some_and(|holding| holding.waiting.or(holding.granted).is_some())
+        let left =
+            |holding: &Holding| holding.half_filled > 0 && holding.waiting.or(holding.granted).is_none();
+        state.accounts.get(&self.id).is_some_and(left)
     }
 
     /// Its writer goes on no more: it holds nothing, and waits for nothing.

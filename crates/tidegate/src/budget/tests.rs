@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::time::sleep;

@@ -82,6 +82,10 @@ impl Directory {
         if state.rate > 0.0 { (state.queued + bytes) as f64 / state.rate } else { 0.0 }
     }
 
+    pub(super) fn is_writing(&self) -> bool {
+        self.lock().queued > 0
+    }
+
     pub(super) fn used(&self) -> u64 {
         u64::from(self.lock().blocks.used()) * BLOCK
     }

@@ -11,14 +11,17 @@ use crate::object::Object;
 
 impl Writer {
     /// Hands what the plan has cut to requests.
-    pub(super) fn dispatch(&mut self) {
+    pub(super) fn dispatch(&mut self) -> Result<()> {
         while let Some(action) = self.plan.next() {
-            match (action, &mut self.deferred) {
-                (Action::Open, Some(deferred)) => deferred.open(),
-                (Action::Open, None) => self.upload.open(),
-                (Action::Part { number, range }, deferred) => {
-                    let taken = self.held.take(memory_of(self.plan.part(), &self.relief));
-                    match deferred {
+            match action {
+                Action::Open => match &mut self.deferred {
+                    Some(deferred) => deferred.open(),
+                    None => self.upload.open(),
+                },
+                Action::Part { number, range } => {
+                    let next = memory_of(self.plan.part(), &self.relief);
+                    let taken = self.held.take(next).map_err(|error| self.fail(error))?;
+                    match &mut self.deferred {
                         Some(deferred) if matches!(self.stage, Stage::Open) => {
                             deferred.part((number, range, taken), &self.held, &self.relief);
                         }
@@ -26,15 +29,15 @@ impl Writer {
                         None => self.send(number, range, taken),
                     }
                 }
-                (Action::Put { .. }, _) => {
-                    let (upload, relief, taken) =
-                        (self.upload.clone(), self.relief.clone(), self.held.take(0));
+                Action::Put { .. } => {
+                    let taken = self.held.take(0).map_err(|error| self.fail(error))?;
+                    let (upload, relief) = (self.upload.clone(), self.relief.clone());
                     self.stage = Stage::Committing(Some(Box::pin(async move {
                         let (payload, _ring) = taken.payload(relief.spooling()).await;
                         upload.put(payload).await
                     })));
                 }
-                (Action::Complete { .. }, _) => {
+                Action::Complete { .. } => {
                     let upload = self.upload.clone();
                     let (parts, checksum) = self.plan.parts();
                     self.stage =
@@ -44,6 +47,7 @@ impl Writer {
                 }
             }
         }
+        Ok(())
     }
 
     fn send(&mut self, number: u32, range: Range<u64>, taken: Taken) {
@@ -114,7 +118,7 @@ impl Writer {
             self.memory = None;
             self.plan.finish();
             self.stage = Stage::Committing(None);
-            self.dispatch();
+            self.dispatch()?;
             self.send_deferred();
         }
         loop {
@@ -131,7 +135,7 @@ impl Writer {
                 }
                 Stage::Committing(None) => {
                     self.poll_parts(cx)?;
-                    self.dispatch();
+                    self.dispatch()?;
                     if matches!(self.stage, Stage::Committing(None)) {
                         return Poll::Pending;
                     }
@@ -163,8 +167,9 @@ impl Writer {
 
     /// Aborts the upload, where another has not done so already.
     fn abandon(&self) {
+        let parts = self.held.give_up();
         if !self.held.is_ended() {
-            drop(self.upload.abort(self.held.give_up()));
+            drop(self.upload.abort(parts));
         }
     }
 

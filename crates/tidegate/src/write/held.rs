@@ -84,15 +84,19 @@ impl Held {
         self.account.returned(unused);
     }
 
-    /// The part, to be sent; the next one takes `next` bytes of memory.
-    pub(super) fn take(&self, next: u64) -> Taken {
+    /// The part, to be sent; the next one takes `next` bytes of memory. Fails where another has ended the
+    /// upload: what was given up then is not there to be sent.
+    pub(super) fn take(&self, next: u64) -> Result<Taken> {
         let mut state = self.lock();
+        if let Some(error) = &state.ended {
+            return Err(error.again());
+        }
         state.taken += 1;
         let taken = state.fill.take();
         drop(state);
         self.account.dispatched();
         self.account.set_part(next);
-        taken
+        Ok(taken)
     }
 
     /// Gives up everything that is held; the parts in flight, to be stopped.
@@ -180,7 +184,7 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        if state.ended.is_some() || state.last_write.elapsed() < idle || self.account.waits() {
+        if state.ended.is_some() || state.last_write.elapsed() < idle || !self.account.is_left() {
             return false;
         }
         let message = format!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
@@ -82,15 +82,17 @@ impl Relief {
             if works && now - began > Self::LOOK_AGAIN {
                 tried_at = Some(now);
             }
-            if spilled > 0 {
+            // What was seen before a slow write is not so any more.
+            if spilled > 0 || now - began > Self::LOOK_AGAIN {
                 continue;
             }
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
             }
-            let draining = self.spooling.as_ref().is_some_and(|spooling| spooling.draining() > 0);
-            // What leaves the spool makes room in it.
+            let moves = |spooling: &Arc<Spooling>| spooling.draining() > 0 || spooling.spool().is_writing();
+            let draining = self.spooling.as_ref().is_some_and(moves);
+            // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
             let until = since + self.patience;
@@ -99,7 +101,9 @@ impl Relief {
                 warn!(%starved, "memory is held by writers that do not go on");
                 self.budget.refuse_oldest(&starved);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
-                sleep(Self::SEEN).await;
+                if timeout(Self::SEEN, freed).await.is_ok() {
+                    freed_at = Some(Instant::now());
+                }
                 continue;
             }
             let mut wake = [next_idle, next_grant].into_iter().flatten().fold(until, Instant::min);

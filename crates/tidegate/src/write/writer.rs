@@ -186,8 +186,7 @@ impl Writer {
         // A wait that was begun for another size is granted with that size.
         let piece = piece.min(usize::try_from(lease.bytes()).unwrap_or(usize::MAX));
         self.held.lock().fill.add_shared(lease, bytes.split_to(piece));
-        self.taken(piece);
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.taken(piece))
     }
 
     pub(super) fn poll_copy(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
@@ -273,7 +272,7 @@ impl Writer {
             let error = self.upload.error(ErrorKind::TooLarge, Operation::Write, refused.to_string());
             return Poll::Ready(Err(self.fail(error)));
         }
-        self.dispatch();
+        self.dispatch()?;
         ready!(self.poll_deferred(cx))?;
         if self.plan.outstanding() >= self.in_flight {
             // A part's end wakes this task: `poll_parts` has left its waker with them.
@@ -307,7 +306,7 @@ impl Writer {
         let filled = ready!(fill(&mut state, self.room()));
         drop(state);
         if let Ok(bytes) = filled {
-            self.taken(bytes);
+            self.taken(bytes)?;
         }
         Poll::Ready(Ok(filled))
     }
@@ -329,11 +328,11 @@ impl Writer {
         }))
     }
 
-    fn taken(&mut self, bytes: usize) {
+    fn taken(&mut self, bytes: usize) -> Result<()> {
         self.held.lock().goes_on();
         self.upload.requests.progress.accepted(bytes as u64);
         self.plan.push(bytes as u64);
-        self.dispatch();
+        self.dispatch()
     }
 }
 
