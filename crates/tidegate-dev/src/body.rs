@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -15,7 +14,7 @@ use tokio::time::Sleep;
 
 use crate::counts::Counters;
 use crate::exchange::Exchange;
-use crate::shaping::Link;
+use crate::shaping::{BEFORE_RESET, Link};
 
 /// A body that a knob has broken off.
 #[derive(Debug, thiserror::Error)]
@@ -99,9 +98,6 @@ impl Drop for RequestBody {
         }
     }
 }
-
-/// How long the bytes before a reset get to leave: a reset overtakes what is still buffered.
-const BEFORE_RESET: Duration = Duration::from_millis(20);
 
 /// An answer's body on its way to the wire.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 use crate::body::{AnswerBody, RequestBody};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
-use crate::faults::Faults;
+use crate::faults::{Faults, Refusal};
 use crate::shaping::{Link, Rates, ShapedStream};
 use crate::{aws_chunked, control};
 
@@ -124,11 +124,20 @@ impl Shared {
         let has_failed = answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
         let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
             || exchange.cut.load(Ordering::Acquire);
-        self.count(&exchange, has_failed || is_lost);
+        let denial = exchange.denial().filter(|_| !has_failed);
+        self.count(&exchange, has_failed || is_lost || denial.is_some());
+        if exchange.hold_answer.load(Ordering::Acquire) && !has_failed {
+            // It ends with the connection: when the client gives up, or the server stops.
+            std::future::pending::<()>().await;
+        }
         if is_lost {
             link.cut.store(true, Ordering::Relaxed);
             return Err(Cut);
         }
+        if let Some(denial) = denial {
+            answer = denied(denial);
+        }
+        link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
         if let Some(rest) = exchange.take_leftover() {
             // A client that waits for leave to send its body is not given it, but then the
             // connection is at an end, and the client has to be told so.
@@ -151,6 +160,19 @@ impl Shared {
             }
         }
     }
+}
+
+/// An error where there was none.
+fn denied(denial: &Refusal) -> http::Response<s3s::Body> {
+    let code = &denial.code;
+    let body = match code.as_str() {
+        "" => String::new(),
+        _ => format!("<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"),
+    };
+    let mut answer = http::Response::new(s3s::Body::from(body));
+    *answer.status_mut() =
+        StatusCode::from_u16(denial.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer
 }
 
 /// Reads what the operation left of the request's body; says whether it came to the end of it.

@@ -51,18 +51,31 @@ pub(crate) struct Counters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     connections: AtomicU64,
+    keeps_journal: bool,
 }
 
 #[derive(Debug, Default)]
 struct Operations {
+    journal: Vec<String>,
     requests: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
 }
 
 impl Counters {
+    pub(crate) fn new(keeps_journal: bool) -> Self {
+        Self { keeps_journal, ..Self::default() }
+    }
+
     pub(crate) fn request(&self, operation: &str) {
         let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
         bump(&mut operations.requests, operation);
+        if self.keeps_journal {
+            operations.journal.push(operation.to_owned());
+        }
+    }
+
+    pub(crate) fn journal(&self) -> Vec<String> {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).journal.clone()
     }
 
     pub(crate) fn failure(&self, operation: &str) {

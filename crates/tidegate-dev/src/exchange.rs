@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use hyper::body::Incoming;
 
 use crate::body::RequestBody;
-use crate::faults::Verdict;
+use crate::faults::{Refusal, Verdict};
 use crate::shaping::Link;
 
 /// No byte count reaches it: nothing is reset.
@@ -22,6 +22,10 @@ pub(crate) struct Exchange {
     pub(crate) reset_request_after: AtomicU64,
     pub(crate) reset_response_after: AtomicU64,
     pub(crate) lose_answer: AtomicBool,
+    pub(crate) cut_head: AtomicBool,
+    pub(crate) hold_answer: AtomicBool,
+    /// What to say in place of a success.
+    denial: OnceLock<Refusal>,
     /// The request was refused by a knob, whatever its status says.
     pub(crate) refused: AtomicBool,
     /// The connection has to be cut: a reset in the request's body has happened.
@@ -42,6 +46,9 @@ impl Exchange {
             reset_request_after: AtomicU64::new(NEVER),
             reset_response_after: AtomicU64::new(NEVER),
             lose_answer: AtomicBool::new(false),
+            cut_head: AtomicBool::new(false),
+            hold_answer: AtomicBool::new(false),
+            denial: OnceLock::new(),
             refused: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             aside: Mutex::new(None),
@@ -58,12 +65,21 @@ impl Exchange {
         self.reset_request_after.store(after(verdict.reset_request), Ordering::Release);
         self.reset_response_after.store(after(verdict.reset_response), Ordering::Release);
         self.lose_answer.store(verdict.lose_answer, Ordering::Release);
+        self.cut_head.store(verdict.cut_head, Ordering::Release);
+        self.hold_answer.store(verdict.hold_answer, Ordering::Release);
+        if let Some(denial) = &verdict.denial {
+            self.denial.get_or_init(|| denial.clone());
+        }
         self.refused.store(verdict.refusal.is_some(), Ordering::Release);
     }
 
     /// The S3 operation, once it is known.
     pub(crate) fn operation(&self) -> Option<&str> {
         self.operation.get().map(String::as_str)
+    }
+
+    pub(crate) fn denial(&self) -> Option<&Refusal> {
+        self.denial.get()
     }
 
     pub(crate) fn put_aside(&self, body: RequestBody) {

@@ -29,6 +29,18 @@ pub(crate) struct Verdict {
     pub(crate) reset_request: Option<u64>,
     pub(crate) reset_response: Option<u64>,
     pub(crate) lose_answer: bool,
+    pub(crate) cut_head: bool,
+    pub(crate) hold_answer: bool,
+    pub(crate) denial: Option<Refusal>,
+    pub(crate) meddling: Vec<Meddling>,
+}
+
+/// What others do to the key of a request, just before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meddling {
+    Replace,
+    Remove,
+    AbortSessions,
 }
 
 /// An error to answer instead of acting.
@@ -175,6 +187,22 @@ impl Verdict {
                 self.lose_answer = true;
                 return;
             }
+            Action::CutHead => {
+                self.cut_head = true;
+                return;
+            }
+            Action::HoldAnswer => {
+                self.hold_answer = true;
+                return;
+            }
+            Action::DenySuccess { status, code } => {
+                let denial = Refusal { status: *status, code: code.clone(), retry_after: None };
+                self.denial.get_or_insert(denial);
+                return;
+            }
+            Action::Replace => return self.meddling.push(Meddling::Replace),
+            Action::Remove => return self.meddling.push(Meddling::Remove),
+            Action::AbortSessions => return self.meddling.push(Meddling::AbortSessions),
             Action::DelayMs(ms) => {
                 *delay_ms += ms;
                 return;

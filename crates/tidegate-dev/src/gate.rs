@@ -12,12 +12,15 @@ use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Refusal, Subject};
+use crate::s3::Store;
 
 /// The gate of one server.
 #[derive(Debug)]
 pub(crate) struct Gate {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Faults>,
+    /// What others are made to change.
+    pub(crate) store: Arc<Store>,
 }
 
 #[async_trait::async_trait]
@@ -44,6 +47,10 @@ impl S3Access for Gate {
         exchange.decide(&operation, &verdict);
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
+        }
+        let path = cx.s3_path();
+        if let (Some(bucket), Some(key)) = (path.get_bucket_name(), path.get_object_key()) {
+            verdict.meddling.iter().try_for_each(|meddling| self.store.meddle(*meddling, bucket, key))?;
         }
         if exchange.reset_request_after.load(Ordering::Acquire) == 0 {
             // Also requests without a body have a byte zero to be cut at.

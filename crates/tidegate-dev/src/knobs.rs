@@ -183,8 +183,26 @@ pub enum Action {
         /// Bytes of the body that are sent before.
         after_bytes: u64,
     },
+    /// The connection is reset after the first byte of the answer's head. What was asked is done.
+    CutHead,
     /// The request is carried out, but the connection is cut before the answer.
     LoseAnswer,
+    /// The request is carried out, and no answer ever comes: the connection stays as it is.
+    HoldAnswer,
+    /// The request is carried out, and its success is answered as this error: by something on the way
+    /// that asked twice, or lost the answer itself.
+    DenySuccess {
+        /// HTTP status; 200 as well.
+        status: u16,
+        /// S3's error code; where empty, the answer has no body, as of something that is not the store.
+        code: String,
+    },
+    /// Another writer replaces the object by an empty one, just before the request is acted on.
+    Replace,
+    /// Somebody removes the object, just before the request is acted on.
+    Remove,
+    /// Somebody aborts all sessions of the key, just before the request is acted on.
+    AbortSessions,
     /// The request takes this much longer, in milliseconds.
     DelayMs(f64),
     /// The request is so many times slower than others: its latency, and what its connection receives

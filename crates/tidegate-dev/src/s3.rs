@@ -8,6 +8,7 @@ mod delete;
 mod intake;
 mod list;
 mod multipart;
+mod meddling;
 mod object;
 mod page;
 mod parts;

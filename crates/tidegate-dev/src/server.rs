@@ -44,6 +44,7 @@ pub struct ServerBuilder {
     seed: u64,
     has_md5_etags: bool,
     creates_buckets: bool,
+    keeps_journal: bool,
 }
 
 impl Default for ServerBuilder {
@@ -57,6 +58,7 @@ impl Default for ServerBuilder {
             seed: 0,
             has_md5_etags: false,
             creates_buckets: false,
+            keeps_journal: false,
         }
     }
 }
@@ -125,6 +127,14 @@ impl ServerBuilder {
         self
     }
 
+    /// Whether [`Server::requests`] keeps what it is asked, one after the other. Off by default: a
+    /// server that runs for long is asked much.
+    #[must_use]
+    pub fn journal(mut self, keeps: bool) -> Self {
+        self.keeps_journal = keeps;
+        self
+    }
+
     /// Starts the server on the current tokio runtime.
     ///
     /// # Errors
@@ -142,7 +152,7 @@ impl ServerBuilder {
 
         let rates = Arc::new(Rates::default());
         let faults = Arc::new(Faults::new(self.seed, Arc::clone(&rates), self.knobs));
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(Counters::new(self.keeps_journal));
         let store = Arc::new(Store {
             catalog: Mutex::new(catalog),
             vault,
@@ -156,7 +166,11 @@ impl ServerBuilder {
         let (access, secret) = &self.credentials;
         let mut s3 = S3ServiceBuilder::new(StoreHandle(Arc::clone(&store)));
         s3.set_auth(SimpleAuth::from_single(access.clone(), secret.as_str()));
-        s3.set_access(Gate { counters: Arc::clone(&counters), faults: Arc::clone(&faults) });
+        s3.set_access(Gate {
+            counters: Arc::clone(&counters),
+            faults: Arc::clone(&faults),
+            store: Arc::clone(&store),
+        });
         let shared = Arc::new(Shared {
             s3: s3.build(),
             faults: Arc::clone(&faults),
@@ -223,6 +237,13 @@ impl Server {
     /// Counts from nothing again.
     pub fn reset_counts(&self) {
         self.counters.reset();
+    }
+
+    /// The S3 operations since the start or the last reset, in the order in which they came. Only
+    /// where it was asked for: see [`ServerBuilder::journal`].
+    #[must_use]
+    pub fn requests(&self) -> Vec<String> {
+        self.counters.journal()
     }
 
     /// The knobs in force.

@@ -42,6 +42,9 @@ impl TokenBucket {
     }
 }
 
+/// How long the bytes before a reset get to leave.
+pub(crate) const BEFORE_RESET: Duration = Duration::from_millis(20);
+
 /// How much may move in one go after a pause, as a share of a second.
 const BURST_SECONDS: f64 = 0.05;
 /// How much is worth waking up for, as a share of a second.
@@ -101,6 +104,8 @@ pub(crate) struct Link {
     pub(crate) exempt: AtomicBool,
     /// The connection is to end with a reset instead of an orderly close.
     pub(crate) cut: AtomicBool,
+    /// One byte of the next answer leaves, then the connection is reset.
+    pub(crate) cut_head: AtomicBool,
     /// How many times slower than others the connection receives; the bits of an `f64`, 0 for not.
     slow: AtomicU64,
 }
@@ -201,6 +206,19 @@ impl ShapedStream {
         Self { stream, rates, link, reads: Pace::new(), writes: Pace::new() }
     }
 
+    /// Sends one byte, and then fails: the reset follows when the stream is dropped.
+    fn poll_cut_head(&mut self, cx: &mut Context<'_>, byte: &[u8]) -> Poll<io::Result<usize>> {
+        if self.link.cut.load(Ordering::Relaxed) {
+            // A reset overtakes what is still buffered.
+            let nap = self.writes.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(BEFORE_RESET)));
+            ready!(nap.as_mut().poll(cx));
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, byte));
+        self.link.cut.store(true, Ordering::Relaxed);
+        Poll::Ready(written)
+    }
+
     fn is_paced(&self, way: &Way) -> bool {
         !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
     }
@@ -240,6 +258,9 @@ impl AsyncRead for ShapedStream {
 impl AsyncWrite for ShapedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
+        if this.link.cut_head.load(Ordering::Relaxed) && !buf.is_empty() {
+            return this.poll_cut_head(cx, &buf[..1]);
+        }
         if !this.is_paced(&this.rates.writes) || buf.is_empty() {
             return Pin::new(&mut this.stream).poll_write(cx, buf);
         }
@@ -259,7 +280,7 @@ impl AsyncWrite for ShapedStream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if !self.is_paced(&self.rates.writes) {
+        if !self.is_paced(&self.rates.writes) && !self.link.cut_head.load(Ordering::Relaxed) {
             return Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         }
         let first = bufs.iter().find(|buf| !buf.is_empty());

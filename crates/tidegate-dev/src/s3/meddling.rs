@@ -1,0 +1,36 @@
+//! What others do to a key between two requests of a client, where a knob wants it. No request of
+//! anybody: nothing of it is counted.
+
+use s3s::S3Result;
+
+use super::Store;
+use crate::catalog::{Attributes, Condition, Moment, Object};
+use crate::faults::Meddling;
+
+impl Store {
+    pub(crate) fn meddle(&self, meddling: Meddling, bucket: &str, key: &str) -> S3Result<()> {
+        let mut catalog = self.lock();
+        let always = Condition::default();
+        match meddling {
+            Meddling::Replace => {
+                let object = Object {
+                    key: key.to_owned(),
+                    size: 0,
+                    etag: format!("tide-{:x}", self.next()),
+                    modified: Moment::now(),
+                    checksum: None,
+                    part_sizes: Vec::new(),
+                    attributes: Attributes::default(),
+                    pieces: Vec::new(),
+                };
+                catalog.put_object(bucket, object, &always)
+            }
+            Meddling::Remove => catalog.remove_object(bucket, key, &always),
+            Meddling::AbortSessions => {
+                let all = catalog.bucket(bucket)?.uploads.keys();
+                let names: Vec<_> = all.filter(|name| name.0 == key).cloned().collect();
+                names.iter().try_for_each(|name| catalog.end_upload(bucket, name, None))
+            }
+        }
+    }
+}
