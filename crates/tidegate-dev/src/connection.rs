@@ -167,11 +167,12 @@ fn denied(denial: &Refusal) -> http::Response<s3s::Body> {
     let code = &denial.code;
     let body = match code.as_str() {
         "" => String::new(),
-        _ => format!("<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"),
+        _ => format!(
+            "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
+        ),
     };
     let mut answer = http::Response::new(s3s::Body::from(body));
-    *answer.status_mut() =
-        StatusCode::from_u16(denial.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *answer.status_mut() = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer
 }
 

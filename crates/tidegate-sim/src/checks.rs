@@ -116,7 +116,7 @@ impl Run<'_> {
                 });
             }
             Outcome::Failed(failed) => {
-                let uncertain = failed.kind == ErrorKind::Uncertain || self.is_hidden(number, failed);
+                let uncertain = failed.kind == ErrorKind::Uncertain;
                 self.hold(versions == 0 || uncertain, || {
                     format!("writer {number} failed ({}), and its object was visible", failed.text)
                 });

@@ -268,7 +268,7 @@ impl Witness {
                     told.gone = true;
                 }
                 (Operation::Abort, Err(_)) => told.no_abort = true,
-                (Operation::Put, Err(fault)) => told.late |= fault.kind.is_ambiguous() && !fault.answered,
+                (Operation::Put, Err(fault)) => told.late |= fault.is_ambiguous() && !fault.answered,
                 _ => {}
             }
         }

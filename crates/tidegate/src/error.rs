@@ -239,7 +239,7 @@ impl Error {
                 "check the endpoint and the network, then try again"
             }
             ErrorKind::Integrity => "try again, and check memory and network if it recurs",
-            ErrorKind::Uncertain => "look at the object's size and time before writing it again",
+            ErrorKind::Uncertain => "look at the object before writing it again",
             ErrorKind::SessionLost => {
                 "upload it again; look for a lifecycle rule or another process that aborts uploads"
             }

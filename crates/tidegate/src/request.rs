@@ -178,10 +178,10 @@ impl Seen {
     }
 
     fn take_in(&mut self, fault: &Fault) {
-        self.in_doubt |= fault.kind.is_ambiguous();
-        self.late |= fault.kind.is_ambiguous() && !fault.answered;
+        self.in_doubt |= fault.is_ambiguous();
+        self.late |= fault.is_ambiguous() && !fault.answered;
         self.timeouts += u32::from(fault.kind == FaultKind::Timeout);
-        self.broken = !fault.answered && (fault.kind.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        self.broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
         self.expired |= fault.kind == FaultKind::Expired;
     }
 

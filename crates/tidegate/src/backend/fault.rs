@@ -41,6 +41,12 @@ impl Fault {
         self
     }
 
+    /// Whether the store may have carried out the request all the same. A 503 that is not the store's own
+    /// word may be of a proxy that has lost the store's answer.
+    pub fn is_ambiguous(&self) -> bool {
+        self.kind.is_ambiguous() || (self.kind == FaultKind::Throttled && !self.answered)
+    }
+
     /// The same, with the store's wish for when to come back.
     #[must_use]
     pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {

@@ -73,8 +73,7 @@ impl GivenUp {
     pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let mut watched = Watched { given_up: &self.0, answered: false };
         let result = request.await;
-        watched.answered =
-            result.as_ref().err().is_none_or(|fault| fault.answered || !fault.kind.is_ambiguous());
+        watched.answered = result.as_ref().err().is_none_or(|fault| fault.answered || !fault.is_ambiguous());
         result
     }
 

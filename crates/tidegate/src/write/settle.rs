@@ -1,4 +1,7 @@
-//! What became of a commit: asked of the store where its answer was lost, compared where it came.
+//! What became of a write: compared where the answer came, asked of the store where it was lost. Where
+//! the store cannot tell, the error says so, and by what the object can be known.
+
+use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 use tracing::debug;
@@ -6,89 +9,136 @@ use tracing::debug;
 use super::upload::Upload;
 use crate::backend::FaultKind;
 use crate::checksum::Checksum;
-use crate::error::{ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::request::Failure;
 
+/// How far the store's clock may be from this one: further, and it refuses requests (S3's
+/// `RequestTimeTooSkewed`).
+const CLOCKS_APART: Duration = Duration::from_secs(15 * 60);
+
+/// What was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    /// What publishes it.
+    pub(super) operation: Operation,
+    pub(super) size: u64,
+    pub(super) checksum: Option<Checksum>,
+}
+
+/// A write of which nobody on this side knows what became.
+struct Doubt {
+    written: Written,
+    /// When it was sent first.
+    since: SystemTime,
+}
+
+/// What the store has where an object may have been written.
+enum There {
+    Ours(Box<Object>),
+    Another(Box<Object>),
+    Nothing,
+}
+
+impl Doubt {
+    /// Whether another's object was there before ours was sent, and ours never since.
+    fn is_older(&self, there: &There) -> bool {
+        let There::Another(object) = there else { return false };
+        object.modified.is_some_and(|modified| modified + CLOCKS_APART < self.since)
+    }
+}
+
 impl Upload {
     /// Asks the store whether the object that is there is ours.
-    pub(super) async fn settle(
-        &self,
-        failure: Failure,
-        operation: Operation,
-        size: u64,
-        checksum: Option<Checksum>,
-    ) -> Result<Object> {
+    pub(super) async fn settle(&self, failure: Failure, written: Written) -> Result<Object> {
         let (attempts, elapsed, asked) = (failure.attempts, failure.elapsed, Instant::now());
-        self.ask(failure, operation, size, checksum)
+        let since = SystemTime::now().checked_sub(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
+        self.ask(failure, Doubt { written, since })
             .await
             .map_err(|error| error.after(attempts, elapsed + asked.elapsed()))
     }
 
-    async fn ask(
-        &self,
-        failure: Failure,
-        operation: Operation,
-        size: u64,
-        checksum: Option<Checksum>,
-    ) -> Result<Object> {
+    async fn ask(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
-        let there = match self.there(size, checksum, operation).await? {
-            There::Ours(object) => return Ok(*object),
-            There::Nothing => false,
-            // The store's condition stopped us, and not by an object of our own.
-            There::Another if failure.fault.kind == FaultKind::Exists => {
-                return Err(self.failed(failure, operation));
-            }
-            There::Another => true,
+        let operation = doubt.written.operation;
+        let there = match self.there(&doubt).await {
+            Ok(There::Ours(object)) => return Ok(*object),
+            // The first attempt was refused by the store's own word, and nothing speaks against it.
+            _ if !failure.is_unsettled() => return Err(self.failed(failure, operation)),
+            there => there?,
         };
+        let is_older = doubt.is_older(&there);
+        let is_another = matches!(there, There::Another(_));
+        // The store's condition stopped us, and not by an object of our own. One that came since we sent
+        // ours may as well have replaced it.
+        if failure.fault.kind == FaultKind::Exists && is_another && (is_older || !failure.in_doubt) {
+            return Err(self.failed(failure, operation));
+        }
         if operation == Operation::Put {
             // No session that could be aborted: what came before another's object, or comes yet, is
             // not for this side to know.
-            let why = match (there, failure.late) {
-                (true, _) => "the object that is there now is another's, and may have replaced this one",
-                (false, true) => "the store may write the object yet",
-                (false, false) => return Err(self.failed(failure, operation)),
+            let why = if is_another && !is_older {
+                "the object that is there now is another's, and may have replaced this one"
+            } else if failure.late {
+                "the store may write the object yet"
+            } else {
+                return Err(self.failed(failure, operation));
             };
-            return Err(self.error(ErrorKind::Uncertain, operation, format!("{}; {why}", failure.fault)));
+            return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
         }
-        // Not there yet: a request that is still on its way could publish it. Once the session is
-        // aborted it can't. Not every store tells an abort that came too late from one in time (MinIO
-        // does not), so it is asked for the object once more.
-        let in_time = match self.abort_session().await {
+        self.end(failure, doubt).await
+    }
+
+    /// Not there yet: a request that is still on its way could publish it. Once the session is aborted it
+    /// can't. Not every store tells an abort that came too late from one in time (MinIO does not), so it
+    /// is asked for the object once more.
+    async fn end(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
+        let operation = doubt.written.operation;
+        let mut in_time = match self.abort_session().await {
             // An abort can't be in time for a session that was said to be gone.
             Ok(in_time) => in_time && failure.fault.kind != FaultKind::NoSession,
             Err(error) => {
-                let message = "the session could neither be completed nor aborted";
-                return Err(self.error(ErrorKind::Uncertain, operation, message).with_source(error));
+                let why = format!("{}; the session could not be aborted either", failure.fault);
+                return Err(self.uncertain(&doubt, &why).with_source(error));
             }
         };
-        match self.there(size, checksum, operation).await? {
-            There::Ours(object) => Ok(*object),
-            There::Another | There::Nothing if in_time => Err(self.failed(failure, operation)),
-            There::Another | There::Nothing => {
-                let message = "the session has ended, and the object that is there now is not this one";
-                Err(self.error(ErrorKind::Uncertain, operation, message))
-            }
+        let there = self.there(&doubt).await;
+        let is_older = there.as_ref().is_ok_and(|there| doubt.is_older(there));
+        if in_time && !is_older && matches!(there, Ok(There::Another(_))) {
+            // The other may have replaced ours, if the abort was late and the store does not tell: then
+            // it does not tell of a second one either.
+            in_time = matches!(self.abort_session().await, Ok(false));
         }
+        if !self.given_up.is_set() {
+            // It has ended, and no part comes in behind that: the writer need not abort it again.
+            self.lock().take();
+        }
+        let why = match there? {
+            There::Ours(object) => return Ok(*object),
+            _ if in_time || is_older => return Err(self.failed(failure, operation)),
+            There::Another(_) => "the session has ended, and the object that is there now is another's",
+            There::Nothing => "the session has ended, and no object is there",
+        };
+        Err(self.uncertain(&doubt, why))
     }
 
     /// Whose object the store has.
-    async fn there(&self, size: u64, checksum: Option<Checksum>, operation: Operation) -> Result<There> {
+    async fn there(&self, doubt: &Doubt) -> Result<There> {
+        let Written { size, checksum, .. } = doubt.written;
         let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
         let object = match head {
             Ok(object) => object,
             Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
             Err(failure) => {
-                let message =
-                    format!("the answer was lost, and asking for the object failed: {}", failure.fault);
-                return Err(self.error(ErrorKind::Uncertain, operation, message));
+                let why = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
+                return Err(self.uncertain(doubt, &why));
             }
         };
         let same_token = object.token.is_some() && object.token == self.options.token;
         let same_bytes =
             object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
-        Ok(if same_token && same_bytes { There::Ours(Box::new(object)) } else { There::Another })
+        let object = Box::new(object);
+        Ok(if same_token && same_bytes { There::Ours(object) } else { There::Another(object) })
     }
 
     pub(super) fn verify(
@@ -110,11 +160,16 @@ impl Upload {
         }
         Ok(object)
     }
-}
 
-/// What the store has where an object may have been written.
-enum There {
-    Ours(Box<Object>),
-    Another,
-    Nothing,
+    /// The store cannot tell: what to look for, and from when.
+    fn uncertain(&self, doubt: &Doubt, why: &str) -> Error {
+        let Written { operation, size, .. } = doubt.written;
+        let token = self.options.token.as_deref().unwrap_or_default();
+        let [since, until] = [doubt.since, SystemTime::now()].map(httpdate::fmt_http_date);
+        let message = format!(
+            "{why}; if it was written, it has {size} bytes and `tidegate-writer: {token}` in its metadata, and \
+             was sent between {since} and {until}"
+        );
+        self.error(ErrorKind::Uncertain, operation, message)
+    }
 }

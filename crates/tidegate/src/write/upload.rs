@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
+use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -77,7 +78,7 @@ impl Upload {
         *self.lock() = Some(opening.boxed().shared());
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
         self.opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,7 +125,8 @@ impl Upload {
         let object = match sent {
             Ok(object) => object,
             Err(failure) if failure.is_unsettled() => {
-                Box::pin(self.settle(failure, Operation::Put, payload.len(), payload.checksum())).await?
+                let (size, checksum) = (payload.len(), payload.checksum());
+                Box::pin(self.settle(failure, Written { operation: Operation::Put, size, checksum })).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Put)),
         };
@@ -141,8 +143,11 @@ impl Upload {
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,
-            Err(failure) if failure.is_unsettled() => {
-                Box::pin(self.settle(failure, Operation::Complete, size, Some(checksum))).await?
+            // A session that is gone may have been completed by this very attempt: something on the way
+            // may have made it twice.
+            Err(failure) if failure.is_unsettled() || failure.fault.kind == FaultKind::NoSession => {
+                let written = Written { operation: Operation::Complete, size, checksum: Some(checksum) };
+                Box::pin(self.settle(failure, written)).await?
             }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
         };

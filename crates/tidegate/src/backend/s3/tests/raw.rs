@@ -197,6 +197,37 @@ async fn what_a_lost_answer_comes_to_says_how_often_it_was_tried() {
 }
 
 #[tokio::test]
+async fn an_object_from_before_the_write_cannot_have_replaced_it() {
+    let refused = "HTTP/1.1 412 Precondition Failed\r\ncontent-length: 0\r\n\r\n";
+    let code = "<Error><Code>InternalError</Code></Error>";
+    let failed = format!("HTTP/1.1 500 Failed\r\ncontent-length: {}\r\n\r\n{code}", code.len());
+    let lost = "HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
+    let long_ago = "Sun, 06 Nov 1994 08:49:37 GMT".to_owned();
+    let just_now = httpdate::fmt_http_date(std::time::SystemTime::now());
+    for (first, second, modified, kind) in [
+        (lost, refused, &long_ago, ErrorKind::AlreadyExists),
+        (lost, refused, &just_now, ErrorKind::Uncertain),
+        (&failed, &failed, &long_ago, ErrorKind::Unavailable),
+        (&failed, &failed, &just_now, ErrorKind::Uncertain),
+        // Nobody's word: it may come yet, and replace even what is old.
+        (lost, lost, &long_ago, ErrorKind::Uncertain),
+    ] {
+        let puts = Mutex::new([second.to_owned(), first.to_owned()].to_vec());
+        let modified = modified.clone();
+        let (s3, asked) = raw(move |head| match head.split(' ').next() {
+            Some("put") => puts.lock().unwrap().pop().unwrap(),
+            _ => format!("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nlast-modified: {modified}\r\n\r\n"),
+        })
+        .await;
+        let policy = RetryPolicy { attempts: 2, ..RetryPolicy::default() };
+        let store = Tidegate::builder().retry(policy).build().unwrap().store(Arc::new(s3));
+        let error = put(&store).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert_eq!(*asked.lock().unwrap(), ["PUT", "PUT", "HEAD"]);
+    }
+}
+
+#[tokio::test]
 async fn a_session_that_cannot_be_aborted_is_told_once() {
     let (s3, asked) = raw(|head| {
         let opened = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";

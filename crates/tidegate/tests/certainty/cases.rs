@@ -1,0 +1,179 @@
+//! The cases: what goes wrong, what the writer has to say, and what it may ask for that.
+
+use std::fmt;
+
+use tidegate::ErrorKind;
+use tidegate_dev::{Action, Fault};
+
+// Where they are is said, because the program that prints the table takes this file in from elsewhere.
+#[path = "cases/parts.rs"]
+mod parts;
+#[path = "cases/put.rs"]
+mod put;
+
+pub(crate) const PART: u64 = 5 << 20;
+
+/// How the object is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Put,
+    Parts,
+}
+
+/// What the writer says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    Committed,
+    NotCommitted(ErrorKind),
+    Uncertain,
+}
+
+/// What the key has when all is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    Ours,
+    Another,
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Case {
+    pub(crate) way: Way,
+    pub(crate) create_only: bool,
+    pub(crate) what: &'static str,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) attempts: u32,
+    /// Some request is given up because no answer comes.
+    pub(crate) hangs: bool,
+    pub(crate) says: Says,
+    pub(crate) requests: &'static str,
+    pub(crate) there: There,
+    /// How many sessions stay, because the store does not let them be aborted.
+    pub(crate) sessions: usize,
+}
+
+impl Case {
+    pub(crate) fn size(&self) -> u64 {
+        match self.way {
+            Way::Put => 1000,
+            Way::Parts => PART + 1,
+        }
+    }
+
+    fn new(way: Way, what: &'static str, faults: Vec<Fault>) -> Self {
+        let (says, requests, there) = (Says::Committed, "", There::Ours);
+        Self {
+            way,
+            create_only: false,
+            what,
+            faults,
+            attempts: 3,
+            hangs: false,
+            says,
+            requests,
+            there,
+            sessions: 0,
+        }
+    }
+
+    fn create_only(mut self) -> Self {
+        self.create_only = true;
+        self
+    }
+
+    fn hangs(mut self) -> Self {
+        (self.hangs, self.attempts) = (true, 2);
+        self
+    }
+
+    fn committed(mut self, requests: &'static str) -> Self {
+        (self.says, self.requests) = (Says::Committed, requests);
+        self
+    }
+
+    fn not_committed(mut self, kind: ErrorKind, requests: &'static str, there: There) -> Self {
+        (self.says, self.requests, self.there) = (Says::NotCommitted(kind), requests, there);
+        self
+    }
+
+    fn uncertain(mut self, requests: &'static str, there: There) -> Self {
+        (self.says, self.requests, self.there) = (Says::Uncertain, requests, there);
+        self
+    }
+}
+
+/// Rules for the request that publishes.
+#[derive(Clone, Copy)]
+struct Publishing(&'static str);
+
+impl Publishing {
+    fn does(self, action: Action) -> Fault {
+        Fault::new(self.0, action)
+    }
+
+    fn cut(self) -> Fault {
+        self.does(Action::ResetRequest { after_bytes: 0 })
+    }
+
+    fn loses(self) -> Fault {
+        self.does(Action::LoseAnswer)
+    }
+
+    fn hangs(self) -> Fault {
+        self.does(Action::DelayMs(3_600_000.0))
+    }
+
+    fn denies(self, status: u16, code: &str) -> Fault {
+        self.does(Action::DenySuccess { status, code: code.into() })
+    }
+}
+
+fn question(action: Action) -> Fault {
+    Fault::new("HeadObject", action)
+}
+
+fn unreachable() -> Fault {
+    question(Action::ResetRequest { after_bytes: 0 })
+}
+
+pub(crate) fn all() -> Vec<Case> {
+    let mut all = parts::all();
+    all.extend(put::all());
+    all
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.way, self.what)?;
+        if self.create_only { write!(f, ", create-only") } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Put => "one PUT",
+            Self::Parts => "parts",
+        })
+    }
+}
+
+impl fmt::Display for Says {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Committed => f.write_str("committed"),
+            Self::NotCommitted(kind) => write!(f, "not committed ({kind:?})"),
+            Self::Uncertain => f.write_str("`Uncertain`"),
+        }
+    }
+}
+
+impl fmt::Display for There {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ours => "this object",
+            Self::Another => "another's",
+            Self::Nothing => "nothing",
+        })
+    }
+}

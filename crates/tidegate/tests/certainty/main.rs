@@ -1,0 +1,44 @@
+//! Every way in which it can be unclear whether a write was carried out, against the embedded server:
+//! what the writer says, and every request that it makes.
+//!
+//! `cargo run -p tidegate --example certainty` prints the same cases as the table of docs/CERTAINTY.md.
+
+#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+
+mod cases;
+mod run;
+
+use cases::Says;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_case_ends_as_it_should_with_no_request_more() {
+    let seen = run::all().await;
+    let mut wrong = Vec::new();
+    for (case, seen) in &seen {
+        let expected = (case.says, case.requests.to_owned(), case.there, case.sessions);
+        let got = (seen.says, seen.requests.clone(), seen.there, seen.sessions);
+        if got != expected {
+            wrong.push(format!("{case}\n   expected {expected:?}\n   got      {got:?}\n   {}", seen.told));
+        }
+        if case.says == Says::Uncertain {
+            let names = ["s3://bucket/k", "tidegate-writer: ", &format!("{} bytes", case.size()), " GMT"];
+            let missing: Vec<_> = names.into_iter().filter(|name| !seen.told.contains(name)).collect();
+            if !missing.is_empty() {
+                wrong.push(format!("{case}\n   does not name {missing:?}: {}", seen.told));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+#[test]
+fn the_table_in_the_documentation_has_every_case() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CERTAINTY.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let missing: Vec<_> = cases::all()
+        .iter()
+        .map(|case| run::row(case, case.requests))
+        .filter(|row| !text.contains(row))
+        .collect();
+    assert!(missing.is_empty(), "not in docs/CERTAINTY.md:\n{}", missing.join("\n"));
+}

@@ -1,0 +1,113 @@
+//! Runs the cases, each against a server of its own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tidegate::backend::s3::{Credentials, S3, S3Settings};
+use tidegate::{ErrorKind, Object, Result, RetryPolicy, Store, Tidegate};
+use tidegate_dev::{Knobs, Server};
+
+use crate::cases::{self, Case, PART, Says, There, Way};
+
+/// What a case came to.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) says: Says,
+    /// The error's own words, if it is one.
+    pub(crate) told: String,
+    pub(crate) requests: String,
+    pub(crate) there: There,
+    pub(crate) sessions: usize,
+}
+
+/// One line of the table.
+pub(crate) fn row(case: &Case, requests: &str) -> String {
+    let only = if case.create_only { ", create-only" } else { "" };
+    let session = if case.sessions == 0 { "" } else { ", and the session" };
+    format!("| {}{only} | {} | {} | {requests} | {}{session} |", case.way, case.what, case.says, case.there)
+}
+
+/// All cases, a few at a time: some have to wait until a request is given up.
+pub(crate) async fn all() -> Vec<(Case, Seen)> {
+    let runs = cases::all().into_iter().map(|case| async move {
+        let seen = run(&case).await;
+        (case, seen)
+    });
+    futures::stream::iter(runs).buffered(8).collect().await
+}
+
+async fn run(case: &Case) -> Seen {
+    let server = Server::builder().journal(true).start().await.expect("a server");
+    server.create_bucket("bucket").expect("a bucket");
+    server.set_knobs(Knobs { faults: case.faults.clone(), ..Knobs::default() });
+    let mut policy = RetryPolicy::default();
+    (policy.attempts, policy.first_pause) = (case.attempts, Duration::from_millis(1));
+    if case.hangs {
+        // Ten times as long for a completion.
+        (policy.patience, policy.slowest) = (Duration::from_millis(400), 1 << 30);
+    }
+    let tide = Tidegate::builder().retry(policy).part_size(PART).build().expect("an engine");
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(access, secret, None));
+    let store = tide.store(Arc::new(S3::connect("bucket", &settings).await.expect("a store")));
+
+    let written = write(case, &store).await;
+    tide.settled().await;
+    let requests = listed(case, &server.requests());
+
+    server.set_knobs(Knobs::default());
+    let there = match store.head("k").await {
+        Ok(object) if object.size == case.size() => There::Ours,
+        Ok(_) => There::Another,
+        Err(error) if error.kind() == ErrorKind::NotFound => There::Nothing,
+        Err(error) => panic!("{case}: {error}"),
+    };
+    let sessions = store.sessions("").count().await;
+    let says = match &written {
+        Ok(_) => Says::Committed,
+        Err(error) if error.kind() == ErrorKind::Uncertain => Says::Uncertain,
+        Err(error) => Says::NotCommitted(error.kind()),
+    };
+    let told = written.err().map(|error| error.to_string()).unwrap_or_default();
+    Seen { says, told, requests, there, sessions }
+}
+
+async fn write(case: &Case, store: &Store) -> Result<Object> {
+    let builder = store.writer("k");
+    let builder = if case.create_only { builder.create_only() } else { builder };
+    let mut writer = builder.start().await?;
+    writer.write(Bytes::from(vec![b'x'; case.size() as usize])).await?;
+    writer.finish().await
+}
+
+/// `complete x3, head`: what was asked, without what comes before a completion.
+fn listed(case: &Case, asked: &[String]) -> String {
+    let before = match case.way {
+        Way::Put => 0,
+        Way::Parts => asked.iter().take_while(|name| *name != "CompleteMultipartUpload").count(),
+    };
+    let mut words: Vec<(&str, usize)> = Vec::new();
+    for name in &asked[before..] {
+        let word = match name.as_str() {
+            "PutObject" => "put",
+            "CompleteMultipartUpload" => "complete",
+            "AbortMultipartUpload" => "abort",
+            "HeadObject" => "head",
+            other => other,
+        };
+        match words.last_mut() {
+            Some((last, count)) if *last == word => *count += 1,
+            _ => words.push((word, 1)),
+        }
+    }
+    let said = words.into_iter().map(|(word, count)| match count {
+        1 => word.to_owned(),
+        count => format!("{word} x{count}"),
+    });
+    said.collect::<Vec<_>>().join(", ")
+}
