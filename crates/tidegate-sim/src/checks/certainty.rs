@@ -1,8 +1,8 @@
 //! What a writer may leave open, and what it may take for certain.
 
-use tidegate::{ErrorKind, Operation};
+use tidegate::Operation;
 
-use super::{Run, writer_of};
+use super::Run;
 use crate::actor::Failed;
 
 impl Run<'_> {
