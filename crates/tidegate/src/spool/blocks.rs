@@ -9,6 +9,8 @@ pub(super) struct Blocks {
     /// Start and length of free ranges; neighbours are joined, and none reaches `end`.
     free: BTreeMap<u32, u32>,
     end: u32,
+    /// How far the file has been used since all of it was last free.
+    reached: u32,
     used: u32,
 }
 
@@ -33,6 +35,7 @@ impl Blocks {
             self.end = grown - (count - missing);
         }
         self.used += count;
+        self.reached = self.reached.max(self.end);
         Some(taken)
     }
 
@@ -42,12 +45,15 @@ impl Blocks {
             self.used -= range.end - range.start;
             self.join(range.clone());
         }
+        if self.used == 0 {
+            self.reached = 0;
+        }
         self.used == 0
     }
 
-    /// How many blocks before the end are free: the file has them already.
+    /// How many free blocks the file has already.
     pub(super) fn free(&self) -> u32 {
-        self.end - self.used
+        self.reached - self.used
     }
 
     /// How many blocks are used.
