@@ -70,7 +70,7 @@ impl Relief {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
             let freed = pin!(self.freed());
-            let Pressure::HalfFilled { since, holders } = self.budget.pressure() else { return };
+            let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
             let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
             if taken_back > 0 {
                 continue;
@@ -82,9 +82,16 @@ impl Relief {
             if works && now - began > Self::LOOK_AGAIN {
                 tried_at = Some(now);
             }
-            // What was seen before a slow write is not so any more.
-            if spilled > 0 || now - began > Self::LOOK_AGAIN {
+            if spilled > 0 {
                 continue;
+            }
+            if now - began > Self::LOOK_AGAIN {
+                // What was seen before a slow write is not so any more. It is not tried again at once: where
+                // disks are slow to fail, that would never end.
+                let Pressure::HalfFilled { since: then, holders: left } = self.budget.pressure() else {
+                    return;
+                };
+                (since, holders) = (then, left);
             }
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
