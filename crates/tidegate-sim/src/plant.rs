@@ -70,6 +70,14 @@ impl Plant {
         Self::KeptBytes,
     ];
 
+    /// Whether it shows where memory is short.
+    pub fn is_of_memory(self) -> bool {
+        matches!(
+            self,
+            Self::LostTail | Self::SharedBlock | Self::LostWake | Self::Impatience | Self::KeptBytes
+        )
+    }
+
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
