@@ -116,9 +116,11 @@ impl Writer {
             self.held.check().map_err(|error| self.fail(error))?;
             ready!(self.poll_deferred(cx))?;
             self.memory = None;
+            self.held.finish().map_err(|error| self.fail(error))?;
             self.plan.finish();
             self.stage = Stage::Committing(None);
             self.dispatch()?;
+            self.held.release();
             self.send_deferred();
         }
         loop {

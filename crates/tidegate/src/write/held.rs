@@ -37,6 +37,8 @@ pub(super) struct State {
     /// How many parts were taken out of `fill`: what was begun for an earlier one is of no use.
     taken: u64,
     last_write: Instant,
+    /// Whether all bytes are in.
+    finishing: bool,
     /// Why the upload was ended by another than its writer.
     ended: Option<Error>,
 }
@@ -60,6 +62,7 @@ impl Held {
                 parts: JoinSet::new(),
                 taken: 0,
                 last_write: Instant::now(),
+                finishing: false,
                 ended: None,
             }),
             spilling: tokio::sync::Mutex::default(),
@@ -97,6 +100,24 @@ impl Held {
         self.account.dispatched();
         self.account.set_part(next);
         Ok(taken)
+    }
+
+    /// All bytes are in: from here on its producer is not what is waited for, and nobody else ends it.
+    /// Fails where another has.
+    pub(super) fn finish(&self) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(error) = &state.ended {
+            return Err(error.again());
+        }
+        state.finishing = true;
+        Ok(())
+    }
+
+    /// Gives back a slab that nothing came into before the end.
+    pub(super) fn release(&self) {
+        let rest = self.lock().fill.take();
+        drop(rest);
+        self.account.close();
     }
 
     /// Gives up everything that is held; the parts in flight, to be stopped.
@@ -184,7 +205,8 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        if state.ended.is_some() || state.last_write.elapsed() < idle || !self.account.is_left() {
+        let over = state.finishing || state.ended.is_some();
+        if over || state.last_write.elapsed() < idle || !self.account.is_left() {
             return false;
         }
         let message = format!(
