@@ -241,7 +241,7 @@ async fn read_back(bucket: &Store, store: &SimStore) -> Vec<String> {
 /// When a run is over that will ever be: a writer that waits for memory may be the last of many.
 fn longest(scenario: &Scenario) -> Duration {
     let waits = u32::try_from(scenario.writers.len()).unwrap_or(u32::MAX);
-    if scenario.theme.is_pressure() { LONGEST / 12 + scenario.memory_wait * waits } else { LONGEST }
+    LONGEST + scenario.memory_wait * waits
 }
 
 /// Waits until the spool disks are quiet: a write outlives who waited for it, and holds its memory and its

@@ -96,7 +96,7 @@ fn every_planted_bug_is_found_within_a_hundred_seeds() {
 
 #[test]
 fn a_planted_bug_is_found_for_what_it_is() {
-    let found = |plant, words: &str| {
+    let found = |plant: Plant, words: &str| {
         let campaign =
             if plant.is_of_memory() { pressure(50, Some(plant)) } else { campaign(0, 50, Some(plant)) };
         let summary = campaign.run(|_| {}, |seed| panic!("seed {seed} is stuck in real time"));

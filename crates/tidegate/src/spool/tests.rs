@@ -150,7 +150,8 @@ async fn blocks_that_came_back_are_room_on_a_full_disk() {
         let first = spool.store(&Stored::default(), &[data(2 * BLOCK as usize, 1)]).await.unwrap();
         let second = spool.store(&Stored::default(), &[data(2 * BLOCK as usize, 2)]).await.unwrap();
         assert!(!spool.has_room());
-        let (kept, seed) = if last { (first, 1) } else { (second, 2) }; // the other is dropped
+        let (kept, gone, seed) = if last { (first, second, 1) } else { (second, first, 2) };
+        drop(gone);
         assert!(spool.has_room());
         let again = spool.store(&Stored::default(), &[data(BLOCK as usize, 3)]).await.unwrap();
         assert_eq!(read(&kept, true), data(2 * BLOCK as usize, seed));
