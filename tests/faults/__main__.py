@@ -137,7 +137,7 @@ def main() -> int:
         return 0
     for program in (binary(), faces_binary()):
         if not program.exists():
-            print(f"faults: {program} is not there: scripts/test --only release builds it", file=sys.stderr)
+            print(f"faults: {program} is not there: scripts/test --only release faults builds it", file=sys.stderr)
             return 2
     for name in ("toxiproxy-server", *STORES):
         tool(name)

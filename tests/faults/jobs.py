@@ -29,7 +29,7 @@ class Thing:
 
 def faces_binary() -> Path:
     """The example `faces` of the library; a relative TIDEGATE_FACES is taken from the repository's root."""
-    return ROOT / os.environ.get("TIDEGATE_FACES", "target/release/examples/faces")
+    return ROOT / os.environ.get("TIDEGATE_FACES", "target/debug/examples/faces")
 
 
 def sha256(data) -> str:

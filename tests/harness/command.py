@@ -119,6 +119,14 @@ class Run:
     def error_so_far(self):
         return os.pread(self._err.fileno(), 1 << 20, 0).decode(errors="replace")
 
+    def close(self):
+        """Nobody asks any more how it ended."""
+        if not self.ended:
+            self.kill()
+            self._child.wait()
+        for file in (self._out, self._err, self._report):
+            file.close()
+
     def wait(self, timeout=60.0) -> Result:
         try:
             self._child.wait(timeout)
@@ -161,5 +169,4 @@ class CommandLine:
 
     def stop(self):
         for run in self._runs:
-            if not run.ended:
-                run.kill()
+            run.close()

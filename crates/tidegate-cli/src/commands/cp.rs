@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tidegate::checksum::Algorithm;
-use tidegate::{Attributes, Concurrency, Encryption, Location, Strategy, Tidegate};
+use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strategy, Tidegate};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
@@ -64,6 +64,10 @@ pub(crate) struct Args {
     /// How many requests may fly at once: a number, or auto to find out.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
+
+    /// Most attempts of one request, from 1: it is made again after failures that may pass.
+    #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: u32,
 
     /// Whether a part that is far slower than its peers is sent a second time: on (at most one part in
     /// twenty, and never to a store that throttles) or off.
@@ -169,8 +173,11 @@ impl Args {
         let target = End::parse(&self.target)?;
         self.check(&source, &target)?;
         let settings = self.connection.settings_with(self.checksum);
+        let mut retry = RetryPolicy::default();
+        retry.attempts = self.attempts;
         let mut engine = Tidegate::builder()
             .memory(self.memory)
+            .retry(retry)
             .spool(self.spool.clone())
             .concurrency(self.concurrency)
             .hedge(self.hedge == Hedge::On)
