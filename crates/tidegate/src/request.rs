@@ -120,8 +120,10 @@ impl Requests {
             drop(in_flight);
             let mut fault = match result {
                 Ok(answer) => {
-                    // What a hedge has moved is counted with its own turn.
-                    turn.end(if by_hedge { Outcome::Other } else { Outcome::Moved(bytes) });
+                    // What a hedge has moved is counted with its own turn; a completion takes long
+                    // because of its parts, and says nothing of how far the store is.
+                    let tells = !by_hedge && operation != Operation::Complete;
+                    turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Other });
                     endpoint.allowance.succeeded(is_paid);
                     if operation != Operation::Complete && !by_hedge {
                         endpoint.pace.took(bytes, sent.elapsed());

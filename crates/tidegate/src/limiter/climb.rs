@@ -1,5 +1,5 @@
 //! Finding the limit: a quick start for as long as requests do not slow each other down, then hill
-//! climbing on throughput, and a step back on overload.
+//! climbing on throughput, both ways, and a step back on overload.
 
 use std::time::Duration;
 
@@ -16,18 +16,54 @@ pub(super) struct Climb {
     stale: usize,
     window: Option<Window>,
     calm_until: Option<Instant>,
-    /// How long to be content after a step that brought nothing; doubles each time.
+    /// How long to be content after a step that was taken back; doubles each time.
     rest: Duration,
+    /// Which way the next step goes.
+    direction: Direction,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     /// Two more for each request that ends, while they do not slow each other down.
     Start(Start),
-    /// Trying a quarter more than `back`, which gave the rate `before`.
+    /// Trying a quarter more or less than `back`, which gave the rate `before`.
     Try { back: usize, before: f64 },
     /// Content for a while.
     Hold { until: Instant },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Up,
+    /// A limit that is too high costs memory, and the quick start may have been misled.
+    Down,
+}
+
+impl Direction {
+    /// What a step must leave of the rate to be kept: one up has to bring something, one down may cost
+    /// no more than windows differ by chance.
+    fn least(self) -> f64 {
+        match self {
+            Self::Up => 1.07,
+            Self::Down => 0.97,
+        }
+    }
+
+    fn turned(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+
+    fn step(self, limit: usize) -> usize {
+        let quarter = (limit / 4).max(1);
+        match self {
+            Self::Up => limit + quarter,
+            // Where overload has brought it lower, it stays.
+            Self::Down => (limit - quarter).max(Climb::FIRST).min(limit),
+        }
+    }
 }
 
 /// The speeds of the requests that ended in the quick start, of about one size: what a small one takes
@@ -66,12 +102,20 @@ fn seconds(took: Duration) -> f64 {
     took.as_secs_f64().max(1e-6)
 }
 
+/// What ended since `began`: not from the first end on, for requests that began together end together,
+/// and would all count for no time.
 #[derive(Debug)]
 struct Window {
     began: Instant,
     ended: usize,
     work: u64,
     full: bool,
+}
+
+impl From<Instant> for Window {
+    fn from(began: Instant) -> Self {
+        Self { began, ended: 0, work: 0, full: true }
+    }
 }
 
 impl Climb {
@@ -81,8 +125,6 @@ impl Climb {
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
-    /// A step of a quarter must bring this much to be kept.
-    const TRY_GAIN: f64 = 1.07;
     /// The quick start ends at this many requests, or when they are down to this share of the first
     /// ones' speed: until then more of them hide latency.
     const FEW: usize = 64;
@@ -105,6 +147,7 @@ impl Climb {
             window: None,
             calm_until: None,
             rest: Self::FIRST_REST,
+            direction: Direction::Up,
         }
     }
 
@@ -128,9 +171,14 @@ impl Climb {
     fn climb(&mut self, outcome: Outcome, in_flight: usize, waiting: bool, now: Instant) {
         match outcome {
             Outcome::Overload => self.step_back(in_flight, now),
-            Outcome::Moved(_) if self.stale > 0 => self.stale -= 1,
+            _ if self.stale > 0 => {
+                self.stale -= 1;
+                if self.stale == 0 {
+                    self.window = Some(Window::from(now));
+                }
+            }
             Outcome::Moved(bytes) => self.count(bytes, waiting, in_flight, now),
-            Outcome::Other => self.stale = self.stale.saturating_sub(1),
+            Outcome::Other => {}
         }
     }
 
@@ -166,7 +214,10 @@ impl Climb {
 
     fn count(&mut self, bytes: u64, waiting: bool, in_flight: usize, now: Instant) {
         let limit = self.limit;
-        let window = self.window.get_or_insert(Window { began: now, ended: 0, work: 0, full: true });
+        let Some(window) = &mut self.window else {
+            self.window = Some(Window::from(now));
+            return;
+        };
         window.ended += 1;
         window.work += bytes + Self::REQUEST_WORK;
         window.full &= waiting;
@@ -175,7 +226,7 @@ impl Climb {
             return;
         }
         let (rate, full) = (window.work as f64 / took.as_secs_f64(), window.full);
-        self.window = None;
+        *window = Window::from(now);
         if full {
             self.judge(rate, in_flight, now);
         }
@@ -185,15 +236,19 @@ impl Climb {
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
             Phase::Start(_) => {}
-            Phase::Try { back, before } if rate < before * Self::TRY_GAIN => {
+            Phase::Try { back, before } if rate < before * self.direction.least() => {
+                self.direction = self.direction.turned();
                 self.rest = (self.rest * 2).min(Self::LONGEST_REST);
                 self.phase = Phase::Hold { until: now + self.rest };
                 self.move_to(back, in_flight);
             }
             Phase::Hold { until } if now < until => {}
             Phase::Try { .. } | Phase::Hold { .. } => {
+                if self.direction.step(self.limit) == self.limit {
+                    self.direction = Direction::Up;
+                }
                 self.phase = Phase::Try { back: self.limit, before: rate };
-                self.move_to(self.limit + (self.limit / 4).max(1), in_flight);
+                self.move_to(self.direction.step(self.limit), in_flight);
             }
         }
     }

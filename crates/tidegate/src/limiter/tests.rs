@@ -117,6 +117,15 @@ async fn a_far_store_is_met_with_many() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_store_that_only_seemed_far_is_met_with_few_again() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    requests(&limiter, 1, 0, Duration::from_secs(1)).await;
+    assert_eq!(limiter.limit(), 64);
+    let limit = settle(&limiter, 4.0, Duration::from_millis(40), Duration::from_secs(60)).await;
+    assert!(limit <= Climb::FIRST * 2, "{limit} for 4 streams");
+}
+
+#[tokio::test(start_paused = true)]
 async fn small_requests_do_not_end_the_quick_start_of_large_ones() {
     let limiter = Limiter::new(Concurrency::Auto);
     requests(&limiter, 1, 0, Duration::from_millis(2)).await;

@@ -33,7 +33,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
             kind,
             clause(&said)
                 .or_else(|| plain(body))
-                .unwrap_or_else(|| status.canonical_reason().unwrap_or("the store refused").to_owned()),
+                .unwrap_or_else(|| unexplained(status).to_owned()),
         )
     };
     let code = if said.code.is_empty() { String::new() } else { format!("{}, ", said.code) };
@@ -56,6 +56,16 @@ fn clause(said: &xml::Error) -> Option<String> {
         _ => said.message.trim().trim_end_matches('.'),
     };
     Some(ours.to_owned()).filter(|ours| !ours.is_empty())
+}
+
+/// What a status without a word means, as all refusals of a HEAD are.
+fn unexplained(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::BAD_REQUEST => {
+            "the store does not say why; often the session token has expired, or the region is another"
+        }
+        _ => status.canonical_reason().unwrap_or("the store refused"),
+    }
 }
 
 /// What is no document but a line of text, as proxies and servers say on which S3 is not reached.

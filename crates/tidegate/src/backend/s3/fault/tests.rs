@@ -49,6 +49,7 @@ fn without_a_body_the_status_and_headers_tell() {
     assert_eq!(bare(404, &[]).kind, FaultKind::NotFound);
     assert_eq!(bare(403, &[]).message, "Forbidden (HTTP 403)");
     assert_eq!(bare(504, &[]).kind, FaultKind::Transient);
+    assert!(bare(400, &[]).message.contains("the session token has expired"));
     let line = refusal(StatusCode::BAD_REQUEST, &HeaderMap::new(), b"Speak TLS.\n", "us-east-1");
     assert_eq!(line.message, "Speak TLS (HTTP 400)");
     let away = bare(301, &[("x-amz-bucket-region", "eu-west-1")]);
