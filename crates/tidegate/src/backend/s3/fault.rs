@@ -29,12 +29,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], regi
     } else if let Some(message) = skewed(status, headers, &said) {
         (FaultKind::Skewed, message)
     } else {
-        (
-            kind,
-            clause(&said)
-                .or_else(|| plain(body))
-                .unwrap_or_else(|| unexplained(status).to_owned()),
-        )
+        (kind, clause(&said).or_else(|| plain(body)).unwrap_or_else(|| unexplained(status).to_owned()))
     };
     let code = if said.code.is_empty() { String::new() } else { format!("{}, ", said.code) };
     if let Some(id) = headers.get("x-amz-request-id").and_then(|id| id.to_str().ok()) {
