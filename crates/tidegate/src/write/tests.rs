@@ -10,8 +10,10 @@ use crate::backend::memory::Memory;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
+mod disks;
 mod limits;
 mod pressure;
+mod rings;
 mod runtimes;
 mod stopped;
 mod unpolled;
