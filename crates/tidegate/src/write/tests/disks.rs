@@ -76,3 +76,42 @@ async fn a_disk_that_hangs_does_not_keep_others_from_their_work() {
     let tide = builder().spool_disk(Arc::new(Hangs)).spool([folder.path()]).build().unwrap();
     let _ = writes(&tide).await;
 }
+
+/// As a disk that is broken, not full.
+#[derive(Debug)]
+struct Fails;
+
+#[async_trait]
+impl Disk for Fails {
+    fn name(&self) -> String {
+        "fails".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        Err(io::Error::other("Input/output error"))
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::Error::other("Input/output error"))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_broken_disk_is_not_said_to_be_full() {
+    let tide = builder().spool_disk(Arc::new(Fails)).build().unwrap();
+    let mut writer = store(&tide).writer("k").strategy(Strategy::Spool).start().await.unwrap();
+    let error = writer.write(data(100 * PART)).await.unwrap_err();
+    assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
+}
