@@ -11,6 +11,7 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
 mod disks;
+mod fair;
 mod limits;
 mod pressure;
 mod rings;
