@@ -115,3 +115,64 @@ async fn a_broken_disk_is_not_said_to_be_full() {
     let error = writer.write(data(100 * PART)).await.unwrap_err();
     assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
 }
+
+/// A disk without room.
+#[derive(Debug, Default)]
+struct Full(std::sync::atomic::AtomicBool);
+
+#[async_trait]
+impl Disk for Full {
+    fn name(&self) -> String {
+        "full".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        buffer.fill(0); // what was written
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// All of its bytes are in, and what it waits for is room on a disk.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_being_finished_is_not_idle() {
+    const MIB: u64 = 1 << 20;
+    let (disk, zeros) = (Arc::new(Full::default()), |bytes| Bytes::from(vec![0; bytes as usize]));
+    let builder = Tidegate::builder().memory(4 * MIB).slab(64 << 10).part_size(2 * MIB).seed(1);
+    let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
+    let store = store(&tide);
+    // Something is on its way out of the spool, so that room will come.
+    let leaving = store.engine().relief.spooling().unwrap().ring().await;
+    let mut beside = store.writer("beside").start().await.unwrap();
+    beside.write(zeros(MIB)).await.unwrap();
+    let spooled = store.writer("spooled").strategy(Strategy::Spool).idle_limit(Duration::from_secs(2));
+    let mut spooled = spooled.start().await.unwrap();
+    spooled.write(zeros(MIB)).await.unwrap();
+    let finish = tokio::spawn(spooled.finish());
+    let mut waiting = store.writer("waiting").start().await.unwrap();
+    let waits = tokio::spawn(async move { waiting.write(zeros(2 * MIB)).await });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    disk.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    drop(leaving);
+    let finished = timeout(LONG, finish).await.expect("it waits for ever").unwrap();
+    assert!(finished.is_ok(), "{}", finished.unwrap_err());
+    waits.await.unwrap().unwrap();
+}
