@@ -93,8 +93,9 @@ impl Retry {
         expected: Option<Duration>,
     ) -> Duration {
         let policy = &self.policy;
-        let patience = if operation == Operation::Complete { 10 } else { 1 } * policy.patience;
-        let longest = patience + Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / policy.slowest.max(1));
+        let patience = policy.patience.saturating_mul(if operation == Operation::Complete { 10 } else { 1 });
+        let in_sockets = Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / policy.slowest.max(1));
+        let longest = patience.saturating_add(in_sockets);
         match expected {
             // How long a completion takes depends on its parts, and a cut one is in doubt: no guess.
             Some(expected) if operation != Operation::Complete && attempt < policy.attempts => {

@@ -63,7 +63,9 @@ impl Spool {
         // What is begun goes on where it is, so that a part is one run of blocks where it can be.
         let begun = stored.last().filter(|directory| directory.has_room(bytes)).cloned();
         let mut failed = None;
-        let mut order: Vec<_> = self.directories.iter().filter(|other| other.has_room(bytes)).collect();
+        let is_other = |other: &Arc<Directory>| begun.as_ref().is_none_or(|begun| !Arc::ptr_eq(begun, other));
+        let others = self.directories.iter().filter(|other| is_other(other) && other.has_room(bytes));
+        let mut order: Vec<_> = others.collect();
         order.sort_by(|one, other| one.cost(bytes).total_cmp(&other.cost(bytes)));
         for directory in begun.iter().chain(order) {
             match stored.extended(directory, pieces).await {

@@ -178,4 +178,23 @@ mod tests {
         pool.trim(0);
         assert_eq!(pool.free_bytes, 0);
     }
+
+    #[test]
+    fn what_the_system_gives_is_no_more_than_the_budget() {
+        use crate::budget::{Budget, Slab};
+        let total = 32 * CHUNK as u64;
+        let budget = Budget::new(total, CHUNK);
+        // Many writers begin with a small slab, as many as there is room for; a few of them stay.
+        let small = || budget.try_lease(4 << 10).map(|lease| Slab::at_most(lease).0);
+        let begun: Vec<_> = std::iter::from_fn(small).collect();
+        let stay: Vec<_> = begun.into_iter().step_by(16).collect();
+        // Then files are sent, through full slabs.
+        let full = || budget.try_lease(CHUNK as u64).map(Slab::new);
+        let sent: Vec<_> = std::iter::from_fn(full).collect();
+        let usage = budget.usage();
+        assert!(usage.held <= total);
+        let taken = u64::from(budget.shared.lock().pool.chunks) * CHUNK as u64;
+        assert!(taken <= total + CHUNK as u64, "{taken} bytes for a budget of {total}, {usage:?}");
+        drop((stay, sent));
+    }
 }

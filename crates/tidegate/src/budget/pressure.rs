@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::{Account, Budget, Holding, State};
+use super::{Account, Budget, Holding, State, Waiter};
 use crate::spool::{Spool, SpoolError};
 
 /// A writer, as others see it whose memory it holds.
@@ -164,11 +164,11 @@ impl Account {
 impl State {
     /// Whether only half-filled memory could help those who wait.
     pub(super) fn is_stopped(&self, total: u64) -> bool {
-        if self.waiters.is_empty() {
-            return false;
-        }
+        let Some((_, first)) = self.waiters.first_key_value() else { return false };
         let next = self.next_to_serve(total).and_then(|id| self.waiters.get(&id));
-        next.is_none_or(|next| self.half_filled + next.bytes > total)
+        // Requests pass a writer without end: that they can go on brings it nothing.
+        let passed = |next: &Waiter| first.account.is_some() && next.account.is_none();
+        next.is_none_or(|next| passed(next) || self.half_filled + next.bytes > total)
     }
 
     /// Has someone look at what stands in the way.

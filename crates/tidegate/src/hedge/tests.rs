@@ -384,3 +384,17 @@ fn peers_say_what_is_slow() {
     }
     assert!(matches!(hedges.look(100, seconds(2)), Look::Later(_)), "one that was lost counts twice");
 }
+
+/// Most objects end with a part that is far smaller than the others.
+#[test]
+fn the_short_last_parts_of_objects_do_not_hide_what_is_slow() {
+    const LARGE: u64 = 16 << 20;
+    let hedges = Hedges::default();
+    for _ in 0..25 {
+        for _ in 0..4 {
+            hedges.stored(LARGE, Duration::from_secs(1));
+        }
+        hedges.stored(1 << 10, Duration::from_millis(50));
+    }
+    assert_eq!(hedges.look(LARGE, Duration::from_secs(60)), Look::Now, "its peers took one second");
+}

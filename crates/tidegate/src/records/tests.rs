@@ -138,3 +138,20 @@ fn a_torn_or_strange_line_is_passed_over() {
     assert_eq!(open.len(), 1);
     assert_eq!(open[&1].id.as_deref(), Some("a b"));
 }
+
+/// A disk that was full for a moment took the beginning of a line; that is only warned of.
+#[tokio::test]
+async fn a_line_that_was_not_written_whole_does_not_hide_the_next_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::new(Some(directory.path().to_owned()));
+    let one = records.begin(AT, "s3://b/1".into()).await;
+    let [name] = &names(directory.path())[..] else { panic!("one file") };
+    let mut torn = fs::OpenOptions::new().append(true).open(directory.path().join(name)).unwrap();
+    std::io::Write::write_all(&mut torn, b"named 1 the-na").unwrap();
+    let two = records.begin(AT, "s3://b/2".into()).await;
+    two.opened("2").await;
+    let live = seen(directory.path()).await.live("s3://b/2", "2");
+    assert_eq!(live, Some(std::process::id()), "a sweep would end a session of a live process");
+    one.ended().await;
+    two.ended().await;
+}

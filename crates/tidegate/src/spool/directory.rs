@@ -76,10 +76,15 @@ impl Directory {
         !rests && self.disk.space().map_or(true, |space| space.free.saturating_add(own) >= queued + bytes)
     }
 
-    /// Seconds until `bytes` more would be written; nothing for one that was not measured yet.
+    /// Seconds until `bytes` more would be written; nothing for one that was not measured yet, and who
+    /// knows how many while that goes on.
     pub(super) fn cost(&self, bytes: u64) -> f64 {
         let state = self.lock();
-        if state.rate > 0.0 { (state.queued + bytes) as f64 / state.rate } else { 0.0 }
+        match state.queued {
+            queued if state.rate > 0.0 => (queued + bytes) as f64 / state.rate,
+            0 => 0.0,
+            _ => f64::INFINITY,
+        }
     }
 
     pub(super) fn is_writing(&self) -> bool {

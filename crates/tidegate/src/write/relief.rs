@@ -36,6 +36,8 @@ impl Relief {
     const UNTAKEN: Duration = Duration::from_secs(1);
     /// How long the next wait is not ended after one was.
     const SEEN: Duration = Duration::from_millis(5);
+    /// The longest between two looks.
+    const LONGEST: Duration = Duration::from_secs(3600);
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -102,8 +104,9 @@ impl Relief {
             // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
-            let until = since + self.patience;
-            if until <= now {
+            // None: nothing ends it, for the patience has no end.
+            let until = since.checked_add(self.patience);
+            if until.is_some_and(|until| until <= now) {
                 let starved = self.starved(&holders, now - since);
                 warn!(%starved, "memory is held by writers that do not go on");
                 self.budget.refuse_oldest(&starved);
@@ -113,7 +116,8 @@ impl Relief {
                 }
                 continue;
             }
-            let mut wake = [next_idle, next_grant].into_iter().flatten().fold(until, Instant::min);
+            let wakes = [until, next_idle, next_grant].into_iter().flatten();
+            let mut wake = wakes.fold(now + Self::LONGEST, Instant::min);
             if self.spooling.is_some() {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
@@ -215,7 +219,7 @@ fn end_idle(holders: &[Share], now: Instant) -> (usize, Option<Instant>) {
     for share in holders.iter().filter(|share| !share.waits) {
         let Some(holder) = share.holder.upgrade() else { continue };
         let Some(limit) = holder.idle_limit() else { continue };
-        let due = holder.last_write() + limit;
+        let Some(due) = holder.last_write().checked_add(limit) else { continue };
         if due > now {
             next = Some(next.map_or(due, |next| next.min(due)));
         } else if holder.end_idle(limit) {

@@ -10,8 +10,14 @@ use crate::backend::memory::Memory;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
+mod disks;
+mod fair;
+mod limits;
 mod pressure;
+mod rings;
+mod runtimes;
 mod stopped;
+mod unpolled;
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;

@@ -15,6 +15,7 @@ use crate::payload::{Ring, SourceFile};
 mod raw;
 mod reading;
 mod refusals;
+mod stuck;
 mod writing;
 
 const MIB: usize = 1 << 20;

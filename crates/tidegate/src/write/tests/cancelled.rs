@@ -15,7 +15,7 @@ use crate::checksum::Checksum;
 use crate::payload::Payload;
 
 #[derive(Debug)]
-struct Slow(Memory);
+pub(super) struct Slow(pub(super) Memory);
 
 async fn slowly<T>(request: impl Future<Output = T>) -> T {
     let nap = || sleep(Duration::from_millis(fastrand::u64(0..40)));

@@ -83,3 +83,16 @@ async fn whole_parts_of_the_spool_strategy_leave_memory_without_their_producer()
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn what_was_published_is_not_said_to_be_aborted() -> Result<()> {
+    let tide = builder().build()?;
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    writer.write(data(3 * PART)).await?;
+    writer.shutdown().await.unwrap();
+    let aborted = writer.abort().await;
+    assert_eq!(stored(&store, "k").await, data(3 * PART), "it is there for all to see");
+    assert!(aborted.is_err(), "`abort` says that there is no object");
+    Ok(())
+}

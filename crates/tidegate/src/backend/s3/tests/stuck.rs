@@ -1,0 +1,104 @@
+//! A connection whose peer reads no more, and others that work.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::sleep;
+
+use super::*;
+use crate::{RetryPolicy, Strategy, Tidegate};
+
+const MIB: u64 = 1 << 20;
+
+/// Takes whole requests and answers them; where it is stuck, it keeps the connection and reads nothing.
+async fn serve(mut socket: TcpStream, stuck: bool) {
+    let mut held = Vec::new();
+    loop {
+        let end = loop {
+            if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
+                return;
+            }
+        };
+        if stuck {
+            sleep(Duration::from_secs(600)).await;
+        }
+        let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body: usize = length.map_or(0, |length| length.parse().unwrap());
+        body -= held.len() - end;
+        held.clear();
+        let mut buffer = vec![0; 1 << 16];
+        while body > 0 {
+            match socket.read(&mut buffer).await.unwrap_or(0) {
+                0 => return,
+                read => body -= read,
+            }
+        }
+        let answer = if head.starts_with("put") {
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\netag: \"e\"\r\n\r\n"
+        } else {
+            "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
+        };
+        if socket.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Only the first connection is stuck.
+async fn store_with_one_stuck(spool: Option<&std::path::Path>) -> crate::Store {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let first = Arc::new(AtomicBool::new(true));
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(serve(socket, first.swap(false, Relaxed)));
+        }
+    });
+    let settings = S3Settings::default()
+        .with_endpoint_url(url)
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed("a", "b", None));
+    let s3 = S3::connect("bucket", &settings).await.unwrap();
+    let policy = RetryPolicy {
+        attempts: 4,
+        first_pause: Duration::from_millis(10),
+        patience: Duration::from_secs(2),
+        least_patience: Duration::from_secs(2),
+        slowest: u64::MAX,
+        ..RetryPolicy::default()
+    };
+    let builder = Tidegate::builder().memory(6 * MIB).retry(policy);
+    let builder = match spool {
+        Some(folder) => builder.spool([folder]),
+        None => builder,
+    };
+    builder.build().unwrap().store(Arc::new(s3))
+}
+
+#[tokio::test]
+async fn an_object_from_the_spool_outlives_a_stuck_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = store_with_one_stuck(Some(folder.path())).await;
+    let builder = store.writer("k").strategy(Strategy::Spool).part_size(64 * MIB);
+    let mut writer = builder.start().await.unwrap();
+    for _ in 0..40 {
+        writer.write(vec![7; MIB as usize].into()).await.unwrap();
+    }
+    let object = writer.finish().await;
+    assert!(object.is_ok(), "{}", object.unwrap_err());
+}
+
+#[tokio::test]
+async fn a_file_outlives_a_stuck_connection() {
+    let store = store_with_one_stuck(None).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), vec![7; 40 * MIB as usize]).unwrap();
+    let object = store.writer("k").part_size(64 * MIB).upload(file.path()).await;
+    assert!(object.is_ok(), "{}", object.unwrap_err());
+}

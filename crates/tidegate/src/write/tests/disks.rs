@@ -1,0 +1,178 @@
+//! Spool disks that do nothing at all.
+
+use std::io;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use super::*;
+use crate::spool::{Disk, Space};
+
+const MEMORY: u64 = 128 * KIB;
+const LONG: Duration = Duration::from_secs(3600);
+
+/// As a network file system whose server is gone.
+#[derive(Debug)]
+struct Hangs;
+
+#[async_trait]
+impl Disk for Hangs {
+    fn name(&self) -> String {
+        "hangs".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        std::future::pending().await
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn builder() -> crate::Builder {
+    let wait = Duration::from_secs(5);
+    Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(wait).seed(1)
+}
+
+/// Writes beside writers that stopped.
+async fn writes(tide: &Tidegate) -> Result<()> {
+    let store = store(tide);
+    let mut stopped = Vec::new();
+    for number in 0..20 {
+        let builder = store.writer(format!("{number}")).idle_limit(Duration::from_secs(2));
+        let mut writer = builder.start().await?;
+        if timeout(Duration::from_millis(1), writer.write(data(PART - 1))).await.is_err() {
+            break; // and is dropped
+        }
+        stopped.push(writer);
+    }
+    let mut writer = store.writer("k").start().await?;
+    timeout(LONG, writer.write(data(5 * PART))).await.expect("it waits for ever")
+}
+
+#[tokio::test(start_paused = true)]
+async fn with_a_disk_that_hangs_it_is_as_without() {
+    let tide = builder().spool_disk(Arc::new(Hangs)).build().unwrap();
+    // Idle writers are ended, or it is an error.
+    let _ = writes(&tide).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_hangs_does_not_keep_others_from_their_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let tide = builder().spool_disk(Arc::new(Hangs)).spool([folder.path()]).build().unwrap();
+    let _ = writes(&tide).await;
+}
+
+/// As a disk that is broken, not full.
+#[derive(Debug)]
+struct Fails;
+
+#[async_trait]
+impl Disk for Fails {
+    fn name(&self) -> String {
+        "fails".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        Err(io::Error::other("Input/output error"))
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::Error::other("Input/output error"))
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_broken_disk_is_not_said_to_be_full() {
+    let tide = builder().spool_disk(Arc::new(Fails)).build().unwrap();
+    let mut writer = store(&tide).writer("k").strategy(Strategy::Spool).start().await.unwrap();
+    let error = writer.write(data(100 * PART)).await.unwrap_err();
+    assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
+}
+
+/// A disk without room.
+#[derive(Debug, Default)]
+struct Full(std::sync::atomic::AtomicBool);
+
+#[async_trait]
+impl Disk for Full {
+    fn name(&self) -> String {
+        "full".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        buffer.fill(0); // what was written
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// All of its bytes are in, and what it waits for is room on a disk.
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_being_finished_is_not_idle() {
+    const MIB: u64 = 1 << 20;
+    let (disk, zeros) = (Arc::new(Full::default()), |bytes| Bytes::from(vec![0; bytes as usize]));
+    let builder = Tidegate::builder().memory(4 * MIB).slab(64 << 10).part_size(2 * MIB).seed(1);
+    let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
+    let store = store(&tide);
+    // Something is on its way out of the spool, so that room will come.
+    let leaving = store.engine().relief.spooling().unwrap().ring().await;
+    let mut beside = store.writer("beside").start().await.unwrap();
+    beside.write(zeros(MIB)).await.unwrap();
+    let spooled = store.writer("spooled").strategy(Strategy::Spool).idle_limit(Duration::from_secs(2));
+    let mut spooled = spooled.start().await.unwrap();
+    spooled.write(zeros(MIB)).await.unwrap();
+    let finish = tokio::spawn(spooled.finish());
+    let mut waiting = store.writer("waiting").start().await.unwrap();
+    let waits = tokio::spawn(async move { waiting.write(zeros(2 * MIB)).await });
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    disk.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    drop(leaving);
+    let finished = timeout(LONG, finish).await.expect("it waits for ever").unwrap();
+    assert!(finished.is_ok(), "{}", finished.unwrap_err());
+    waits.await.unwrap().unwrap();
+}

@@ -1,0 +1,65 @@
+//! One engine on several runtimes, one of which ends or stands still.
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use super::*;
+
+const MEMORY: u64 = 128 * KIB;
+const LONG: Duration = Duration::from_secs(5);
+
+fn tide() -> Tidegate {
+    let wait = Duration::from_millis(200);
+    Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(wait).seed(1).build().unwrap()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A writer beside which no other may hold anything, and another one.
+async fn two(store: &Store) -> (crate::Writer, crate::Writer) {
+    let mut first = store.writer("first").part_size(MEMORY).start().await.unwrap();
+    first.write(data(1)).await.unwrap();
+    (first, store.writer("second").start().await.unwrap())
+}
+
+async fn starves(mut writer: crate::Writer) {
+    let wrote = timeout(LONG, writer.write(data(PART))).await.expect("it waits for ever");
+    assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_has_ended() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    drop(there);
+    here.block_on(starves(second));
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_stands_still() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    here.block_on(starves(second));
+    drop(there);
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_ends_meanwhile() {
+    let (tide, here) = (tide(), runtime());
+    let there = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    here.block_on(async {
+        let waiting = tokio::spawn(starves(second));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        there.shutdown_background();
+        waiting.await.unwrap();
+    });
+}
