@@ -168,9 +168,10 @@ impl Inner {
     /// Writes lines to the file, which is made where there is none, and made short where it is long.
     fn write(&self, state: &mut State, lines: &[file::Line<'_>]) {
         let Some(directory) = &self.directory else { return };
-        let written = match &mut state.log {
-            Some(log) => log.append(lines),
-            None => Log::create(directory, lines).map(|log| state.log = Some(log)),
+        let State { log, open, .. } = state;
+        let written = match log {
+            Some(log) => log.append(open, lines),
+            None => Log::create(directory, open, lines).map(|made| *log = Some(made)),
         };
         if let Err(error) = written {
             self.warn(&error);

@@ -1,4 +1,8 @@
 //! One process's file: a line for what opens, is named, is given up and ends.
+//!
+//! A disk that is full, or a crash, may take the beginning of a line only. Every line ends with a mark,
+//! without which it means nothing, and what is added begins on a line of its own: so a torn line is
+//! passed over and hides none that follows. Files that begin otherwise are of versions without marks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,6 +23,10 @@ pub(super) const UNLOCKED: &str = ".new";
 pub(super) const DIRECTORY_LOCK: &str = "lock";
 /// Between fields are spaces, between records line ends.
 const FIELD: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+/// The first line; to versions without marks it means nothing.
+const BEGIN: &str = "records 2\n";
+/// How a line ends that is whole. The field before it is never missing, so no part of a line ends so.
+const MARK: &str = " .";
 /// Lines beyond four for each open session that make a file be written anew.
 const SLACK: usize = 256;
 
@@ -40,11 +48,11 @@ impl Line<'_> {
             Self::Open(number, record) => {
                 let since = record.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 let (endpoint, object) = (field(&record.endpoint), field(&record.object));
-                writeln!(text, "open {number} {} {endpoint} {object}", since.as_secs())
+                writeln!(text, "open {number} {} {endpoint} {object}{MARK}", since.as_secs())
             }
-            Self::Named(number, id) => writeln!(text, "named {number} {}", field(id)),
-            Self::Left(number) => writeln!(text, "left {number}"),
-            Self::Ended(number) => writeln!(text, "ended {number}"),
+            Self::Named(number, id) => writeln!(text, "named {number} {}{MARK}", field(id)),
+            Self::Left(number) => writeln!(text, "left {number}{MARK}"),
+            Self::Ended(number) => writeln!(text, "ended {number}{MARK}"),
         };
     }
 }
@@ -59,8 +67,10 @@ fn text(lines: &[Line<'_>]) -> String {
 /// asked for yet; one that a later version wrote means nothing here.
 pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
     let mut open = BTreeMap::new();
+    let marked = text.starts_with(BEGIN);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     for line in whole.lines() {
+        let Some(line) = (if marked { line.strip_suffix(MARK) } else { Some(line) }) else { continue };
         let mut fields = line.split(' ');
         let verb = fields.next();
         let Some(number) = fields.next().and_then(|number| number.parse::<u64>().ok()) else { continue };
@@ -107,11 +117,10 @@ fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
 /// Strikes entries out in a file that is locked by the caller. `true` where none is left.
 pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) -> io::Result<bool> {
     let lines: Vec<Line<'_>> = numbers.iter().map(|number| Line::Ended(*number)).collect();
-    let more = text(&lines);
     // What a process wrote as it died may lack its line's end.
-    let gap = if text_before.is_empty() || text_before.ends_with('\n') { "" } else { "\n" };
-    file.write_all(format!("{gap}{more}").as_bytes())?;
-    Ok(parse(&format!("{text_before}{gap}{more}")).is_empty())
+    let more = format!("\n{}", text(&lines));
+    file.write_all(more.as_bytes())?;
+    Ok(parse(&format!("{text_before}{more}")).is_empty())
 }
 
 /// This process's file, locked for as long as it is held here.
@@ -120,23 +129,30 @@ pub(super) struct Log {
     file: File,
     path: PathBuf,
     lines: usize,
+    /// Whether lines are missing in it that could not be written.
+    behind: bool,
 }
 
 impl Log {
-    /// A new file with these lines.
-    pub(super) fn create(directory: &Path, lines: &[Line<'_>]) -> io::Result<Self> {
+    /// A new file about `open`, with these lines behind that.
+    pub(super) fn create(
+        directory: &Path,
+        open: &BTreeMap<u64, Record>,
+        lines: &[Line<'_>],
+    ) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
         let path = directory.join(format!("{name}{END}"));
-        let file = Self::put(&directory.join(format!("{name}{UNLOCKED}")), &path, lines)?;
-        Ok(Self { file, path, lines: lines.len() })
+        let lines = [&anew(open), lines].concat();
+        let file = Self::put(&directory.join(format!("{name}{UNLOCKED}")), &path, &lines)?;
+        Ok(Self { file, path, lines: lines.len(), behind: false })
     }
 
     /// Gives the file its name only when it is locked and written: nobody takes it for a dead one.
     fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
         let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(unlocked)?;
         let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
-            (&file).write_all(text(lines).as_bytes())?;
+            (&file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
             fs::rename(unlocked, path)
         });
         if let Err(error) = ready {
@@ -151,27 +167,62 @@ impl Log {
         &self.path
     }
 
-    /// Adds lines by one write, so that a reader finds them whole or at the end.
-    pub(super) fn append(&mut self, lines: &[Line<'_>]) -> io::Result<()> {
-        self.lines += lines.len();
-        (&self.file).write_all(text(lines).as_bytes())
+    /// Adds lines, which are about `open` or go before it; and, where some could not be written before,
+    /// all that is open.
+    pub(super) fn append(&mut self, open: &BTreeMap<u64, Record>, lines: &[Line<'_>]) -> io::Result<()> {
+        if !self.behind {
+            return self.push(lines, false);
+        }
+        let lines = [&anew(open), lines].concat();
+        if self.replace(&lines).is_ok_and(|replaced| replaced) {
+            return Ok(());
+        }
+        // Until it can be replaced, what ended unrecorded stays in it.
+        self.push(&lines, true)
     }
 
-    /// Writes the file anew where most of its lines are of sessions that have ended. It is put off while
-    /// someone reads the directory, who could miss a file that is replaced.
-    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
-        if self.lines <= SLACK + 4 * open.len() {
-            return Ok(());
+    /// Adds lines by one write, so that a reader finds them whole or at the end; and whether some are
+    /// missing even then.
+    fn push(&mut self, lines: &[Line<'_>], behind: bool) -> io::Result<()> {
+        self.behind = true;
+        let before = self.file.metadata()?.len();
+        let written = (&self.file).write_all(format!("\n{}", text(lines)).as_bytes());
+        if written.is_err() {
+            // Where that fails too, the next line still begins on a line of its own.
+            let _ = self.file.set_len(before);
         }
-        let Some(directory) = self.path.parent() else { return Ok(()) };
+        written?;
+        self.lines += lines.len();
+        self.behind = behind;
+        Ok(())
+    }
+
+    /// Takes writes no more, until it is replaced.
+    #[cfg(test)]
+    pub(super) fn refuse(&mut self) {
+        self.file = File::open(&self.path).unwrap();
+        self.file.try_lock_shared().unwrap();
+    }
+
+    /// Writes the file anew where most of its lines are of sessions that have ended.
+    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
+        if self.lines > SLACK + 4 * open.len() {
+            self.replace(&anew(open))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file with these lines in the place of this one. Not while someone reads the directory, who
+    /// could miss a file that is replaced: `false`.
+    fn replace(&mut self, lines: &[Line<'_>]) -> io::Result<bool> {
+        let Some(directory) = self.path.parent() else { return Ok(false) };
         let guard = lock_file(directory)?;
         if guard.try_lock().is_err() {
-            return Ok(());
+            return Ok(false);
         }
-        let lines = anew(open);
-        self.file = Self::put(&self.path.with_extension("new"), &self.path, &lines)?;
-        self.lines = lines.len();
-        Ok(())
+        self.file = Self::put(&self.path.with_extension("new"), &self.path, lines)?;
+        (self.lines, self.behind) = (lines.len(), false);
+        Ok(true)
     }
 
     /// Removes the file: nothing is open any more.

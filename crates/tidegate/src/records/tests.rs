@@ -155,3 +155,60 @@ async fn a_line_that_was_not_written_whole_does_not_hide_the_next_session() {
     one.ended().await;
     two.ended().await;
 }
+
+#[test]
+fn a_torn_line_means_nothing_and_hides_none_that_follows() {
+    let begin = "records 2\n\nopen 1 5 e s3://b/1 .\n";
+    let next = "\nopen 2 5 e s3://b/2 .\nnamed 2 name .\n";
+    for torn in [
+        "open 31 5 . s3://b/. .",
+        "open 3 5 e . .",
+        "named 1 .name .",
+        "named 1 . .",
+        "left 1 .",
+        "ended 12 .",
+    ] {
+        for cut in 0..torn.len() {
+            let open = file::parse(&format!("{begin}{}{next}", &torn[..cut]));
+            assert_eq!(open.keys().copied().collect::<Vec<_>>(), [1, 2], "{}", &torn[..cut]);
+            assert_eq!((open[&1].id.as_deref(), open[&1].left), (None, false), "{}", &torn[..cut]);
+            assert_eq!(open[&2].id.as_deref(), Some("name"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_written_is_written_at_the_next_chance() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::new(Some(directory.path().to_owned()));
+    let (one, ends) =
+        (records.begin(AT, "s3://b/1".into()).await, records.begin(AT, "s3://b/ends".into()).await);
+    one.opened("1").await;
+    records.inner.state().log.as_mut().unwrap().refuse();
+    let two = records.begin(AT, "s3://b/2".into()).await;
+    two.opened("2").await;
+    ends.ended().await;
+    let roll = seen(directory.path()).await;
+    for id in ["1", "2"] {
+        assert_eq!(roll.live("s3://b/", id), Some(std::process::id()), "{id}");
+    }
+    assert_eq!(roll.live("s3://b/ends", "none"), None);
+    one.ended().await;
+    two.ended().await;
+    assert_eq!(names(directory.path()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_file_that_could_not_be_made_has_all_that_is_open_when_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path().join("records");
+    fs::write(&directory, "in its place").unwrap();
+    let records = Records::new(Some(directory.clone()));
+    let one = records.begin(AT, "s3://b/1".into()).await;
+    one.opened("1").await;
+    fs::remove_file(&directory).unwrap();
+    let two = records.begin(AT, "s3://b/2".into()).await;
+    assert_eq!(seen(&directory).await.live("s3://b/1", "1"), Some(std::process::id()));
+    one.ended().await;
+    two.ended().await;
+}
