@@ -31,9 +31,9 @@ impl Writer {
                 }
                 Action::Put { .. } => {
                     let taken = self.held.take(0).map_err(|error| self.fail(error))?;
-                    let (upload, relief) = (self.upload.clone(), self.relief.clone());
+                    let (upload, line) = (self.upload.clone(), self.line.clone());
                     self.stage = Stage::Committing(Some(Box::pin(async move {
-                        let (payload, _ring) = taken.payload(relief.spooling()).await;
+                        let (payload, _ring) = taken.payload(line).await;
                         upload.put(payload).await
                     })));
                 }
@@ -51,9 +51,9 @@ impl Writer {
     }
 
     fn send(&mut self, number: u32, range: Range<u64>, taken: Taken) {
-        let (upload, relief) = (self.upload.clone(), self.relief.clone());
+        let (upload, line) = (self.upload.clone(), self.line.clone());
         let part = async move {
-            let (payload, _ring) = taken.payload(relief.spooling()).await;
+            let (payload, _ring) = taken.payload(line).await;
             upload.part(number, range, payload, None).await
         };
         self.held.lock().parts.spawn_on(part, &self.upload.runtime);
@@ -73,15 +73,21 @@ impl Writer {
         }
     }
 
-    /// All bytes are in: what was kept until now is sent.
-    fn send_deferred(&mut self) {
-        let Some(deferred) = self.deferred.take() else { return };
-        let (open, parts) = deferred.into_parts();
-        if open {
-            self.upload.open();
-        }
-        for (number, range, taken) in parts {
-            self.send(number, range, taken);
+    /// All bytes are in: what was kept until now is sent, as many parts at once as the strategy allows.
+    fn poll_deferred_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        loop {
+            self.poll_parts(cx)?;
+            let in_flight = self.held.lock().parts.len();
+            let Some(deferred) = self.deferred.as_mut().filter(|_| in_flight < self.in_flight) else {
+                return Ok(());
+            };
+            if deferred.take_open() {
+                self.upload.open();
+            }
+            match deferred.next() {
+                Some((number, range, taken)) => self.send(number, range, taken),
+                None => self.deferred = None,
+            }
         }
     }
 
@@ -107,7 +113,12 @@ impl Writer {
     /// Waits until fewer parts are in flight than the strategy allows.
     pub(super) fn poll_outstanding(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         self.poll_parts(cx)?;
-        if self.plan.outstanding() >= self.in_flight { Poll::Pending } else { Poll::Ready(Ok(())) }
+        if self.is_full() { Poll::Pending } else { Poll::Ready(Ok(())) }
+    }
+
+    /// Whether as many parts are in flight as the strategy allows. Those that are kept for later are not.
+    pub(super) fn is_full(&self) -> bool {
+        self.deferred.is_none() && self.plan.outstanding() >= self.in_flight
     }
 
     pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
@@ -121,7 +132,6 @@ impl Writer {
             self.stage = Stage::Committing(None);
             self.dispatch()?;
             self.held.release();
-            self.send_deferred();
         }
         loop {
             match &mut self.stage {
@@ -136,7 +146,7 @@ impl Writer {
                     });
                 }
                 Stage::Committing(None) => {
-                    self.poll_parts(cx)?;
+                    self.poll_deferred_parts(cx)?;
                     self.dispatch()?;
                     if matches!(self.stage, Stage::Committing(None)) {
                         return Poll::Pending;

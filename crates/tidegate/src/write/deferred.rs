@@ -1,5 +1,6 @@
 //! What is kept in the spool until `finish`.
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ type Part = (u32, Range<u64>, Taken);
 /// The parts of an upload that sends nothing before `finish`.
 pub(super) struct Deferred {
     open: bool,
-    parts: Vec<Part>,
+    parts: VecDeque<Part>,
     /// What is being written: a task's, for a producer that does not come back must not keep memory, or
     /// hold up others, in the middle of it.
     spooling: JoinSet<Result<Option<Part>, SpoolError>>,
@@ -41,7 +42,7 @@ impl Deferred {
 
     /// Of a writer that was started on `runtime`.
     pub(super) fn new(runtime: Handle) -> Self {
-        Self { open: false, parts: Vec::new(), spooling: JoinSet::new(), runtime }
+        Self { open: false, parts: VecDeque::new(), spooling: JoinSet::new(), runtime }
     }
 
     /// A session is to be opened.
@@ -55,18 +56,23 @@ impl Deferred {
             Some(spooling) => {
                 self.spooling.spawn_on(spool_part(part, held.clone(), spooling.clone()), &self.runtime);
             }
-            None => self.parts.push(part),
+            None => self.parts.push_back(part),
         }
     }
 
-    /// The last part, which is sent at once.
+    /// The last part, which is sent before the others: some of it is in memory.
     pub(super) fn last(&mut self, part: Part) {
-        self.parts.push(part);
+        self.parts.push_front(part);
     }
 
-    /// Whether a session is to be opened, and the parts to be sent.
-    pub(super) fn into_parts(self) -> (bool, Vec<Part>) {
-        (self.open, self.parts)
+    /// Whether a session is to be opened, which it is only once.
+    pub(super) fn take_open(&mut self) -> bool {
+        std::mem::take(&mut self.open)
+    }
+
+    /// The next part to be sent.
+    pub(super) fn next(&mut self) -> Option<Part> {
+        self.parts.pop_front()
     }
 
     /// Waits until at most a chunk of the part that is being filled is in memory, and nothing of those

@@ -3,10 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
 use super::file::RING;
 use crate::budget::{Budget, Slab};
+use crate::limiter::{Concurrency, Flow, Limiter, Permit};
 use crate::payload::Ring;
 use crate::spool::Spool;
 
@@ -17,7 +16,8 @@ pub(crate) struct Spooling {
     spool: Spool,
     reserved: u64,
     rings: Mutex<Vec<Ring>>,
-    permits: Arc<Semaphore>,
+    /// Rings go round the writers, so that one with a thousand parts does not hold up one with two.
+    turns: Limiter,
     /// Spooled parts that are being sent, or wait for a ring.
     draining: AtomicUsize,
 }
@@ -42,8 +42,8 @@ impl Spooling {
         while slabs.len() as u64 >= RING {
             rings.push(Ring::new(slabs.by_ref().take(RING as usize).collect()));
         }
-        let permits = Arc::new(Semaphore::new(rings.len()));
-        Self { spool, reserved: reserve, rings: Mutex::new(rings), permits, draining: AtomicUsize::new(0) }
+        let turns = Limiter::new(Concurrency::Fixed(rings.len()));
+        Self { spool, reserved: reserve, rings: Mutex::new(rings), turns, draining: AtomicUsize::new(0) }
     }
 
     /// Bytes that are set aside.
@@ -60,13 +60,27 @@ impl Spooling {
         self.draining.load(Relaxed)
     }
 
+    /// A writer's place among those who wait for rings.
+    pub(super) fn line(self: &Arc<Self>) -> Line {
+        Line { spooling: self.clone(), flow: self.turns.flow() }
+    }
+}
+
+/// A writer's place among those who wait for rings.
+#[derive(Debug)]
+pub(super) struct Line {
+    spooling: Arc<Spooling>,
+    flow: Flow,
+}
+
+impl Line {
     /// Waits for a ring.
-    pub(super) async fn ring(self: &Arc<Self>) -> LentRing {
-        self.draining.fetch_add(1, Relaxed);
-        let draining = Draining(self.clone());
-        // The semaphore is never closed, and there are as many permits as rings.
-        let permit = self.permits.clone().acquire_owned().await.ok();
-        let ring = self.rings.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    pub(super) async fn ring(&self) -> LentRing {
+        self.spooling.draining.fetch_add(1, Relaxed);
+        let draining = Draining(self.spooling.clone());
+        // There are as many permits as rings.
+        let permit = self.flow.permit().await;
+        let ring = self.spooling.rings.lock().unwrap_or_else(PoisonError::into_inner).pop();
         LentRing { ring, _permit: permit, draining }
     }
 }
@@ -75,7 +89,7 @@ impl Spooling {
 #[derive(Debug)]
 pub(super) struct LentRing {
     ring: Option<Ring>,
-    _permit: Option<OwnedSemaphorePermit>,
+    _permit: Permit,
     draining: Draining,
 }
 

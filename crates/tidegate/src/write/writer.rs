@@ -17,6 +17,7 @@ use super::deferred::Deferred;
 use super::held::{Held, State};
 use super::plan::Plan;
 use super::relief::Relief;
+use super::spooling::Line;
 use super::strategy::{Policy, Strategy};
 use super::upload::Upload;
 use crate::budget::{Acquire, Lease};
@@ -54,6 +55,8 @@ pub struct Writer {
     pub(super) strategy: Strategy,
     pub(super) in_flight: usize,
     pub(super) relief: Arc<Relief>,
+    /// Where there is a spool: its place among those who send from there.
+    pub(super) line: Option<Arc<Line>>,
     pub(super) plan: Plan,
     pub(super) held: Arc<Held>,
     /// Where nothing is sent before `finish`: what is kept until then.
@@ -102,6 +105,7 @@ impl Writer {
             strategy: policy.strategy,
             in_flight: policy.in_flight,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
+            line: relief.spooling().map(|spooling| Arc::new(spooling.line())),
             deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             plan,
@@ -274,7 +278,7 @@ impl Writer {
         }
         self.dispatch()?;
         ready!(self.poll_deferred(cx))?;
-        if self.plan.outstanding() >= self.in_flight {
+        if self.is_full() {
             // A part's end wakes this task: `poll_parts` has left its waker with them.
             ready!(self.poll_outstanding(cx))?;
         }

@@ -9,6 +9,5 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let cut = Cut::Parts(target.schedule()?);
     // A file is on a disk already: it is sent from where it is.
     let deferred = target.memory.is_some();
-    let in_flight = if deferred { usize::MAX } else { target.concurrency.max(1) };
-    Ok(Policy { strategy: Strategy::Spool, cut, in_flight, deferred })
+    Ok(Policy { strategy: Strategy::Spool, cut, in_flight: target.concurrency.max(1), deferred })
 }

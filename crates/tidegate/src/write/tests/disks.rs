@@ -160,7 +160,7 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
     let store = store(&tide);
     // Something is on its way out of the spool, so that room will come.
-    let leaving = store.engine().relief.spooling().unwrap().ring().await;
+    let leaving = store.engine().relief.spooling().unwrap().line().ring().await;
     let mut beside = store.writer("beside").start().await.unwrap();
     beside.write(zeros(MIB)).await.unwrap();
     let spooled = store.writer("spooled").strategy(Strategy::Spool).idle_limit(Duration::from_secs(2));

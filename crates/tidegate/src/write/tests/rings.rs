@@ -31,7 +31,7 @@ fn payload(stored: &Stored, ring: crate::payload::Ring) -> Payload {
 async fn a_retry_from_the_spool_does_not_wait_for_a_stuck_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (spooling, stored) = spooled(&folder).await;
-    let lent = spooling.ring().await;
+    let lent = spooling.line().ring().await;
     let payload = payload(&stored, lent.ring());
     let mut stuck = payload.stream();
     let _queued = (stuck.next().await, stuck.next().await, stuck.next().await);
@@ -44,13 +44,13 @@ async fn a_retry_from_the_spool_does_not_wait_for_a_stuck_connection() {
 async fn a_ring_that_is_lent_has_its_slabs() {
     let folder = tempfile::tempdir().unwrap();
     let (spooling, stored) = spooled(&folder).await;
-    let lent = spooling.ring().await;
+    let lent = spooling.line().ring().await;
     let first = payload(&stored, lent.ring());
     let mut stuck = first.stream();
     let _queued = (stuck.next().await, stuck.next().await, stuck.next().await);
     // Its upload is given up; the connection does not know that yet.
     drop((stuck, first, lent));
-    let lent = spooling.ring().await;
+    let lent = spooling.line().ring().await;
     let another = payload(&stored, lent.ring());
     let mut stream = another.stream();
     assert!(timeout(LONG, stream.next()).await.is_ok(), "another upload waits for that connection");
