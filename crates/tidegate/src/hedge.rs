@@ -4,8 +4,9 @@
 //! # When
 //!
 //! Where all of this holds:
-//! - the part has been in flight for longer than twice what 95 in 100 of the last parts took, so that
-//!   it is none of the ordinary slow ones (S3's guide to latency has the slowest 5 in 100 sent again);
+//! - the part has been in flight for longer than twice what 95 in 100 of the last parts took that were
+//!   not much smaller, so that it is none of the ordinary slow ones (S3's guide to latency has the
+//!   slowest 5 in 100 sent again);
 //! - hedges are at most one in twenty of the parts that the endpoint has stored, and a hedge that was
 //!   no faster counts twice: where they do not pay they fade out;
 //! - the endpoint has not throttled, or left a request unanswered, for half a minute;
@@ -128,15 +129,17 @@ impl Hedges {
 impl State {
     /// From when on a part of `bytes` is far slower than its peers.
     fn slow(&self, bytes: u64) -> Option<Duration> {
-        if self.peers.len() < Hedges::FEWEST {
-            return None;
-        }
+        // What a small part takes says nothing of how fast a large one moves: most objects end with one.
+        let peers = self.peers.iter().filter(|(size, _)| *size >= bytes / 2);
         // A larger part may take longer in proportion; that a smaller one takes less is not counted on.
-        let scaled = self.peers.iter().map(|(size, took)| match size {
+        let scaled = peers.map(|(size, took)| match size {
             0 => *took,
             size => took.mul_f64((bytes as f64 / *size as f64).max(1.0)),
         });
         let mut times: Vec<Duration> = scaled.collect();
+        if times.len() < Hedges::FEWEST {
+            return None;
+        }
         let place = times.len() * 95 / 100;
         let (_, slow, _) = times.select_nth_unstable(place);
         Some((*slow * Hedges::FACTOR).max(Hedges::LEAST))
