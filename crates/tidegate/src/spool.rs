@@ -61,16 +61,19 @@ impl Spool {
     pub(crate) async fn store(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         // What is begun goes on where it is, so that a part is one run of blocks where it can be.
-        let begun = stored.last().filter(|directory| directory.has_room(bytes)).cloned();
         let mut failed = None;
-        let is_other = |other: &Arc<Directory>| begun.as_ref().is_none_or(|begun| !Arc::ptr_eq(begun, other));
-        let others = self.directories.iter().filter(|other| is_other(other) && other.has_room(bytes));
-        let mut order: Vec<_> = others.collect();
-        order.sort_by(|one, other| one.cost(bytes).total_cmp(&other.cost(bytes)));
-        for directory in begun.iter().chain(order) {
+        for directory in self.order(stored, bytes).filter(|directory| directory.has_room(bytes)) {
             match stored.extended(directory, pieces).await {
                 Ok(extended) => return Ok(extended),
                 Err(source) => failed = Some((directory.name(), source)),
+            }
+        }
+        // None takes all of it alone. What several do not take either is not begun.
+        if self.room() >= bytes {
+            match self.spread(stored, pieces, bytes).await {
+                Ok(extended) if extended.len() == stored.len() + bytes => return Ok(extended),
+                Ok(_) => {}
+                Err(error) => failed = Some(error),
             }
         }
         Err(match failed {
@@ -79,6 +82,44 @@ impl Spool {
             }
             _ => SpoolError::Full(self.fullness()),
         })
+    }
+
+    /// The directories in which `bytes` more behind `stored` are to be tried: the one that it ends in,
+    /// then the others, the soonest done first.
+    fn order(&self, stored: &Stored, bytes: u64) -> impl Iterator<Item = &Arc<Directory>> {
+        let begun = stored.last().cloned();
+        let is_begun =
+            |directory: &Arc<Directory>| begun.as_ref().is_some_and(|it| Arc::ptr_eq(it, directory));
+        let mut order: Vec<_> = self
+            .directories
+            .iter()
+            .map(|directory| (!is_begun(directory), directory.cost(bytes), directory))
+            .collect();
+        order.sort_by(|one, other| one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)));
+        order.into_iter().map(|(.., directory)| directory)
+    }
+
+    /// Writes to each directory what it has room for, until all of `pieces` is written.
+    async fn spread(
+        &self,
+        stored: &Stored,
+        pieces: &[Bytes],
+        bytes: u64,
+    ) -> Result<Stored, (String, io::Error)> {
+        let (mut spread, mut rest) = (stored.clone(), pieces.to_vec());
+        for directory in self.order(stored, bytes) {
+            let fits = cut(&mut rest, directory.room());
+            if !fits.is_empty() {
+                let extended = spread.extended(directory, &fits).await;
+                spread = extended.map_err(|source| (directory.name(), source))?;
+            }
+        }
+        Ok(spread)
+    }
+
+    /// Bytes that all directories take together.
+    fn room(&self) -> u64 {
+        self.directories.iter().fold(0, |sum, directory| sum.saturating_add(directory.room()))
     }
 
     /// Whether some directory takes at least a block.
@@ -106,4 +147,20 @@ impl Spool {
     pub(crate) fn freed(&self) -> &Notify {
         &self.freed
     }
+}
+
+/// Cuts at most `most` bytes off the front of `pieces`.
+fn cut(pieces: &mut Vec<Bytes>, most: u64) -> Vec<Bytes> {
+    let mut left = usize::try_from(most).unwrap_or(usize::MAX);
+    let mut front = Vec::new();
+    while left > 0
+        && let Some(piece) = pieces.first_mut()
+    {
+        front.push(piece.split_to(left.min(piece.len())));
+        left -= front.last().map_or(0, Bytes::len);
+        if piece.is_empty() {
+            pieces.remove(0);
+        }
+    }
+    front
 }

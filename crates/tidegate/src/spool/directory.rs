@@ -67,13 +67,25 @@ impl Directory {
 
     /// Whether it is worth trying to write `bytes`.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
+        self.free().is_some_and(|free| free >= bytes)
+    }
+
+    /// How many bytes in whole blocks are worth trying to write.
+    pub(super) fn room(&self) -> u64 {
+        self.free().map_or(0, |free| free / BLOCK * BLOCK)
+    }
+
+    /// How many more bytes it has room for; `None` while it is left alone.
+    fn free(&self) -> Option<u64> {
         let state = self.lock();
         let rests = state.rests_until.is_some_and(|until| Instant::now() < until);
         let (queued, own) = (state.queued, u64::from(state.blocks.free()) * BLOCK);
         drop(state);
         // A disk that does not say has room until a write fails. What blocks that came back take of the
         // disk is this file's until it is empty: a full disk has room for as much as they are.
-        !rests && self.disk.space().map_or(true, |space| space.free.saturating_add(own) >= queued + bytes)
+        let free = self.disk.space().map_or(u64::MAX, |space| space.free.saturating_add(own));
+        // What is on its way there counts twice where the disk counts it already.
+        (!rests).then(|| free.saturating_sub(queued))
     }
 
     /// Seconds until `bytes` more would be written; nothing for one that was not measured yet, and who
