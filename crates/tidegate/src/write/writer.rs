@@ -168,7 +168,14 @@ impl Writer {
     }
 
     /// Ends the upload without an object; waits until the store has let go of the session.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] where `shutdown` or `close` has published the object already: it stays.
     pub async fn abort(mut self) -> Result<()> {
+        if matches!(self.stage, Stage::Committed(_)) {
+            let message = "the object was published before, and is there";
+            return Err(self.upload.error(ErrorKind::Closed, Operation::Abort, message));
+        }
         self.stage = Stage::Failed;
         self.upload.abort(self.held.give_up()).await
     }
