@@ -263,6 +263,11 @@ impl Lease {
         self.bytes
     }
 
+    /// Size of a full slab of its budget, in bytes.
+    pub(crate) fn slab_size(&self) -> usize {
+        self.budget.slab_size()
+    }
+
     /// Takes `bytes` of it, at most all, into a lease of their own.
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::task::JoinHandle;
 
 use super::{ReadAt, Slice, SourceChanged};
-use crate::budget::{Budget, Slab};
+use crate::budget::{Budget, Lease, Slab};
 use crate::checksum::Hasher;
 
 /// A few slabs that go round: read into, sent, and free again when the socket has taken them.
@@ -20,6 +20,8 @@ pub(crate) struct Ring {
     count: usize,
     /// Where they are from.
     budget: Option<Budget>,
+    /// Whether there may be another beside it.
+    hedges: bool,
 }
 
 #[derive(Debug, Default)]
@@ -32,15 +34,33 @@ impl Ring {
     /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
     pub(crate) fn new(slabs: Vec<Slab>) -> Self {
         let (count, budget) = (slabs.len(), slabs.first().map(Slab::budget));
-        Self { shared: Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() })), count, budget }
+        let shared = Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() }));
+        Self { shared, count, budget, hedges: true }
+    }
+
+    /// A ring of full slabs that take all of `lease`.
+    pub(crate) fn of(mut lease: Lease) -> Self {
+        let slab = lease.slab_size() as u64;
+        let slabs = (0..lease.bytes() / slab.max(1)).map(|_| Slab::new(lease.split(slab)));
+        Self::new(slabs.collect())
+    }
+
+    /// The same, of which no second request takes memory: what is free beside it is for retries.
+    pub(crate) fn without_hedges(self) -> Self {
+        Self { hedges: false, ..self }
+    }
+
+    /// As large a ring beside this one, where there is memory for it at once.
+    fn fresh(&self) -> Option<Self> {
+        let budget = self.budget.as_ref()?;
+        let lease = budget.try_lease(self.count as u64 * budget.slab_size() as u64)?;
+        Some(Self { hedges: self.hedges, ..Self::of(lease) })
     }
 
     /// A ring as large beside this one, if nobody waits for the memory that it takes.
     pub(super) fn another(&self) -> Option<Self> {
-        let budget = self.budget.as_ref().filter(|budget| budget.usage().waiting == 0)?;
-        let slab = budget.slab_size() as u64;
-        let mut lease = budget.try_lease(self.count as u64 * slab)?;
-        Some(Self::new((0..self.count).map(|_| Slab::new(lease.split(slab))).collect()))
+        self.budget.as_ref().filter(|budget| self.hedges && budget.usage().waiting == 0)?;
+        self.fresh()
     }
 
     /// The ring for another pass. An earlier request's connection may hold slabs for as long as its
@@ -48,11 +68,9 @@ impl Ring {
     pub(super) fn renew(&mut self) -> Self {
         let home = self.lock().slabs.len();
         if home < self.count
-            && let Some(budget) = &self.budget
-            && let slab = budget.slab_size() as u64
-            && let Some(mut lease) = budget.try_lease(self.count as u64 * slab)
+            && let Some(fresh) = self.fresh()
         {
-            *self = Self::new((0..self.count).map(|_| Slab::new(lease.split(slab))).collect());
+            *self = fresh;
         }
         self.clone()
     }
@@ -69,7 +87,10 @@ impl Ring {
                 Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
             }
             None => {
-                free.wakers.push(cx.waker().clone());
+                // One that is polled again and again is woken once.
+                if !free.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    free.wakers.push(cx.waker().clone());
+                }
                 Poll::Pending
             }
         }

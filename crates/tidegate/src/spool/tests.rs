@@ -262,5 +262,6 @@ async fn several_disks_take_together_what_none_takes_alone() {
     let spool = Spool::new((0..4).map(|_| Small::new("small", 4 * BLOCK) as Arc<dyn Disk>).collect());
     let pieces: Vec<_> = (0..6).map(|seed| data(BLOCK as usize, seed)).collect();
     let stored = spool.store(&Stored::default(), &pieces).await.map_err(|error| error.to_string());
-    assert_eq!(stored.map(|stored| stored.len()), Ok(6 * BLOCK), "sixteen blocks are free");
+    assert_eq!(stored.as_ref().map(|stored| stored.len()), Ok(6 * BLOCK), "sixteen blocks are free");
+    assert!(read(&stored.unwrap(), true) == pieces.concat());
 }

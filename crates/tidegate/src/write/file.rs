@@ -144,12 +144,11 @@ impl Transfer {
         let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
         let lease = self.budget.lease(lease).await;
         drop(waiting);
-        let mut lease = lease.map_err(|starved| {
+        let lease = lease.map_err(|starved| {
             self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string())
         })?;
         if len > slab {
-            let slabs = (0..RING).map(|_| Slab::new(lease.split(slab))).collect();
-            return Ok(Payload::from_file(self.file.clone(), offset, len, Ring::new(slabs), algorithm));
+            return Ok(Payload::from_file(self.file.clone(), offset, len, Ring::of(lease), algorithm));
         }
         let streamed =
             Payload::from_file(self.file.clone(), offset, len, Ring::new(vec![Slab::new(lease)]), algorithm);

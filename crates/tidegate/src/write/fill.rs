@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::spooling::{LentRing, Line};
+use super::spooling::{Lent, Line};
 use crate::budget::{Lease, Slab};
 use crate::checksum::{Algorithm, Checksum, Hasher};
 use crate::payload::{Payload, Spooled};
@@ -164,13 +164,13 @@ impl Taken {
 
     /// It as the body of a request; what is in the spool waits for the buffers that it is read
     /// through, which are lent for as long as the guard is held.
-    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<LentRing>) {
+    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<Lent>) {
         match line.filter(|_| self.stored.len() > 0) {
             None => (Payload::from_memory(self.pieces, self.checksum), None),
             Some(line) => {
-                let lent = line.ring().await;
+                let (ring, lent) = line.ring().await;
                 let spooled = Spooled::new(self.stored, self.pieces, self.checksum);
-                (Payload::from_spool(spooled, lent.ring()), Some(lent))
+                (Payload::from_spool(spooled, ring), Some(lent))
             }
         }
     }

@@ -1,21 +1,24 @@
 //! The spool and the buffers through which spooled parts are sent.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::file::RING;
-use crate::budget::{Budget, Slab};
+use crate::budget::Budget;
 use crate::limiter::{Concurrency, Flow, Limiter, Permit};
 use crate::payload::Ring;
 use crate::spool::Spool;
 
-/// Spooled parts are sent through rings of slabs that were set aside when the engine was built: a part
-/// in the spool never waits for memory that only another could give back.
+/// Spooled parts are sent through rings of slabs out of memory that was set aside when the engine was
+/// built: a part in the spool never waits for memory that only another could give back.
+///
+/// A connection whose peer does not read holds slabs after its request is gone. One ring more is set aside
+/// than is lent, where there is memory enough: a retry takes that, or the next who is lent one.
 #[derive(Debug)]
 pub(crate) struct Spooling {
     spool: Spool,
-    reserved: u64,
-    rings: Mutex<Vec<Ring>>,
+    /// Of its own: nobody else can take it.
+    budget: Budget,
     /// Rings go round the writers, so that one with a thousand parts does not hold up one with two.
     turns: Limiter,
     /// Spooled parts that are being sent, or wait for a ring.
@@ -26,29 +29,27 @@ impl Spooling {
     /// This share of the budget is set aside for rings, at least one.
     const SHARE: u64 = 8;
 
+    /// With room for so many rings there is one to spare.
+    const SPARE_FROM: u64 = 4;
+
     /// How much memory to set aside, of a budget of `total` bytes in slabs of `slab`.
     pub(crate) fn reserve(total: u64, slab: u64) -> u64 {
-        (total / Self::SHARE / (RING * slab)).max(1) * RING * slab
+        let ring = RING * slab;
+        let spare = u64::from(total / ring >= Self::SPARE_FROM);
+        ((total / Self::SHARE / ring).max(1) + spare) * ring
     }
 
     /// Sends through `reserve` bytes, in slabs of `slab` bytes.
     pub(crate) fn new(spool: Spool, reserve: u64, slab: usize) -> Self {
-        // A budget of their own: nobody else can take it, and nobody waits for it.
-        let budget = Budget::new(reserve, slab);
-        let slabs = std::iter::from_fn(|| budget.try_lease(slab as u64).map(Slab::new));
-        let slabs: Vec<_> = slabs.collect();
-        let mut rings = Vec::new();
-        let mut slabs = slabs.into_iter();
-        while slabs.len() as u64 >= RING {
-            rings.push(Ring::new(slabs.by_ref().take(RING as usize).collect()));
-        }
-        let turns = Limiter::new(Concurrency::Fixed(rings.len()));
-        Self { spool, reserved: reserve, rings: Mutex::new(rings), turns, draining: AtomicUsize::new(0) }
+        let rings = reserve / (RING * slab as u64);
+        let lent = usize::try_from(rings.saturating_sub(1).max(1)).unwrap_or(usize::MAX);
+        let turns = Limiter::new(Concurrency::Fixed(lent));
+        Self { spool, budget: Budget::new(reserve, slab), turns, draining: AtomicUsize::new(0) }
     }
 
     /// Bytes that are set aside.
     pub(crate) fn reserved(&self) -> u64 {
-        self.reserved
+        self.budget.total()
     }
 
     pub(crate) fn spool(&self) -> &Spool {
@@ -74,37 +75,27 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Waits for a ring.
-    pub(super) async fn ring(&self) -> LentRing {
+    /// Waits for a ring, which is lent for as long as the guard is held.
+    pub(super) async fn ring(&self) -> (Ring, Lent) {
         self.spooling.draining.fetch_add(1, Relaxed);
         let draining = Draining(self.spooling.clone());
-        // There are as many permits as rings.
         let permit = self.flow.permit().await;
-        let ring = self.spooling.rings.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        LentRing { ring, _permit: permit, draining }
+        let budget = &self.spooling.budget;
+        // What is waited for here are slabs that connections hold whose requests are gone. Nobody refuses
+        // such a wait: there is no relief for this memory.
+        let ring = match budget.lease(RING * budget.slab_size() as u64).await {
+            Ok(lease) => Ring::of(lease).without_hedges(),
+            Err(_) => Ring::new(Vec::new()),
+        };
+        (ring, Lent { _permit: permit, _draining: draining })
     }
 }
 
-/// A ring, until it is dropped.
+/// That a ring is lent.
 #[derive(Debug)]
-pub(super) struct LentRing {
-    ring: Option<Ring>,
+pub(super) struct Lent {
     _permit: Permit,
-    draining: Draining,
-}
-
-impl LentRing {
-    pub(super) fn ring(&self) -> Ring {
-        self.ring.clone().unwrap_or_else(|| Ring::new(Vec::new()))
-    }
-}
-
-impl Drop for LentRing {
-    fn drop(&mut self) {
-        if let Some(ring) = self.ring.take() {
-            self.draining.0.rings.lock().unwrap_or_else(PoisonError::into_inner).push(ring);
-        }
-    }
+    _draining: Draining,
 }
 
 #[derive(Debug)]

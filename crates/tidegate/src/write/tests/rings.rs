@@ -15,8 +15,8 @@ const LONG: Duration = Duration::from_secs(2);
 
 async fn spooled(folder: &tempfile::TempDir) -> (Arc<Spooling>, Stored) {
     let spool = Spool::new(Spool::open(&[folder.path().to_owned()]).unwrap());
-    // One ring, as many as a budget of less than 12 MiB has.
-    let spooling = Arc::new(Spooling::new(spool, RING * SLAB as u64, SLAB));
+    // One ring and the spare one, as many as a small budget has.
+    let spooling = Arc::new(Spooling::new(spool, 2 * RING * SLAB as u64, SLAB));
     let stored = spooling.spool().store(&Stored::default(), &[data(5 * PART)]).await.unwrap();
     (spooling, stored)
 }
@@ -31,8 +31,8 @@ fn payload(stored: &Stored, ring: crate::payload::Ring) -> Payload {
 async fn a_retry_from_the_spool_does_not_wait_for_a_stuck_connection() {
     let folder = tempfile::tempdir().unwrap();
     let (spooling, stored) = spooled(&folder).await;
-    let lent = spooling.line().ring().await;
-    let payload = payload(&stored, lent.ring());
+    let (ring, _lent) = spooling.line().ring().await;
+    let payload = payload(&stored, ring);
     let mut stuck = payload.stream();
     let _queued = (stuck.next().await, stuck.next().await, stuck.next().await);
     drop(stuck);
@@ -44,14 +44,14 @@ async fn a_retry_from_the_spool_does_not_wait_for_a_stuck_connection() {
 async fn a_ring_that_is_lent_has_its_slabs() {
     let folder = tempfile::tempdir().unwrap();
     let (spooling, stored) = spooled(&folder).await;
-    let lent = spooling.line().ring().await;
-    let first = payload(&stored, lent.ring());
+    let (ring, lent) = spooling.line().ring().await;
+    let first = payload(&stored, ring);
     let mut stuck = first.stream();
     let _queued = (stuck.next().await, stuck.next().await, stuck.next().await);
     // Its upload is given up; the connection does not know that yet.
     drop((stuck, first, lent));
-    let lent = spooling.line().ring().await;
-    let another = payload(&stored, lent.ring());
+    let (ring, _lent) = spooling.line().ring().await;
+    let another = payload(&stored, ring);
     let mut stream = another.stream();
     assert!(timeout(LONG, stream.next()).await.is_ok(), "another upload waits for that connection");
 }
