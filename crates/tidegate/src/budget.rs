@@ -268,6 +268,13 @@ impl Lease {
         self.budget.slab_size()
     }
 
+    /// Takes in another of the same budget.
+    fn join(&mut self, other: Option<Self>) {
+        if let Some(mut other) = other {
+            self.bytes += std::mem::take(&mut other.bytes);
+        }
+    }
+
     /// Takes `bytes` of it, at most all, into a lease of their own.
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);

@@ -189,7 +189,7 @@ mod tests {
         let begun: Vec<_> = std::iter::from_fn(small).collect();
         let stay: Vec<_> = begun.into_iter().step_by(16).collect();
         // Then files are sent, through full slabs.
-        let full = || budget.try_lease(CHUNK as u64).map(Slab::new);
+        let full = || budget.try_lease(CHUNK as u64).map(Slab::all_of);
         let sent: Vec<_> = std::iter::from_fn(full).collect();
         let usage = budget.usage();
         assert!(usage.held <= total);

@@ -16,21 +16,39 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// A slab of the lease's size.
+    /// A slab of the lease's size, in a budget whose memory is whole.
+    #[cfg(test)]
     pub(crate) fn new(lease: Lease) -> Self {
-        let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
-        let block = lease.budget.shared.lock().pool.take(size);
-        Self { block: Some(block), filled: 0, lease }
+        Self::cut(lease).0
+    }
+
+    /// Slabs that take all of the lease: full ones, and a smaller one for the rest. Where the free memory
+    /// lies in pieces they are smaller and more, for another chunk would be memory past the budget.
+    pub(crate) fn all_of(mut lease: Lease) -> Vec<Self> {
+        let full = lease.slab_size().max(1) as u64;
+        let mut slabs = Vec::new();
+        while lease.bytes > 0 {
+            let (slab, unused) = Self::cut(lease.split(full));
+            slabs.push(slab);
+            lease.join(unused);
+        }
+        slabs
     }
 
     /// A slab of the lease's size, or a smaller one where the free memory lies in pieces; and how many
     /// bytes of the lease were given back for that.
-    pub(crate) fn at_most(mut lease: Lease) -> (Self, u64) {
+    pub(crate) fn at_most(lease: Lease) -> (Self, u64) {
+        let (slab, unused) = Self::cut(lease);
+        (slab, unused.map_or(0, |unused| unused.bytes))
+    }
+
+    /// A slab of the lease's size or a smaller one, and the rest of the lease.
+    fn cut(mut lease: Lease) -> (Self, Option<Lease>) {
         let size = usize::try_from(lease.bytes).unwrap_or(usize::MAX);
         let shared = &lease.budget.shared;
         let block = shared.lock().pool.take_at_most(size, shared.total);
         let unused = lease.bytes - block.bytes.len() as u64;
-        drop(lease.split(unused));
+        let unused = (unused > 0).then(|| lease.split(unused));
         (Self { block: Some(block), filled: 0, lease }, unused)
     }
 

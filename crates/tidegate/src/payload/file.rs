@@ -16,8 +16,9 @@ use crate::checksum::Hasher;
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     shared: Arc<Mutex<Free>>,
-    /// How many slabs there are, at home and lent.
+    /// How many slabs there are, at home and lent, and what they take of the budget.
     count: usize,
+    bytes: u64,
     /// Where they are from.
     budget: Option<Budget>,
     /// Whether there may be another beside it.
@@ -34,15 +35,14 @@ impl Ring {
     /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
     pub(crate) fn new(slabs: Vec<Slab>) -> Self {
         let (count, budget) = (slabs.len(), slabs.first().map(Slab::budget));
+        let bytes = slabs.iter().map(Slab::leased).sum();
         let shared = Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() }));
-        Self { shared, count, budget, hedges: true }
+        Self { shared, count, bytes, budget, hedges: true }
     }
 
-    /// A ring of full slabs that take all of `lease`.
-    pub(crate) fn of(mut lease: Lease) -> Self {
-        let slab = lease.slab_size() as u64;
-        let slabs = (0..lease.bytes() / slab.max(1)).map(|_| Slab::new(lease.split(slab)));
-        Self::new(slabs.collect())
+    /// A ring of slabs that take all of `lease`.
+    pub(crate) fn of(lease: Lease) -> Self {
+        Self::new(Slab::all_of(lease))
     }
 
     /// The same, of which no second request takes memory: what is free beside it is for retries.
@@ -53,7 +53,7 @@ impl Ring {
     /// As large a ring beside this one, where there is memory for it at once.
     fn fresh(&self) -> Option<Self> {
         let budget = self.budget.as_ref()?;
-        let lease = budget.try_lease(self.count as u64 * budget.slab_size() as u64)?;
+        let lease = budget.try_lease(self.bytes)?;
         Some(Self { hedges: self.hedges, ..Self::of(lease) })
     }
 

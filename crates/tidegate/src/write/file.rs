@@ -10,7 +10,7 @@ use super::plan::{Action, Plan};
 use super::strategy::Policy;
 use super::upload::Upload;
 use crate::backend::Receipt;
-use crate::budget::{Budget, Slab};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::payload::{Payload, Ring, SourceChanged, SourceFile};
@@ -147,11 +147,10 @@ impl Transfer {
         let lease = lease.map_err(|starved| {
             self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string())
         })?;
+        let streamed = Payload::from_file(self.file.clone(), offset, len, Ring::of(lease), algorithm);
         if len > slab {
-            return Ok(Payload::from_file(self.file.clone(), offset, len, Ring::of(lease), algorithm));
+            return Ok(streamed);
         }
-        let streamed =
-            Payload::from_file(self.file.clone(), offset, len, Ring::new(vec![Slab::new(lease)]), algorithm);
         streamed.gather().await.map_err(|error| self.source_failed(error))
     }
 
