@@ -19,11 +19,15 @@ impl Scenario {
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 
-    /// What of the memory is not set aside for sending from the spool ("an eighth", in rings of three slabs).
+    /// What of the memory is not set aside for sending from the spool: "an eighth", in rings of three slabs,
+    /// and one more to spare where there is room for four.
     pub fn free_memory(&self) -> u64 {
         let ring = 3 * self.slab as u64;
-        let rings = if self.disks.is_empty() { 0 } else { (self.memory / 8 / ring).max(1) };
-        self.memory - rings * ring
+        if self.disks.is_empty() {
+            return self.memory;
+        }
+        let spare = u64::from(self.memory / ring >= 4);
+        self.memory - ((self.memory / 8 / ring).max(1) + spare) * ring
     }
 
     /// The most that one request can be, for this writer and this hint: of an unknown size, half of the
