@@ -55,7 +55,7 @@ const REGRESSIONS: [(u64, &str); 20] = [
     (19274, "a wait was ended by what had been seen before a slow spill"),
     (31569, "disks that were slow to fail were tried for ever"),
     (36679, "a writer that was committing was ended as idle after a slow spill"),
-    (1681, "a refusal after a lost answer was called uncertain, and no check knows why"),
+    (1681, "a refusal after a lost answer was to be certain, at a store whose aborts tell nothing"),
 ];
 
 #[test]
