@@ -215,7 +215,8 @@ async fn a_disk_that_has_not_ended_its_first_write_is_not_given_the_next() {
     let (nothing, bytes) = (Stored::default(), [data(1000, 1)]);
     let mut first = Box::pin(spool.store(&nothing, &bytes));
     assert!(futures::poll!(&mut first).is_pending(), "nothing is known of either disk");
-    let second = tokio::time::timeout(std::time::Duration::from_secs(60), spool.store(&nothing, &bytes)).await;
+    let second =
+        tokio::time::timeout(std::time::Duration::from_secs(60), spool.store(&nothing, &bytes)).await;
     assert!(second.is_ok(), "it waits for the disk that does nothing, beside one that has nothing to do");
 }
 

@@ -6,18 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
 use super::relief::Relief;
-use super::upload::Upload;
-use crate::backend::Receipt;
+use super::upload::{Tasks, Upload};
 use crate::budget::{Account, Acquire, Holder, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::spool::{Spool, SpoolError};
 
-/// A writer's half-filled part and its parts in flight.
+/// A writer's half-filled part and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Held {
     upload: Arc<Upload>,
@@ -33,7 +31,7 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) fill: Fill,
-    pub(super) parts: JoinSet<Result<Receipt>>,
+    pub(super) tasks: Tasks,
     /// How many parts were taken out of `fill`: what was begun for an earlier one is of no use.
     taken: u64,
     last_write: Instant,
@@ -59,7 +57,7 @@ impl Held {
             idle_limit,
             state: Mutex::new(State {
                 fill,
-                parts: JoinSet::new(),
+                tasks: Tasks::new(),
                 taken: 0,
                 last_write: Instant::now(),
                 finishing: false,
@@ -120,15 +118,15 @@ impl Held {
         self.account.close();
     }
 
-    /// Gives up everything that is held; the parts in flight, to be stopped.
-    pub(super) fn give_up(&self) -> JoinSet<Result<Receipt>> {
+    /// Gives up everything that is held; what is in flight, to be stopped.
+    pub(super) fn give_up(&self) -> Tasks {
         let mut state = self.lock();
         state.taken += 1;
-        let (fill, parts) = (state.fill.take(), mem::take(&mut state.parts));
+        let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
         drop(state);
         drop(fill);
         self.account.close();
-        parts
+        tasks
     }
 
     /// Whether another has ended the upload.
