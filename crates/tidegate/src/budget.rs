@@ -31,22 +31,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 mod pool;
 mod pressure;
 mod queue;
+mod runtimes;
 mod slab;
 #[cfg(test)]
 mod tests;
 
 use pool::Pool;
 pub(crate) use pressure::{Holder, Pressure, Share, Starved};
+pub(crate) use runtimes::Relieving;
+use runtimes::{Runtimes, Start};
 pub(crate) use slab::Slab;
 
 /// One budget; clones share it.
@@ -79,9 +82,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when what is waited for may have changed.
     changed: Notify,
-    /// Called when half-filled memory stands in the way, and whether it is at work.
-    relief: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    relieving: AtomicBool,
+    /// Called when half-filled memory stands in the way.
+    relief: OnceLock<Start>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -102,12 +104,15 @@ struct State {
     /// Part size and how many open writers have it: the last is `P`.
     parts: BTreeMap<u64, usize>,
     waiters: BTreeMap<u64, Waiter>,
+    runtimes: Runtimes,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
     granted: BTreeMap<u64, Granted>,
     /// The sum of their bytes.
     granted_bytes: u64,
     refused: BTreeMap<u64, Starved>,
+    /// When a wait was last ended with an error.
+    refused_at: Option<Instant>,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
@@ -132,6 +137,8 @@ struct Waiter {
     bytes: u64,
     since: Instant,
     waker: Waker,
+    /// Where it was polled last.
+    runtime: Option<Id>,
 }
 
 /// Memory that its waiter was told of and has not taken.
@@ -151,7 +158,6 @@ impl Budget {
                 state: Mutex::new(State { pool: Pool::new(slab), ..State::default() }),
                 changed: Notify::new(),
                 relief: OnceLock::new(),
-                relieving: AtomicBool::new(false),
             }),
         }
     }
@@ -307,6 +313,7 @@ impl Future for Acquire {
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
+                    state.moved(id, Handle::try_current().ok(), &budget.shared);
                     return Poll::Pending;
                 }
                 id // it was granted and not taken for so long that it was taken back: it has its old place
@@ -318,6 +325,7 @@ impl Future for Acquire {
             bytes: self.bytes,
             since: Instant::now(),
             waker: cx.waker().clone(),
+            runtime: state.runtimes.enter(Handle::try_current().ok()),
         };
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
