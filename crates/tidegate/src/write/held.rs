@@ -37,6 +37,8 @@ pub(super) struct State {
     last_write: Instant,
     /// Whether all bytes are in.
     finishing: bool,
+    /// How many tasks bring bytes to the spool before their producer may go on.
+    spooling: usize,
     /// Why the upload was ended by another than its writer.
     ended: Option<Error>,
 }
@@ -61,6 +63,7 @@ impl Held {
                 taken: 0,
                 last_write: Instant::now(),
                 finishing: false,
+                spooling: 0,
                 ended: None,
             }),
             spilling: tokio::sync::Mutex::default(),
@@ -142,6 +145,13 @@ impl Held {
         }
     }
 
+    /// For as long as it is held, a disk is what is waited for, not the producer: a `write` or a `finish`
+    /// goes on when it has taken the bytes.
+    pub(super) fn spooling(self: &Arc<Self>) -> IsSpooling {
+        self.lock().spooling += 1;
+        IsSpooling(self.clone())
+    }
+
     /// Waits until the spill that goes on, if any, is over.
     pub(super) async fn spilled(&self) {
         drop(self.spilling.lock().await);
@@ -177,6 +187,18 @@ impl Held {
     }
 }
 
+/// Bytes of a writer are on their way to the spool, and its producer waits for that.
+#[derive(Debug)]
+pub(super) struct IsSpooling(Arc<Held>);
+
+impl Drop for IsSpooling {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.spooling -= 1;
+        state.goes_on(); // could not before
+    }
+}
+
 impl State {
     /// Bytes were taken in; or memory was waited for, so that they could not be until now.
     pub(super) fn goes_on(&mut self) {
@@ -203,7 +225,7 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        let over = state.finishing || state.ended.is_some();
+        let over = state.finishing || state.spooling > 0 || state.ended.is_some();
         if over || state.last_write.elapsed() < idle || !self.account.is_left() {
             return false;
         }
