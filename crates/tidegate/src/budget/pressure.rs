@@ -111,7 +111,7 @@ impl Budget {
         state.refused_at = Some(Instant::now());
         let Some(id) = state.waiters.first_key_value().map(|(id, _)| *id) else { return };
         if let Some(waiter) = state.dequeue(id) {
-            state.refused.insert(id, why.clone());
+            state.refused.insert(id, (why.clone(), Instant::now()));
             waiter.waker.wake();
         }
         state.serve(&self.shared);

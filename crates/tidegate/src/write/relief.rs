@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
-use crate::budget::{Budget, Pressure, Relieving, Share, Starved};
+use crate::budget::{Acquire, Budget, Pressure, Relieving, Share, Starved};
 
 /// Looks after one budget.
 #[derive(Debug)]
@@ -32,8 +32,6 @@ impl Relief {
     const TOGETHER: usize = 16;
     /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
-    /// A task that is polled takes what it was granted sooner than that.
-    const UNTAKEN: Duration = Duration::from_secs(1);
     /// How long the next wait is not ended after one was.
     const SEEN: Duration = Duration::from_millis(5);
     /// The longest between two looks.
@@ -80,7 +78,7 @@ impl Relief {
         loop {
             let (freed, changed) = (pin!(self.freed()), self.budget.changed());
             let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
-            let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
+            let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
             }
