@@ -10,6 +10,7 @@ use super::upload::Done;
 use super::writer::{Stage, Writer, memory_of};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
+use crate::spool::SpoolError;
 
 impl Writer {
     /// Hands what the plan has cut to requests.
@@ -77,8 +78,11 @@ impl Writer {
             Ok(()) => Poll::Ready(Ok(())),
             Err(error) => {
                 let message = error.to_string();
-                let failed =
-                    self.upload.error(ErrorKind::NoSpace, Operation::Write, message).with_source(error);
+                let kind = match error {
+                    SpoolError::Full(_) => ErrorKind::NoSpace,
+                    SpoolError::Failed { .. } => ErrorKind::Source, // as where it can't be read
+                };
+                let failed = self.upload.error(kind, Operation::Write, message).with_source(error);
                 Poll::Ready(Err(self.fail(failed)))
             }
         }
