@@ -1,7 +1,7 @@
 //! What must hold after every run.
 
 use tidegate::backend::FaultKind;
-use tidegate::{ErrorKind, Operation, Snapshot, Usage};
+use tidegate::{ErrorKind, Operation, Snapshot, Strategy, Usage};
 
 use crate::actor::{Failed, Outcome};
 use crate::faults::Trouble;
@@ -164,6 +164,7 @@ impl Run<'_> {
                 matches!(plan.ending, Ending::SourceFails(_))
                     || matches!(plan.source, Source::File { truncate_after: Some(_) })
                     || self.spool_forgets()
+                    || (plan.strategy == Strategy::Spool && self.spool_fails())
             }
             ErrorKind::Starved | ErrorKind::Idle | ErrorKind::NoSpace => {
                 self.lacks_memory(number, plan, failed)

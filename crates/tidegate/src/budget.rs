@@ -20,33 +20,38 @@
 //! largest takes its place, with no less room.
 //!
 //! Waiting is first come, first served. Where the rule stops the writer at the head, only a writer
-//! that holds most and requests (which need nobody else) pass it: each writer at most once for each
-//! of its parts, so nobody starves. Where half-filled memory leaves no room for a request at the head
-//! (one that streams a file needs three slabs to begin), a writer that holds most passes it likewise.
+//! that holds most and requests (which need nobody else) pass it. A writer does so at most once for
+//! each of its parts. Requests may pass without end, and bring the writer at the head nothing: it counts
+//! as stopped all the while, so that what half-filled memory keeps from it is dealt with as below, and
+//! nobody starves. Where half-filled memory leaves no room for a request at the head (one that streams
+//! a file needs three slabs to begin), a writer that holds most passes it likewise.
 //!
 //! What remains is a writer that holds most and whose producer does not go on: a wait that only it
 //! can end is seen here ([`Budget::pressure`]), and dealt with in `write/relief.rs`: its bytes go to
 //! the spool, or it has been idle beyond its limit and is ended, or the wait becomes an error.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 
+use tokio::runtime::Id;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+mod acquire;
 mod pool;
 mod pressure;
 mod queue;
+mod runtimes;
 mod slab;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use acquire::Acquire;
 use pool::Pool;
 pub(crate) use pressure::{Holder, Pressure, Share, Starved};
+pub(crate) use runtimes::Relieving;
+use runtimes::{Runtimes, Start};
 pub(crate) use slab::Slab;
 
 /// One budget; clones share it.
@@ -79,9 +84,8 @@ struct Shared {
     state: Mutex<State>,
     /// Told when what is waited for may have changed.
     changed: Notify,
-    /// Called when half-filled memory stands in the way, and whether it is at work.
-    relief: OnceLock<Box<dyn Fn() + Send + Sync>>,
-    relieving: AtomicBool,
+    /// Called when half-filled memory stands in the way.
+    relief: OnceLock<Start>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -102,12 +106,16 @@ struct State {
     /// Part size and how many open writers have it: the last is `P`.
     parts: BTreeMap<u64, usize>,
     waiters: BTreeMap<u64, Waiter>,
+    runtimes: Runtimes,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
     granted: BTreeMap<u64, Granted>,
     /// The sum of their bytes.
     granted_bytes: u64,
-    refused: BTreeMap<u64, Starved>,
+    /// Waits that were ended with an error which was not taken yet, and when.
+    refused: BTreeMap<u64, (Starved, Instant)>,
+    /// When a wait was last ended with an error.
+    refused_at: Option<Instant>,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
@@ -132,6 +140,8 @@ struct Waiter {
     bytes: u64,
     since: Instant,
     waker: Waker,
+    /// Where it was polled last.
+    runtime: Option<Id>,
 }
 
 /// Memory that its waiter was told of and has not taken.
@@ -151,7 +161,6 @@ impl Budget {
                 state: Mutex::new(State { pool: Pool::new(slab), ..State::default() }),
                 changed: Notify::new(),
                 relief: OnceLock::new(),
-                relieving: AtomicBool::new(false),
             }),
         }
     }
@@ -287,69 +296,6 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.shared.lock();
         state.held -= self.bytes;
-        state.serve(&self.budget.shared);
-    }
-}
-
-/// A wait for memory. Dropping it gives up the place in the queue.
-#[derive(Debug)]
-pub(crate) struct Acquire {
-    budget: Budget,
-    account: Option<u64>,
-    bytes: u64,
-    id: Option<u64>,
-}
-
-impl Future for Acquire {
-    type Output = Result<Lease, Starved>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let budget = self.budget.clone();
-        let mut state = budget.shared.lock();
-        let id = match self.id {
-            Some(id) => {
-                if state.take(id).is_some() {
-                    self.id = None;
-                    drop(state);
-                    return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
-                }
-                if let Some(starved) = state.refused.remove(&id) {
-                    self.id = None;
-                    return Poll::Ready(Err(starved));
-                }
-                if let Some(waiter) = state.waiters.get_mut(&id) {
-                    waiter.waker.clone_from(cx.waker());
-                    return Poll::Pending;
-                }
-                id // it was granted and not taken for so long that it was taken back: it has its old place
-            }
-            None => state.take_id(),
-        };
-        let waiter = Waiter {
-            account: self.account,
-            bytes: self.bytes,
-            since: Instant::now(),
-            waker: cx.waker().clone(),
-        };
-        state.enqueue(id, waiter);
-        state.serve(&budget.shared);
-        if state.take(id).is_some() {
-            self.id = None;
-            drop(state);
-            return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
-        }
-        self.id = Some(id);
-        Poll::Pending
-    }
-}
-
-impl Drop for Acquire {
-    fn drop(&mut self) {
-        let Some(id) = self.id else { return };
-        let mut state = self.budget.shared.lock();
-        state.dequeue(id);
-        state.refused.remove(&id);
-        state.return_grant(id);
         state.serve(&self.budget.shared);
     }
 }

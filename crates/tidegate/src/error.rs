@@ -48,7 +48,8 @@ pub enum ErrorKind {
     InvalidInput,
     /// The object is larger than the store, or the memory budget, allows.
     TooLarge,
-    /// The source could not be read, or changed while it was sent.
+    /// The source could not be read, or changed while it was sent; or a spool directory failed, which is the
+    /// source of what is in it.
     Source,
     /// The store asked for fewer requests for longer than the retries last.
     Throttled,

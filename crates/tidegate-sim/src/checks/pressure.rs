@@ -88,6 +88,11 @@ impl Run<'_> {
         self.scenario.writers.iter().any(|plan| matches!(plan.source, Source::File { .. }))
     }
 
+    /// Whether a write to the spool may have failed for another reason than want of room.
+    pub(super) fn spool_fails(&self) -> bool {
+        !self.scenario.disks.iter().all(DiskPlan::writes)
+    }
+
     /// Whether the spool gave back an error, or other bytes.
     pub(super) fn spool_forgets(&self) -> bool {
         !self.scenario.disks.iter().all(DiskPlan::reads)

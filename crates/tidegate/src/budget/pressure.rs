@@ -1,14 +1,15 @@
 //! What stands in the way of those who wait, and who can do something about it.
 
 use std::fmt::Debug;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
 use tokio::time::Instant;
 
-use super::{Account, Budget, Holding, State, Waiter};
+use super::{Account, Budget, Holding, Relieving, State, Waiter};
 use crate::spool::{Spool, SpoolError};
 
 /// A writer, as others see it whose memory it holds.
@@ -55,9 +56,9 @@ pub(crate) struct Starved(pub(crate) Arc<str>);
 
 impl Budget {
     /// `start` is called when half-filled memory stands in the way, with the budget locked: it must not
-    /// use the budget before it has returned. It is not called again before
-    /// [`relieved`](Self::relieved).
-    pub(crate) fn set_relief(&self, start: impl Fn() + Send + Sync + 'static) {
+    /// use the budget before it has returned. It is called for each runtime on which somebody waits, and
+    /// not again before [`relieved`](Self::relieved), or before what it was given is dropped.
+    pub(crate) fn set_relief(&self, start: impl Fn(Option<&Handle>, Relieving) + Send + Sync + 'static) {
         // A second one would be the same: an engine sets it once, when it is built.
         let _ = self.shared.relief.set(Box::new(start));
     }
@@ -78,9 +79,9 @@ impl Budget {
         Pressure::HalfFilled { since, holders: holders.collect() }
     }
 
-    /// Waits until those who wait may wait for something else.
-    pub(crate) async fn changed(&self) {
-        self.shared.changed.notified().await;
+    /// Waits until those who wait may wait for something else, from this call on.
+    pub(crate) fn changed(&self) -> Notified<'_> {
+        self.shared.changed.notified()
     }
 
     /// Takes back what was granted `patience` ago or longer and was not taken: the waiter's task is not
@@ -100,27 +101,27 @@ impl Budget {
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
-    /// Ends the oldest wait with an error.
-    pub(crate) fn refuse_oldest(&self, why: &Starved) {
+    /// Ends the oldest wait with an error, unless one was ended less than `before` ago: another's relief
+    /// may have seen the same.
+    pub(crate) fn refuse_oldest(&self, why: &Starved, before: Duration) {
         let mut state = self.shared.lock();
+        if state.refused_at.is_some_and(|at| at.elapsed() < before) {
+            return;
+        }
+        state.refused_at = Some(Instant::now());
         let Some(id) = state.waiters.first_key_value().map(|(id, _)| *id) else { return };
         if let Some(waiter) = state.dequeue(id) {
-            state.refused.insert(id, why.clone());
+            state.refused.insert(id, (why.clone(), Instant::now()));
             waiter.waker.wake();
         }
         state.serve(&self.shared);
     }
 
-    /// What [`set_relief`](Self::set_relief)'s has ended; `true` where it has to go on.
-    pub(crate) fn relieved(&self) -> bool {
-        self.shared.relieving.store(false, Release);
+    /// What [`set_relief`](Self::set_relief)'s has ended; where it has to go on, it is given back.
+    pub(crate) fn relieved(&self, relieving: Relieving) -> Option<Relieving> {
+        let at_work = relieving.end()?;
         let stopped = self.shared.lock().is_stopped(self.shared.total);
-        stopped && !self.shared.relieving.swap(true, AcqRel)
-    }
-
-    /// What [`set_relief`](Self::set_relief)'s was ended before it was done.
-    pub(crate) fn relief_lost(&self) {
-        self.shared.relieving.store(false, Release);
+        if stopped { Relieving::begin(&at_work) } else { None }
     }
 }
 
@@ -175,15 +176,11 @@ impl State {
     pub(super) fn tell(&mut self, shared: &super::Shared) {
         let stopped = self.is_stopped(shared.total);
         if stopped || std::mem::take(&mut self.stopped) {
-            shared.changed.notify_one();
+            shared.changed.notify_waiters();
         }
         self.stopped = stopped;
-        if stopped
-            && let Some(relief) = shared.relief.get()
-            && !shared.relieving.load(Acquire)
-            && !shared.relieving.swap(true, AcqRel)
-        {
-            relief();
+        if stopped && let Some(relief) = shared.relief.get() {
+            self.runtimes.relieve(relief);
         }
     }
 }

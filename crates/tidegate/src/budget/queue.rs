@@ -1,5 +1,6 @@
 //! Whose turn it is: the rule of the budget, and the order of those who wait.
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::{Granted, Shared, State, Waiter};
@@ -36,10 +37,21 @@ impl State {
     pub(super) fn dequeue(&mut self, id: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
         self.requests.remove(&id);
+        self.runtimes.leave(waiter.runtime);
         if let Some(holding) = waiter.account.and_then(|account| self.accounts.get_mut(&account)) {
             holding.waiting = None;
         }
         Some(waiter)
+    }
+
+    /// A waiter was polled: by another runtime, maybe.
+    pub(super) fn moved(&mut self, id: u64, to: Option<Handle>, shared: &Shared) {
+        let Some(waiter) = self.waiters.get_mut(&id) else { return };
+        if waiter.runtime != to.as_ref().map(Handle::id) {
+            self.runtimes.leave(waiter.runtime);
+            waiter.runtime = self.runtimes.enter(to);
+            self.tell(shared);
+        }
     }
 
     pub(super) fn hold(&mut self, account: u64, bytes: u64) {

@@ -1,13 +1,16 @@
 //! What becomes of full parts: handed to requests, acknowledged, committed, or aborted.
 
+use std::future::Future;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
 use super::fill::Taken;
 use super::plan::Action;
+use super::upload::Done;
 use super::writer::{Stage, Writer, memory_of};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
+use crate::spool::SpoolError;
 
 impl Writer {
     /// Hands what the plan has cut to requests.
@@ -32,18 +35,15 @@ impl Writer {
                 Action::Put { .. } => {
                     let taken = self.held.take(0).map_err(|error| self.fail(error))?;
                     let (upload, line) = (self.upload.clone(), self.line.clone());
-                    self.stage = Stage::Committing(Some(Box::pin(async move {
+                    self.commit(Operation::Put, async move {
                         let (payload, _ring) = taken.payload(line).await;
                         upload.put(payload).await
-                    })));
+                    });
                 }
                 Action::Complete { .. } => {
                     let upload = self.upload.clone();
                     let (parts, checksum) = self.plan.parts();
-                    self.stage =
-                        Stage::Committing(Some(Box::pin(
-                            async move { upload.complete(parts, checksum).await },
-                        )));
+                    self.commit(Operation::Complete, async move { upload.complete(parts, checksum).await });
                 }
             }
         }
@@ -54,9 +54,21 @@ impl Writer {
         let (upload, line) = (self.upload.clone(), self.line.clone());
         let part = async move {
             let (payload, _ring) = taken.payload(line).await;
-            upload.part(number, range, payload, None).await
+            upload.part(number, range, payload, None).await.map(Done::Stored)
         };
-        self.held.lock().parts.spawn_on(part, &self.upload.runtime);
+        self.held.lock().tasks.spawn_on(part, &self.upload.runtime);
+    }
+
+    /// Starts the request that publishes the object. A task's: a `finish` that is not polled any more
+    /// must not keep the bytes in memory, or a turn.
+    fn commit(
+        &mut self,
+        operation: Operation,
+        commit: impl Future<Output = Result<Object>> + Send + 'static,
+    ) {
+        let commit = async move { commit.await.map(Done::published) };
+        self.held.lock().tasks.spawn_on(commit, &self.upload.runtime);
+        self.stage = Stage::Committing(Some(operation));
     }
 
     /// Waits until what is kept for later is in the spool.
@@ -66,8 +78,11 @@ impl Writer {
             Ok(()) => Poll::Ready(Ok(())),
             Err(error) => {
                 let message = error.to_string();
-                let failed =
-                    self.upload.error(ErrorKind::NoSpace, Operation::Write, message).with_source(error);
+                let kind = match error {
+                    SpoolError::Full(_) => ErrorKind::NoSpace,
+                    SpoolError::Failed { .. } => ErrorKind::Source, // as where it can't be read
+                };
+                let failed = self.upload.error(kind, Operation::Write, message).with_source(error);
                 Poll::Ready(Err(self.fail(failed)))
             }
         }
@@ -77,7 +92,7 @@ impl Writer {
     fn poll_deferred_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
         loop {
             self.poll_parts(cx)?;
-            let in_flight = self.held.lock().parts.len();
+            let in_flight = self.held.lock().tasks.len();
             let Some(deferred) = self.deferred.as_mut().filter(|_| in_flight < self.in_flight) else {
                 return Ok(());
             };
@@ -91,20 +106,18 @@ impl Writer {
         }
     }
 
-    /// Takes in the results of parts that have ended.
+    /// Takes in the results of requests that have ended.
     pub(super) fn poll_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
         loop {
-            let Poll::Ready(Some(joined)) = self.held.lock().parts.poll_join_next(cx) else { return Ok(()) };
+            let Poll::Ready(Some(joined)) = self.held.lock().tasks.poll_join_next(cx) else { return Ok(()) };
             match joined {
-                Ok(Ok(receipt)) => self.plan.stored(receipt),
+                Ok(Ok(Done::Stored(receipt))) => self.plan.stored(receipt),
+                Ok(Ok(Done::Published(object))) => self.stage = Stage::Committed(Some(object)),
                 Ok(Err(error)) => return Err(self.fail(error)),
                 Err(ended) => {
-                    let error = self.upload.error(
-                        ErrorKind::Closed,
-                        Operation::Part,
-                        "the task of a part ended early",
-                    );
-                    return Err(self.fail(error.with_source(ended)));
+                    let commit = if let Stage::Committing(commit) = self.stage { commit } else { None };
+                    let error = self.upload.ended_early(commit, ended);
+                    return Err(self.fail(error));
                 }
             }
         }
@@ -135,22 +148,20 @@ impl Writer {
         }
         loop {
             match &mut self.stage {
-                Stage::Committing(Some(commit)) => {
-                    let result = ready!(commit.as_mut().poll(cx));
-                    return Poll::Ready(match result {
-                        Ok(object) => {
-                            self.stage = Stage::Committed(Some(Box::new(object.clone())));
-                            Ok(object)
-                        }
-                        Err(error) => Err(self.fail(error)),
-                    });
-                }
                 Stage::Committing(None) => {
                     self.poll_deferred_parts(cx)?;
                     self.dispatch()?;
                     if matches!(self.stage, Stage::Committing(None)) {
                         return Poll::Pending;
                     }
+                }
+                Stage::Committing(Some(_)) => {
+                    self.poll_parts(cx)?;
+                    return match &self.stage {
+                        // Kept: a `finish` behind a `shutdown` gives it once more.
+                        Stage::Committed(Some(object)) => Poll::Ready(Ok((**object).clone())),
+                        _ => Poll::Pending,
+                    };
                 }
                 Stage::Committed(object) => {
                     return Poll::Ready(object.take().map(|object| *object).ok_or_else(|| self.closed()));
@@ -179,9 +190,9 @@ impl Writer {
 
     /// Aborts the upload, where another has not done so already.
     fn abandon(&self) {
-        let parts = self.held.give_up();
+        let tasks = self.held.give_up();
         if !self.held.is_ended() {
-            drop(self.upload.abort(parts));
+            drop(self.upload.abort(tasks));
         }
     }
 
@@ -198,7 +209,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
-            self.stage = Stage::Failed; // drops a commit's request before the session is aborted
+            self.stage = Stage::Failed;
             self.abandon();
         }
     }

@@ -54,7 +54,13 @@ impl Deferred {
     pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
         match relief.spooling().filter(|_| part.2.in_memory()) {
             Some(spooling) => {
-                self.spooling.spawn_on(spool_part(part, held.clone(), spooling.clone()), &self.runtime);
+                let (is_spooling, spool) =
+                    (held.spooling(), spool_part(part, held.clone(), spooling.clone()));
+                let spool = async move {
+                    let _is_spooling = is_spooling;
+                    spool.await
+                };
+                self.spooling.spawn_on(spool, &self.runtime);
             }
             None => self.parts.push_back(part),
         }
@@ -93,7 +99,9 @@ impl Deferred {
                 self.parts.extend(joined.map_err(ended)??);
             } else if held.lock().fill.in_memory() >= Self::CHUNK {
                 let (held, spooling) = (held.clone(), spooling.clone());
+                let is_spooling = held.spooling();
                 let spill = async move {
+                    let _is_spooling = is_spooling;
                     while let Err(error) = held.spill_to(spooling.spool()).await {
                         wait_for_room(error, &spooling).await?;
                     }

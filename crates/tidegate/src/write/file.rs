@@ -1,14 +1,16 @@
 //! A file as the source: its parts are streamed from it, never gathered in memory.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::sync::Mutex;
+use tokio::task::JoinError;
 
 use super::plan::{Action, Plan};
 use super::strategy::Policy;
-use super::upload::Upload;
+use super::upload::{Done, Tasks, Upload};
 use crate::backend::Receipt;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -51,88 +53,121 @@ pub(super) async fn send(
     budget: Budget,
 ) -> Result<Object> {
     let plan = Plan::new(upload.backend.capabilities(), policy.cut);
-    let mut transfer = Transfer { file, upload, budget, plan, parts: JoinSet::new(), ended: false };
+    let source = Arc::new(Source { file, upload, budget, first: Mutex::default() });
+    let mut transfer = Transfer { source, plan, tasks: Tasks::new(), commit: None, ended: false };
     let result = transfer.run(policy.in_flight).await;
     transfer.ended = true;
     if result.is_err() {
-        let parts = std::mem::take(&mut transfer.parts);
+        let tasks = std::mem::take(&mut transfer.tasks);
         // The first error is the one to tell; one of the abort is logged where it happens.
-        let _ = transfer.upload.abort(parts).await;
+        let _ = transfer.source.upload.abort(tasks).await;
     }
     result
 }
 
-struct Transfer {
+/// What each request takes its bytes from.
+struct Source {
     file: Arc<SourceFile>,
     upload: Arc<Upload>,
     budget: Budget,
+    /// Held by the part that waits for memory and its turn: only the next one does.
+    first: Mutex<()>,
+}
+
+struct Transfer {
+    source: Arc<Source>,
     plan: Plan,
-    parts: JoinSet<Result<Receipt>>,
+    /// All that waits for memory or a turn does so there: a future that is not polled any more must keep
+    /// neither.
+    tasks: Tasks,
+    /// What publishes the object, once that is under way.
+    commit: Option<Operation>,
     ended: bool,
 }
 
 impl Transfer {
     async fn run(&mut self, in_flight: usize) -> Result<Object> {
-        let size = self.file.size();
+        let size = self.source.file.size();
         let mut finished = false;
         loop {
             while let Some(action) = self.plan.next() {
                 match action {
-                    Action::Open => self.upload.open(),
+                    Action::Open => self.source.upload.open(),
                     Action::Part { number, range } => {
-                        let payload = self.payload(range.start, range.end - range.start).await?;
-                        // A turn that waits for the session would be in the way of the session's own.
-                        self.upload.session().await?;
-                        // This part's turn comes before the next part takes memory.
-                        let permit = self.upload.requests.turn().await;
-                        let upload = self.upload.clone();
-                        self.parts.spawn_on(
-                            async move { upload.part(number, range, payload, Some(permit)).await },
-                            &self.upload.runtime,
-                        );
+                        let source = self.source.clone();
+                        self.spawn(async move { source.part(number, range).await.map(Done::Stored) });
                     }
                     Action::Put { size } => {
-                        let payload = self.payload(0, size).await?;
-                        return self.upload.put(payload).await;
+                        self.commit = Some(Operation::Put);
+                        let source = self.source.clone();
+                        self.spawn(async move {
+                            let payload = source.payload(0, size).await?;
+                            source.upload.put(payload).await.map(Done::published)
+                        });
                     }
                     Action::Complete { .. } => {
-                        self.file.check_unchanged().map_err(|error| self.source_failed(error))?;
-                        let (parts, checksum) = self.plan.parts();
-                        return self.upload.complete(parts, checksum).await;
+                        let source = &self.source;
+                        source.file.check_unchanged().map_err(|error| source.failed(error))?;
+                        self.commit = Some(Operation::Complete);
+                        let (upload, (parts, checksum)) = (source.upload.clone(), self.plan.parts());
+                        self.spawn(
+                            async move { upload.complete(parts, checksum).await.map(Done::published) },
+                        );
                     }
                 }
             }
-            while let Some(joined) = self.parts.try_join_next() {
-                self.stored(joined)?;
+            while let Some(joined) = self.tasks.try_join_next() {
+                if let Some(object) = self.done(joined)? {
+                    return Ok(object);
+                }
             }
             let sent = self.plan.size();
             if sent < size && self.plan.outstanding() < in_flight {
                 let refused = self.plan.more();
                 refused.map_err(|error| {
-                    self.upload.error(ErrorKind::TooLarge, Operation::Write, error.to_string())
+                    self.source.upload.error(ErrorKind::TooLarge, Operation::Write, error.to_string())
                 })?;
                 // `more` may have cut a part, which is then in flight.
                 if self.plan.outstanding() < in_flight {
                     let piece = self.plan.room().min(size - sent);
                     self.plan.push(piece);
-                    self.upload.requests.progress.accepted(piece);
+                    self.source.upload.requests.progress.accepted(piece);
                 }
             } else if sent == size && !finished {
                 finished = true;
                 self.plan.finish();
-            } else if let Some(joined) = self.parts.join_next().await {
-                self.stored(joined)?;
+            } else if let Some(joined) = self.tasks.join_next().await
+                && let Some(object) = self.done(joined)?
+            {
+                return Ok(object);
             }
         }
     }
 
-    fn stored(&mut self, joined: Result<Result<Receipt>, tokio::task::JoinError>) -> Result<()> {
-        let receipt = joined.unwrap_or_else(|ended| {
-            let message = "the task of a part ended early";
-            Err(self.upload.error(ErrorKind::Closed, Operation::Part, message).with_source(ended))
-        })?;
-        self.plan.stored(receipt);
-        Ok(())
+    fn spawn(&mut self, task: impl Future<Output = Result<Done>> + Send + 'static) {
+        self.tasks.spawn_on(task, &self.source.upload.runtime);
+    }
+
+    /// Takes in what a task has done; the object, where it is published.
+    fn done(&mut self, joined: Result<Result<Done>, JoinError>) -> Result<Option<Object>> {
+        match joined.unwrap_or_else(|ended| Err(self.source.upload.ended_early(self.commit, ended)))? {
+            Done::Stored(receipt) => self.plan.stored(receipt),
+            Done::Published(object) => return Ok(Some(*object)),
+        }
+        Ok(None)
+    }
+}
+
+impl Source {
+    async fn part(&self, number: u32, range: Range<u64>) -> Result<Receipt> {
+        // This part's turn comes before the next part takes memory.
+        let first = self.first.lock().await;
+        let payload = self.payload(range.start, range.end - range.start).await?;
+        // A turn that waits for the session would be in the way of the session's own.
+        self.upload.session().await?;
+        let permit = self.upload.requests.turn().await;
+        drop(first);
+        self.upload.part(number, range, payload, Some(permit)).await
     }
 
     /// A range of the file as the body of a request. What fits in one slab is read now: its checksum
@@ -151,10 +186,10 @@ impl Transfer {
         if len > slab {
             return Ok(streamed);
         }
-        streamed.gather().await.map_err(|error| self.source_failed(error))
+        streamed.gather().await.map_err(|error| self.failed(error))
     }
 
-    fn source_failed(&self, error: io::Error) -> Error {
+    fn failed(&self, error: io::Error) -> Error {
         self.upload.error(ErrorKind::Source, Operation::Write, error.to_string()).with_source(error)
     }
 }
@@ -162,7 +197,7 @@ impl Transfer {
 impl Drop for Transfer {
     fn drop(&mut self) {
         if !self.ended {
-            drop(self.upload.abort(std::mem::take(&mut self.parts)));
+            drop(self.source.upload.abort(std::mem::take(&mut self.tasks)));
         }
     }
 }

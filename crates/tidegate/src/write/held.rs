@@ -6,18 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
 use super::relief::Relief;
-use super::upload::Upload;
-use crate::backend::Receipt;
+use super::upload::{Tasks, Upload};
 use crate::budget::{Account, Acquire, Holder, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::spool::{Spool, SpoolError};
 
-/// A writer's half-filled part and its parts in flight.
+/// A writer's half-filled part and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Held {
     upload: Arc<Upload>,
@@ -33,12 +31,14 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) fill: Fill,
-    pub(super) parts: JoinSet<Result<Receipt>>,
+    pub(super) tasks: Tasks,
     /// How many parts were taken out of `fill`: what was begun for an earlier one is of no use.
     taken: u64,
     last_write: Instant,
     /// Whether all bytes are in.
     finishing: bool,
+    /// How many tasks bring bytes to the spool before their producer may go on.
+    spooling: usize,
     /// Why the upload was ended by another than its writer.
     ended: Option<Error>,
 }
@@ -59,10 +59,11 @@ impl Held {
             idle_limit,
             state: Mutex::new(State {
                 fill,
-                parts: JoinSet::new(),
+                tasks: Tasks::new(),
                 taken: 0,
                 last_write: Instant::now(),
                 finishing: false,
+                spooling: 0,
                 ended: None,
             }),
             spilling: tokio::sync::Mutex::default(),
@@ -120,15 +121,15 @@ impl Held {
         self.account.close();
     }
 
-    /// Gives up everything that is held; the parts in flight, to be stopped.
-    pub(super) fn give_up(&self) -> JoinSet<Result<Receipt>> {
+    /// Gives up everything that is held; what is in flight, to be stopped.
+    pub(super) fn give_up(&self) -> Tasks {
         let mut state = self.lock();
         state.taken += 1;
-        let (fill, parts) = (state.fill.take(), mem::take(&mut state.parts));
+        let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
         drop(state);
         drop(fill);
         self.account.close();
-        parts
+        tasks
     }
 
     /// Whether another has ended the upload.
@@ -142,6 +143,13 @@ impl Held {
             Some(error) => Err(error.again()),
             None => Ok(()),
         }
+    }
+
+    /// For as long as it is held, a disk is what is waited for, not the producer: a `write` or a `finish`
+    /// goes on when it has taken the bytes.
+    pub(super) fn spooling(self: &Arc<Self>) -> IsSpooling {
+        self.lock().spooling += 1;
+        IsSpooling(self.clone())
     }
 
     /// Waits until the spill that goes on, if any, is over.
@@ -179,6 +187,18 @@ impl Held {
     }
 }
 
+/// Bytes of a writer are on their way to the spool, and its producer waits for that.
+#[derive(Debug)]
+pub(super) struct IsSpooling(Arc<Held>);
+
+impl Drop for IsSpooling {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.spooling -= 1;
+        state.goes_on(); // could not before
+    }
+}
+
 impl State {
     /// Bytes were taken in; or memory was waited for, so that they could not be until now.
     pub(super) fn goes_on(&mut self) {
@@ -205,7 +225,7 @@ impl Holder for Held {
 
     fn end_idle(&self, idle: Duration) -> bool {
         let mut state = self.lock();
-        let over = state.finishing || state.ended.is_some();
+        let over = state.finishing || state.spooling > 0 || state.ended.is_some();
         if over || state.last_write.elapsed() < idle || !self.account.is_left() {
             return false;
         }

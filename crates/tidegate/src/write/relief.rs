@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
-use crate::budget::{Budget, Pressure, Share, Starved};
+use crate::budget::{Acquire, Budget, Pressure, Relieving, Share, Starved};
 
 /// Looks after one budget.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(crate) struct Relief {
     spooling: Option<Arc<Spooling>>,
     /// How long a wait that nothing in flight can end may last.
     patience: Duration,
-    /// The runtime of the writer that was started last.
+    /// The runtime of the writer that was started last: for those who wait outside of any.
     runtime: Mutex<Option<Handle>>,
 }
 
@@ -32,8 +32,6 @@ impl Relief {
     const TOGETHER: usize = 16;
     /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
-    /// A task that is polled takes what it was granted sooner than that.
-    const UNTAKEN: Duration = Duration::from_secs(1);
     /// How long the next wait is not ended after one was.
     const SEEN: Duration = Duration::from_millis(5);
     /// The longest between two looks.
@@ -44,12 +42,11 @@ impl Relief {
     pub(crate) fn new(budget: Budget, spooling: Option<Arc<Spooling>>, patience: Duration) -> Arc<Self> {
         let relief = Arc::new(Self { budget: budget.clone(), spooling, patience, runtime: Mutex::default() });
         let weak = Arc::downgrade(&relief);
-        budget.set_relief(move || {
+        budget.set_relief(move |runtime, relieving| {
             let Some(relief) = weak.upgrade() else { return };
-            let runtime = relief.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let work = Work(Some(relief));
-            if let Some(runtime) = runtime {
-                runtime.spawn(work.run());
+            let last = || relief.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(runtime) = runtime.cloned().or_else(last) {
+                runtime.spawn(relief.work(relieving));
             }
         });
         relief
@@ -68,12 +65,20 @@ impl Relief {
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime.clone());
     }
 
+    async fn work(self: Arc<Self>, relieving: Relieving) {
+        let mut relieving = Some(relieving);
+        while let Some(at_work) = relieving {
+            self.relieve().await;
+            relieving = self.budget.relieved(at_work);
+        }
+    }
+
     async fn relieve(&self) {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
-            let freed = pin!(self.freed());
+            let (freed, changed) = (pin!(self.freed()), self.budget.changed());
             let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
-            let (taken_back, next_grant) = self.budget.take_back(Self::UNTAKEN);
+            let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
             }
@@ -109,7 +114,7 @@ impl Relief {
             if until.is_some_and(|until| until <= now) {
                 let starved = self.starved(&holders, now - since);
                 warn!(%starved, "memory is held by writers that do not go on");
-                self.budget.refuse_oldest(&starved);
+                self.budget.refuse_oldest(&starved, Self::SEEN);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());
@@ -122,7 +127,7 @@ impl Relief {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
             tokio::select! {
-                () = self.budget.changed() => {}
+                () = changed => {}
                 () = freed => freed_at = Some(Instant::now()),
                 () = sleep_until(wake) => {}
             }
@@ -228,28 +233,4 @@ fn end_idle(holders: &[Share], now: Instant) -> (usize, Option<Instant>) {
         }
     }
     (ended, next)
-}
-
-/// The task; if its runtime ends first, another may take its place.
-struct Work(Option<Arc<Relief>>);
-
-impl Work {
-    async fn run(mut self) {
-        let Some(relief) = &self.0 else { return };
-        loop {
-            relief.relieve().await;
-            if !relief.budget.relieved() {
-                break;
-            }
-        }
-        self.0 = None;
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        if let Some(relief) = &self.0 {
-            relief.budget.relief_lost();
-        }
-    }
 }

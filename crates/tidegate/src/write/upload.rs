@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
@@ -19,6 +19,25 @@ use crate::object::Object;
 use crate::payload::Payload;
 use crate::records::{self, Entry, Records};
 use crate::request::{Failure, Requests};
+
+/// What a task of an upload has done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Stored a part.
+    Stored(Receipt),
+    /// Published the object.
+    Published(Box<Object>),
+}
+
+impl Done {
+    pub(super) fn published(object: Object) -> Self {
+        Self::Published(Box::new(object))
+    }
+}
+
+/// The requests of an upload that carry bytes or publish, each in a task: it goes on whether or not its
+/// producer is polled, so that what it holds of memory and turns comes back.
+pub(crate) type Tasks = JoinSet<Result<Done>>;
 
 type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
 
@@ -188,14 +207,13 @@ impl Upload {
         }
     }
 
-    /// Cancels the parts in flight, then ends the session. It goes on where its writer can't wait.
-    pub(crate) fn abort(
-        self: &Arc<Self>,
-        parts: JoinSet<Result<Receipt>>,
-    ) -> impl Future<Output = Result<()>> + use<> {
+    /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.
+    pub(crate) fn abort(self: &Arc<Self>, tasks: Tasks) -> impl Future<Output = Result<()>> + use<> {
         let upload = self.clone();
+        // An object of one request has no session, but its request must be gone.
+        let is_needed = !tasks.is_empty() || self.lock().is_some();
         let task = async move {
-            stop(parts).await;
+            stop(tasks).await;
             let aborted = upload.abort_session().await;
             if matches!(aborted, Ok(true)) && upload.given_up.is_set() {
                 // What of a part was still on its way may have come in behind the abort.
@@ -203,7 +221,7 @@ impl Upload {
             }
             aborted.map(|_| ())
         };
-        let task = self.lock().is_some().then(|| self.aborts.spawn_on(task, &self.runtime));
+        let task = is_needed.then(|| self.aborts.spawn_on(task, &self.runtime));
         let upload = self.clone();
         async move {
             let Some(task) = task else { return Ok(()) };
@@ -212,6 +230,19 @@ impl Upload {
                 Err(upload.error(ErrorKind::Closed, Operation::Abort, message).with_source(ended))
             })
         }
+    }
+
+    /// A task ended without a word: its runtime was shut down, or it panicked. Of `commit`, if that was its
+    /// request, nobody knows what became.
+    pub(super) fn ended_early(&self, commit: Option<Operation>, ended: JoinError) -> Error {
+        let error = match commit {
+            Some(operation) => {
+                let message = "the task of the commit ended early; the store may have carried it out";
+                self.error(ErrorKind::Uncertain, operation, message)
+            }
+            None => self.error(ErrorKind::Closed, Operation::Part, "the task of a part ended early"),
+        };
+        error.with_source(ended)
     }
 
     pub(crate) fn error(&self, kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Error {
@@ -223,8 +254,8 @@ impl Upload {
     }
 }
 
-/// Cancels the requests of parts and waits until they are gone from this side.
-async fn stop(mut parts: JoinSet<Result<Receipt>>) {
-    parts.abort_all();
-    while parts.join_next().await.is_some() {}
+/// Cancels requests and waits until they are gone from this side.
+async fn stop(mut tasks: Tasks) {
+    tasks.abort_all();
+    while tasks.join_next().await.is_some() {}
 }

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::deferred::Deferred;
@@ -70,7 +69,8 @@ pub struct Writer {
 
 pub(super) enum Stage {
     Open,
-    Committing(Option<BoxFuture<'static, Result<Object>>>),
+    /// All bytes are in; the request that publishes them, once it is under way.
+    Committing(Option<Operation>),
     /// The object, until `finish` has taken it.
     Committed(Option<Box<Object>>),
     Failed,

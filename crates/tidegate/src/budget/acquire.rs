@@ -1,0 +1,87 @@
+//! A wait for memory, as the one who waits polls it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::{Budget, Lease, Starved, Waiter};
+
+/// A wait for memory. Dropping it gives up the place in the queue.
+#[derive(Debug)]
+pub(crate) struct Acquire {
+    pub(super) budget: Budget,
+    pub(super) account: Option<u64>,
+    pub(super) bytes: u64,
+    pub(super) id: Option<u64>,
+}
+
+impl Acquire {
+    /// A task that is polled takes what it was granted, or told, sooner than that.
+    pub(crate) const UNTAKEN: Duration = Duration::from_secs(1);
+}
+
+impl Future for Acquire {
+    type Output = Result<Lease, Starved>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let budget = self.budget.clone();
+        let mut state = budget.shared.lock();
+        let id = match self.id {
+            Some(id) => {
+                if state.take(id).is_some() {
+                    self.id = None;
+                    drop(state);
+                    return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
+                }
+                match state.refused.remove(&id) {
+                    Some((starved, at)) if at.elapsed() < Self::UNTAKEN => {
+                        self.id = None;
+                        return Poll::Ready(Err(starved));
+                    }
+                    // Of a write that was cancelled long ago: the next one waits for itself.
+                    Some(_) => self.id = Some(state.take_id()),
+                    None => {}
+                }
+                let id = self.id.unwrap_or(id);
+                if let Some(waiter) = state.waiters.get_mut(&id) {
+                    waiter.waker.clone_from(cx.waker());
+                    state.moved(id, Handle::try_current().ok(), &budget.shared);
+                    return Poll::Pending;
+                }
+                id // it was granted and not taken for so long that it was taken back: it has its old place
+            }
+            None => state.take_id(),
+        };
+        let waiter = Waiter {
+            account: self.account,
+            bytes: self.bytes,
+            since: Instant::now(),
+            waker: cx.waker().clone(),
+            runtime: state.runtimes.enter(Handle::try_current().ok()),
+        };
+        state.enqueue(id, waiter);
+        state.serve(&budget.shared);
+        if state.take(id).is_some() {
+            self.id = None;
+            drop(state);
+            return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
+        }
+        self.id = Some(id);
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(id) = self.id else { return };
+        let mut state = self.budget.shared.lock();
+        state.dequeue(id);
+        state.refused.remove(&id);
+        state.return_grant(id);
+        state.serve(&self.budget.shared);
+    }
+}
