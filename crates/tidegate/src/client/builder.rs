@@ -67,7 +67,7 @@ impl Builder {
     /// Directories for what memory has no room for, on as many disks as there are: the bytes of the
     /// writers that hold most, and all bytes of [`Strategy::Spool`](crate::Strategy::Spool). Each must
     /// be there and writable. Nothing is left in them, however the process ends. An eighth of the
-    /// memory is set aside for sending from there.
+    /// memory, and a little more for retries, is set aside for sending from there.
     pub fn spool<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.spool.extend(directories.into_iter().map(Into::into));
         self
