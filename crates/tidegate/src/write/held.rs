@@ -97,8 +97,10 @@ impl Held {
         }
         state.taken += 1;
         let taken = state.fill.take();
-        drop(state);
+        // Before the lock is given up: nobody ends the writer as idle for what it does not hold any more,
+        // with its request about to be made.
         self.account.dispatched();
+        drop(state);
         self.account.set_part(next);
         Ok(taken)
     }
