@@ -16,6 +16,7 @@ from harness import ROOT
 
 URL = "s3://b/k"
 SENTENCE = f"error: {URL}: put failed after 8 attempts in 5.0 s: connection refused\n"
+LEFT = f"1 upload could not be aborted and may hold parts: see `tidegate sessions ls {URL}`\n"
 REFUSAL = f"error: {URL}: put failed: 412 ({EXISTS} and was left as it is)\n"
 DOUBT = f"error: {URL}: complete failed: the answer was lost ({UNCERTAIN})\n"
 
@@ -41,6 +42,7 @@ REST = "error: 1 of 2 objects could not be copied\n"
         (one(1, SENTENCE, None), CLEAN),
         (one(1, SENTENCE, "old", "old"), CLEAN),
         (one(1, SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
+        (one(1, LEFT + SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
         (one(1, DOUBT), CLEAN),
         (one(1, REFUSAL, "old", "old", create_only=True, must_succeed=True), CLEAN),
         (one(1, "2025-11-22T00:00:00Z DEBUG tidegate: trying again\n" + SENTENCE, None), CLEAN),
@@ -76,6 +78,8 @@ def test_what_is_in_order(ended, kind):
         one(1, SENTENCE, "old", "old", create_only=True, must_succeed=True),
         one(1, SENTENCE + SENTENCE, None),
         one(1, "error: it failed\n", None),
+        one(1, LEFT + SENTENCE, None),
+        one(1, LEFT, None, could_abort=False),
         one(1, SENTENCE, None, stray=[".k.tmp"]),
         tree(0, "", ["new0", None], [0, 1]),
         tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", "new1"], [0]),
