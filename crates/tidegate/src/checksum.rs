@@ -81,6 +81,11 @@ impl Checksum {
         hasher.finish()
     }
 
+    /// One that was taken before and written down.
+    pub(crate) fn known(algorithm: Algorithm, value: u64, covers: u64) -> Self {
+        Self { algorithm, value, len: covers }
+    }
+
     /// Which checksum this is.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
@@ -142,6 +147,16 @@ impl Hasher {
         Self { algorithm, digest: Digest::new(algorithm.crc()), len: 0 }
     }
 
+    /// Goes on where `checksum` ends, as if its bytes had been taken in here.
+    pub(crate) fn resume(checksum: &Checksum) -> Self {
+        // Both are reflected and have all their bits inverted in the end, so what is inside a digest
+        // is the inverse of its result.
+        let width = 8 * u32::try_from(checksum.algorithm.width()).unwrap_or_default();
+        let state = !checksum.value & (u64::MAX >> (u64::BITS - width));
+        let digest = Digest::new_with_init_state(checksum.algorithm.crc(), state);
+        Self { algorithm: checksum.algorithm, digest, len: checksum.len }
+    }
+
     /// Takes in the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.digest.update(bytes);
@@ -167,6 +182,9 @@ mod tests {
                 let (a, b) = data.split_at(cut);
                 let joined = Checksum::of(algorithm, a).then(&Checksum::of(algorithm, b));
                 prop_assert_eq!(joined, Checksum::of(algorithm, &data));
+                let mut resumed = Hasher::resume(&Checksum::of(algorithm, a));
+                resumed.update(b);
+                prop_assert_eq!(resumed.finish(), joined);
             }
         }
     }

@@ -68,9 +68,9 @@ impl Payload {
         Self::new(checksum.covers(), Source::Memory { pieces: pieces.into(), checksum })
     }
 
-    /// `len` bytes of `file` from `offset`, read through `ring` as they are sent.
+    /// `len` bytes of `file` (or a journal) from `offset`, read through `ring` as they are sent.
     pub(crate) fn from_file(
-        file: Arc<SourceFile>,
+        file: Arc<dyn ReadAt>,
         offset: u64,
         len: u64,
         ring: Ring,

@@ -1,0 +1,325 @@
+//! Journal: one append-only file an upload, from which it can be gone on with after a crash.
+//!
+//! What the file holds, byte by byte, is in docs/JOURNAL.md. [`list`] and [`verify`] look at journals
+//! without changing them; they block.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::checksum::Checksum;
+use crate::payload::ReadAt;
+
+mod directory;
+mod disk;
+mod error;
+mod format;
+mod index;
+mod log;
+mod read;
+mod record;
+mod recover;
+mod space;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+pub use directory::{Listed, examine, list, verify};
+pub use disk::JournalFile;
+pub use error::JournalError;
+use format::Place;
+use log::Log;
+use record::Record;
+pub use record::{End, Header, Part, Session, SessionKind, State};
+pub use recover::Recovered;
+
+/// When bytes in a journal are safe from a loss of power. From the end of their process they always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Durability {
+    /// When the write returns.
+    Write,
+    /// At the latest when so many bytes have been written since the last sync, or this long after
+    /// the first of them, and with a `sync`. A write waits where twice as many are.
+    Group {
+        /// Bytes of the file.
+        bytes: u64,
+        /// How long the first of them waits.
+        delay: Duration,
+    },
+    /// When a `sync` that began after the write returns.
+    Sync,
+}
+
+/// A journal that is open for appending; a clone is the same.
+///
+/// Its methods may be called at once, and from several tasks, but for [`append`](Self::append), whose
+/// order is the object's. None is undone where its future is dropped: what was begun is done, in its
+/// own time. The file is unlocked when the last clone and all [readers](Self::reader) are dropped, and
+/// what was begun is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    log: Log,
+    durability: Durability,
+    /// Whether a sync is to come in a while.
+    timed: AtomicBool,
+    /// Whether one was begun that nobody waits for.
+    flying: AtomicBool,
+}
+
+impl Journal {
+    /// Begins a journal in one of these directories, the one with most space that takes it. It is
+    /// durable when this returns, and it is locked.
+    pub(crate) async fn create(
+        directories: &[PathBuf],
+        header: Header,
+        durability: Durability,
+    ) -> Result<Self, JournalError> {
+        let directories = directories.to_owned();
+        let log = off(move || directory::create(&directories, &header)).await?;
+        Ok(Self::new(log, durability))
+    }
+
+    /// Opens the journal of an upload that was left, and says what is in it; its producer goes on at
+    /// byte `checksum.covers()`. All that is recovered is durable, whatever became of the process that
+    /// wrote it.
+    ///
+    /// # Errors
+    /// [`JournalError::InUse`] where another process has it; [`JournalError::Damaged`] where what was
+    /// durable once is not whole any more.
+    pub(crate) async fn resume(
+        path: &Path,
+        durability: Durability,
+    ) -> Result<(Self, Recovered), JournalError> {
+        let path = path.to_owned();
+        let (log, recovered) = off(move || directory::resume(&path)).await?;
+        Ok((Self::new(log, durability), recovered))
+    }
+
+    fn new(log: Log, durability: Durability) -> Self {
+        let shared =
+            Shared { log, durability, timed: AtomicBool::new(false), flying: AtomicBool::new(false) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.shared.log.path
+    }
+
+    /// Appends the object's next bytes and returns its length with them. They can be read at once, and
+    /// are durable as [`Durability`] says.
+    ///
+    /// # Errors
+    /// None of the bytes is in the journal then. After [`JournalError::Full`] it takes them when there is
+    /// space again; after [`JournalError::Lost`] nothing any more.
+    pub(crate) async fn append(&self, pieces: Vec<Bytes>) -> Result<u64, JournalError> {
+        let shared = self.shared.clone();
+        let appended = off(move || {
+            let length = shared.log.append(&pieces)?;
+            let unsynced = shared.log.unsynced();
+            match shared.durability {
+                Durability::Write => shared.log.sync()?,
+                Durability::Group { bytes, .. } if unsynced >= bytes.saturating_mul(2) => {
+                    shared.log.sync()?
+                }
+                Durability::Group { .. } | Durability::Sync => 0,
+            };
+            Ok(length)
+        })
+        .await?;
+        self.sync_later();
+        Ok(appended)
+    }
+
+    /// Sees to it that a group is synced when it is full or old.
+    fn sync_later(&self) {
+        let Durability::Group { bytes, delay } = self.shared.durability else { return };
+        let unsynced = self.shared.log.unsynced();
+        if unsynced >= bytes && !self.shared.flying.swap(true, Ordering::AcqRel) {
+            let shared = self.shared.clone();
+            tokio::task::spawn_blocking(move || {
+                // Whoever appends or syncs next is told the same.
+                let _ = shared.log.sync();
+                shared.flying.store(false, Ordering::Release);
+            });
+        } else if unsynced > 0 && !self.shared.timed.swap(true, Ordering::AcqRel) {
+            let weak = Arc::downgrade(&self.shared);
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                if let Some(shared) = weak.upgrade() {
+                    // Bytes that come from here on have a time of their own.
+                    shared.timed.store(false, Ordering::Release);
+                    tokio::task::spawn_blocking(move || shared.log.sync());
+                }
+            });
+        }
+    }
+
+    /// Returns when everything that was appended before is durable, with how many bytes of the object
+    /// that is.
+    ///
+    /// # Errors
+    /// [`JournalError::Lost`] where the disk did not take it: it is not asked again, and the journal
+    /// takes nothing more. Its bytes can still be read, as far as the system has them.
+    pub(crate) async fn sync(&self) -> Result<u64, JournalError> {
+        let shared = self.shared.clone();
+        off(move || shared.log.sync()).await
+    }
+
+    /// Writes down the session that the bytes go to, durably. It takes the place of an earlier one, of
+    /// which nothing must have been given back; its parts and what it had acknowledged are forgotten.
+    pub(crate) async fn session(&self, session: Session) -> Result<(), JournalError> {
+        self.record(Record::Session(session), true).await
+    }
+
+    /// Writes down that the store has a part. It is durable with the next sync: who loses it sends the
+    /// part again.
+    pub(crate) async fn part(&self, part: Part) -> Result<(), JournalError> {
+        self.record(Record::Part(part), false).await
+    }
+
+    /// Writes down that the session has acknowledged all bytes below `offset`. As with
+    /// [`part`](Self::part), it is durable with the next sync.
+    pub(crate) async fn committed(&self, offset: u64) -> Result<(), JournalError> {
+        self.record(Record::Committed(offset), false).await
+    }
+
+    /// Writes down that no byte follows, durably, and returns the whole object's checksum, which has its
+    /// size too.
+    pub(crate) async fn finish(&self) -> Result<Checksum, JournalError> {
+        let shared = self.shared.clone();
+        off(move || {
+            let checksum = shared.log.finish()?;
+            shared.log.sync()?;
+            Ok(checksum)
+        })
+        .await
+    }
+
+    /// Writes down how the upload ended, durably, and removes the file.
+    pub(crate) async fn end(self, end: End) -> Result<(), JournalError> {
+        let shared = self.shared;
+        off(move || {
+            // It may be on record, and its process have died before the file was removed.
+            if shared.log.state().end.is_none() {
+                shared.log.record(Record::End(end))?;
+            }
+            shared.log.sync()?;
+            directory::remove(&shared.log)
+        })
+        .await
+    }
+
+    async fn record(&self, record: Record, durable: bool) -> Result<(), JournalError> {
+        let shared = self.shared.clone();
+        off(move || {
+            shared.log.record(record)?;
+            if durable || shared.durability == Durability::Write {
+                shared.log.sync()?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Gives back the disk space of the bytes that were [committed](Self::committed), where that is at
+    /// least `least` bytes, and returns how many it was. It costs two syncs and writes all records once
+    /// more, so `least` is best some tens of MiB. The bytes can't be read any more: a session that is lost
+    /// after this can't be replaced.
+    ///
+    /// # Errors
+    /// Where the file system can't punch holes ([`JournalError::Io`] with `Unsupported`), or something
+    /// fails. The journal is whole all the same, but for [`JournalError::Lost`].
+    pub(crate) async fn give_back(&self, least: u64) -> Result<u64, JournalError> {
+        let shared = self.shared.clone();
+        off(move || shared.log.give_back(least)).await
+    }
+
+    /// Bytes of the object that were appended.
+    pub(crate) fn len(&self) -> u64 {
+        self.shared.log.view().end.object
+    }
+
+    /// Bytes of the object that are durable. No more than these should be sent to a session of the kind
+    /// [`SessionKind::Append`]: what it has acknowledged can't be replaced by what a producer sends after
+    /// a loss of power.
+    pub(crate) fn durable(&self) -> u64 {
+        self.shared.log.view().synced.object
+    }
+
+    /// The checksum of all bytes that were appended. Waits for an append that is under way.
+    pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
+        let shared = self.shared.clone();
+        off(move || Ok(shared.log.checksum())).await
+    }
+
+    /// What is known of the upload. Waits for an append that is under way.
+    pub(crate) async fn state(&self) -> Result<State, JournalError> {
+        let shared = self.shared.clone();
+        off(move || Ok(shared.log.state())).await
+    }
+
+    /// Reads the object's bytes, by their offset in the object.
+    pub(crate) fn reader(&self) -> JournalReader {
+        JournalReader { shared: self.shared.clone(), near: Mutex::default() }
+    }
+}
+
+/// Reads object bytes of a journal, each checked. Best one for each that reads on from where it was.
+#[derive(Debug)]
+pub(crate) struct JournalReader {
+    shared: Arc<Shared>,
+    near: Mutex<Option<Place>>,
+}
+
+impl JournalReader {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, wait: bool) -> io::Result<Option<usize>> {
+        // Not held while waiting for the disk.
+        let mut near = *self.near.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.shared.log.read(buffer, offset, &mut near, wait)?;
+        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = near;
+        Ok(read)
+    }
+}
+
+impl ReadAt for JournalReader {
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.read_at(buffer, offset, false)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.read_at(buffer, offset, true)?.unwrap_or_default())
+    }
+
+    fn differs(&self, offset: u64) -> io::Error {
+        let path = self.shared.log.path.display();
+        let message =
+            format!("journal {path} gave other bytes of the object from offset {offset} on than before");
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    }
+}
+
+/// Does what waits for a disk where that is allowed.
+async fn off<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
+) -> Result<T, JournalError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(ended) => match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shut down: nothing that is asked of it is answered any more.
+            Err(_) => std::future::pending().await,
+        },
+    }
+}

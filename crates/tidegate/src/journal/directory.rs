@@ -1,0 +1,210 @@
+//! Journals in directories: made, found, locked, listed, removed.
+//!
+//! A journal has its name once it is whole: it is written under another one, synced, then renamed, and
+//! the directory synced. Whoever appends to it holds an exclusive `flock` on it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::disk::{JournalFile, RealFile};
+use super::error::JournalError;
+use super::format::{HOLDER, SECTOR};
+use super::log::Log;
+use super::record::Header;
+use super::recover::{self, Check, Recovered};
+
+/// How a journal's name ends.
+const END: &str = "journal";
+/// The same, until the journal is whole.
+const UNBORN: &str = "unborn";
+/// How long it may be without its name.
+const BIRTH: Duration = Duration::from_secs(86_400);
+
+/// A journal that was found in a directory.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Listed {
+    /// The file.
+    pub path: PathBuf,
+    /// What is left in it, or why that can't be told: [`JournalError::InUse`] while a process appends to it.
+    pub found: Result<Recovered, JournalError>,
+}
+
+/// Finds the journals of a directory, in the order of their names, and reads what each has, without
+/// changing it. What processes left that died before their journal was whole is removed after a day.
+///
+/// # Errors
+/// Those of reading the directory; what is wrong with one journal is told in its place.
+pub fn list(directory: &Path) -> Result<Vec<Listed>, JournalError> {
+    let io = |error| JournalError::io(directory, "reading the directory", error);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(directory).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        match path.extension() {
+            Some(end) if end == END => paths.push(path),
+            Some(end) if end == UNBORN => remove_unborn(&path),
+            _ => {}
+        }
+    }
+    paths.sort();
+    let listed = paths.into_iter().map(|path| Listed { found: look(&path, Check::Tail), path });
+    Ok(listed.filter(|listed| !is_gone(&listed.found)).collect())
+}
+
+/// Reads a journal and checks all that it has, each byte of the object too.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn verify(path: &Path) -> Result<Recovered, JournalError> {
+    look(path, Check::Whole)
+}
+
+/// As [`verify`], of a file wherever it is; `path` is its name in errors.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, JournalError> {
+    Ok(recover::scan(path, file, Check::Whole)?.recovered())
+}
+
+fn look(path: &Path, check: Check) -> Result<Recovered, JournalError> {
+    let file = File::open(path).map_err(|error| JournalError::io(path, "opening", error))?;
+    lock(path, &file, false)?;
+    Ok(recover::scan(path, &RealFile::new(file), check)?.recovered())
+}
+
+/// Whether its upload has ended meanwhile.
+fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
+    matches!(found, Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
+}
+
+/// Makes a journal in the first of these directories that takes one; those with more space come first.
+/// The error is that of the last one.
+pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<Log, JournalError> {
+    let free = |directory: &PathBuf| {
+        rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+    };
+    let mut order: Vec<_> = directories.iter().map(|directory| (free(directory), directory)).collect();
+    order.sort_by_key(|(free, _)| std::cmp::Reverse(*free));
+    let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
+    for (_, directory) in order {
+        match create_in(directory, header) {
+            Ok(log) => return Ok(log),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
+    let name = |end| directory.join(format!("{}.{end}", header.upload));
+    let path = name(END);
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !(1..=128).contains(&header.upload.len()) || !header.upload.bytes().all(allowed) {
+        let what = "an upload's id is 1 to 128 letters, digits, `-` and `_`";
+        return Err(JournalError::refused(&path, what));
+    }
+    let unborn = name(UNBORN);
+    let io = |error| JournalError::io(&path, "creating", error);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&unborn).map_err(io)?;
+    let born = (|| {
+        let directory = File::open(directory).map_err(io)?;
+        lock(&path, &file, true)?;
+        let salt = fastrand::u128(..).to_le_bytes();
+        let file = Arc::new(RealFile::new(file));
+        let log = Log::create(&path, file.clone(), header.clone(), salt)?;
+        name_holder(&*file);
+        rename(&unborn, &path).map_err(io)?;
+        directory.sync_all().map_err(|error| {
+            let _ = fs::remove_file(&path);
+            io(error)
+        })?;
+        Ok(log)
+    })();
+    if born.is_err() {
+        let _ = fs::remove_file(&unborn);
+    }
+    born
+}
+
+/// Renames without replacing.
+fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Not every file system knows the flag: rename(2).
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    if to.try_exists()? {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    fs::rename(from, to)
+}
+
+/// Opens a journal to go on with it. See [`recover::resume`].
+pub(super) fn resume(path: &Path) -> Result<(Log, Recovered), JournalError> {
+    let io = |error| JournalError::io(path, "opening", error);
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    lock(path, &file, true)?;
+    let file = Arc::new(RealFile::new(file));
+    let (log, recovered) = recover::resume(path, file.clone())?;
+    name_holder(&*file);
+    Ok((log, recovered))
+}
+
+/// Removes a journal whose end is on record.
+pub(super) fn remove(log: &Log) -> Result<(), JournalError> {
+    let io = |error| JournalError::io(&log.path, "removing", error);
+    fs::remove_file(&log.path).map_err(io)?;
+    // Should it come back after a loss of power, its end is in it.
+    let directory = log.path.parent().unwrap_or(Path::new("."));
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
+}
+
+/// Locks a file, to append to it or to look at it only; it is unlocked when it is closed.
+fn lock(path: &Path, file: &File, exclusive: bool) -> Result<(), JournalError> {
+    let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
+    match locked {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            Err(JournalError::InUse { path: path.to_owned(), holder: holder(file) })
+        }
+        Err(TryLockError::Error(error)) => Err(JournalError::io(path, "locking", error)),
+    }
+}
+
+/// Writes down who has the journal, for the message to others. It is as good without.
+fn name_holder(file: &dyn JournalFile) {
+    let host = rustix::system::uname();
+    let name = format!("{} on {}", std::process::id(), host.nodename().to_string_lossy());
+    let mut sector = [0; SECTOR];
+    let length = name.len().min(SECTOR);
+    sector[..length].copy_from_slice(&name.as_bytes()[..length]);
+    let _ = file.write(HOLDER, &[&sector]);
+}
+
+fn holder(file: &File) -> Option<String> {
+    let mut sector = [0; SECTOR];
+    file.read_exact_at(&mut sector, HOLDER).ok()?;
+    let name = sector.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = String::from_utf8(name.to_vec()).ok()?;
+    (!name.is_empty() && !name.chars().any(char::is_control)).then_some(name)
+}
+
+fn remove_unborn(path: &Path) {
+    let modified = fs::metadata(path).and_then(|found| found.modified());
+    let old = modified
+        .is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age > BIRTH));
+    if old && File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
+        // It will be tried again by whoever lists next.
+        let _ = fs::remove_file(path);
+    }
+}

@@ -1,0 +1,171 @@
+//! What can go wrong with a journal.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::format::VERSION;
+use crate::error::ErrorKind;
+
+/// A journal that can't be used, or can't do what was asked. Its display is one sentence that names the
+/// file and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The disk or a quota is full. What was to be written is not in the journal, what was there is, and
+    /// it may be tried again.
+    #[error("journal {path}: no space to write to it: {source} (free some, or add a journal directory)")]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file system refused something.
+    #[error("journal {path}: {doing} failed: {source} ({})", advice(.source))]
+    Io {
+        /// The file, or its directory.
+        path: PathBuf,
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The disk did not take what was written, and what of it will survive is unknown: no later sync can
+    /// be believed. The journal takes nothing any more.
+    #[error(
+        "journal {path}: bytes from offset {durable} of the object on may be lost: the disk did not take \
+         them: {reason} (look at the disk, then resume the upload from the journal)"
+    )]
+    Lost {
+        /// The file.
+        path: PathBuf,
+        /// All bytes of the object below this offset are safe.
+        durable: u64,
+        /// What the system said.
+        reason: String,
+    },
+    /// A frame that was whole once is not any more.
+    #[error(
+        "journal {path} is damaged at byte {offset}: {what} (that is no interrupted write: look at the disk, \
+         and restore the file or upload the object again)"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Where in the file.
+        offset: u64,
+        /// What is wrong, as half a sentence.
+        what: &'static str,
+    },
+    /// Another process has it.
+    #[error("journal {path} is in use{} (wait for that to end, or end it)", by(.holder.as_deref()))]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process that opened it last, as `PID on HOST`, where that is known.
+        holder: Option<String>,
+    },
+    /// A later version of Tidegate wrote it.
+    #[error(
+        "journal {path} has version {version} of the format, this Tidegate reads up to {VERSION}: resume it \
+         with the Tidegate that wrote it, or a later one"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// The file is not a journal.
+    #[error("{path} is not a journal: {why}")]
+    Other {
+        /// The file.
+        path: PathBuf,
+        /// Why, as half a sentence.
+        why: &'static str,
+    },
+    /// Bytes that the store has acknowledged were asked for, and their space was given back.
+    #[error(
+        "journal {path} has no bytes of the object below offset {first} any more: the store has acknowledged \
+         them (if its session is gone, upload the object again)"
+    )]
+    GivenBack {
+        /// The file.
+        path: PathBuf,
+        /// The first byte that is still there.
+        first: u64,
+    },
+    /// Something that the journal's state does not allow.
+    #[error("journal {path}: {what}")]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// Why, as a sentence's rest.
+        what: &'static str,
+    },
+}
+
+impl JournalError {
+    pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, source },
+            _ => Self::Io { path, doing, source },
+        }
+    }
+
+    pub(super) fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {
+        Self::Damaged { path: path.to_owned(), offset, what }
+    }
+
+    pub(super) fn refused(path: &Path, what: &'static str) -> Self {
+        Self::Refused { path: path.to_owned(), what }
+    }
+
+    /// What kind of [`Error`](crate::Error) an operation ends with for it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Full { .. } => ErrorKind::NoSpace,
+            Self::Io { source, .. } => match source.kind() {
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    ErrorKind::PermissionDenied
+                }
+                io::ErrorKind::NotFound => ErrorKind::NotFound,
+                _ => ErrorKind::Source,
+            },
+            Self::Lost { .. } => ErrorKind::Source,
+            Self::Damaged { .. } => ErrorKind::Integrity,
+            Self::InUse { .. } | Self::Other { .. } | Self::Refused { .. } => ErrorKind::InvalidInput,
+            Self::Newer { .. } => ErrorKind::Unsupported,
+            Self::GivenBack { .. } => ErrorKind::SessionLost,
+        }
+    }
+}
+
+impl From<JournalError> for io::Error {
+    fn from(error: JournalError) -> Self {
+        let kind = match &error {
+            JournalError::Full { source, .. } | JournalError::Io { source, .. } => source.kind(),
+            JournalError::Damaged { .. } => io::ErrorKind::InvalidData,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+fn advice(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound => "create the directory, or mount its disk again",
+        io::ErrorKind::NotADirectory => "name a directory",
+        io::ErrorKind::PermissionDenied => "let this user write there",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "mount it for writing; a disk that failed is often mounted read-only"
+        }
+        io::ErrorKind::AlreadyExists => "an upload's id is used once",
+        _ => "look at the disk",
+    }
+}
+
+fn by(holder: Option<&str>) -> String {
+    holder.map_or_else(String::new, |holder| format!(": process {holder} opened it last"))
+}

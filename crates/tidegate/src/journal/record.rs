@@ -1,0 +1,241 @@
+//! What happened to an upload, one record after the other, and what all of them amount to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::Receipt;
+use crate::checksum::Checksum;
+
+/// What an upload is for: the first record of its journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// The upload's own id, which also names the file: letters, digits, `-` and `_`.
+    pub upload: String,
+    /// Where the object goes, without its key: `s3://bucket`.
+    pub url: String,
+    /// The object's key.
+    pub key: String,
+    /// The checksum of no bytes, of the kind that is taken of the object.
+    #[serde(with = "sum")]
+    pub checksum: Checksum,
+    /// When it was begun, in seconds since 1970.
+    pub created: u64,
+    /// How it is to be written, as whoever resumes it needs to know; the journal does not look into it.
+    #[serde(default)]
+    pub options: serde_json::Value,
+}
+
+/// How a session takes bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum SessionKind {
+    /// Numbered parts, in any order.
+    Parts,
+    /// At its end only.
+    Append,
+}
+
+/// The server-side upload that the bytes go to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// How it takes bytes.
+    pub kind: SessionKind,
+    /// The store's name for it.
+    pub id: String,
+}
+
+/// A part that the store has acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Its first byte's offset in the object.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// The store's tag of it.
+    pub etag: String,
+    /// Its checksum.
+    #[serde(with = "sum")]
+    pub checksum: Checksum,
+}
+
+impl Part {
+    /// The part at `offset` that the store gave `receipt` for.
+    pub fn new(offset: u64, receipt: &Receipt) -> Self {
+        let Receipt { number, size, etag, checksum } = receipt.clone();
+        Self { number, offset, size, etag, checksum }
+    }
+
+    /// What the store gave.
+    pub fn receipt(&self) -> Receipt {
+        let Self { number, size, etag, checksum, .. } = self.clone();
+        Receipt { number, size, etag, checksum }
+    }
+}
+
+/// How an upload ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum End {
+    /// The object is there.
+    Completed,
+    /// It was given up, and its session ended.
+    Aborted,
+}
+
+/// A record. In the file it is JSON: an object with one member, whose name says which record it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Record {
+    Header(Header),
+    Session(Session),
+    Part(Part),
+    /// The store has acknowledged all bytes below this offset.
+    Committed(u64),
+    /// No byte follows: the whole object's checksum, which has its size.
+    #[serde(with = "sum")]
+    Finish(Checksum),
+    End(End),
+    /// All records so far.
+    Checkpoint(Box<State>),
+}
+
+/// What a journal knows of its upload, but for the bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct State {
+    /// What the upload is for.
+    pub header: Header,
+    /// The session, once one was opened; the last, where one was lost and another opened.
+    pub session: Option<Session>,
+    /// What that session has acknowledged, by part number.
+    #[serde(with = "listed")]
+    pub parts: BTreeMap<u32, Part>,
+    /// The session has acknowledged all bytes below this offset.
+    pub committed: u64,
+    /// The whole object's checksum and size, once its producer has finished.
+    #[serde(with = "sum::option")]
+    pub finish: Option<Checksum>,
+    /// How it ended, if it has.
+    pub end: Option<End>,
+}
+
+impl State {
+    pub(super) fn new(header: Header) -> Self {
+        Self { header, session: None, parts: BTreeMap::new(), committed: 0, finish: None, end: None }
+    }
+
+    /// What is known after `record`, if this was known before. An error says why it can't follow.
+    pub(super) fn after(before: Option<Self>, record: Record) -> Result<Self, &'static str> {
+        match (before, record) {
+            (None, Record::Header(header)) => Ok(Self::new(header)),
+            (_, Record::Checkpoint(state)) => Ok(*state),
+            (Some(_), Record::Header(_)) => Err("it has a second header"),
+            (None, _) => Err("it has no header"),
+            (Some(mut state), record) => {
+                state.apply(record);
+                Ok(state)
+            }
+        }
+    }
+
+    /// Takes in what happened next.
+    pub(super) fn apply(&mut self, record: Record) {
+        match record {
+            Record::Header(header) => self.header = header,
+            // What another session had is not in this one.
+            Record::Session(session) => {
+                self.session = Some(session);
+                self.parts.clear();
+                self.committed = 0;
+            }
+            Record::Part(part) => {
+                self.parts.insert(part.number, part);
+            }
+            Record::Committed(offset) => self.committed = self.committed.max(offset),
+            Record::Finish(checksum) => self.finish = Some(checksum),
+            Record::End(end) => self.end = Some(end),
+            Record::Checkpoint(state) => *self = *state,
+        }
+    }
+}
+
+/// A checksum with its kind, its value in hexadecimal (JSON numbers are not exact beyond 2^53
+/// everywhere) and how many bytes it covers.
+mod sum {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::checksum::Checksum;
+
+    #[derive(Serialize, Deserialize)]
+    struct Sum {
+        algorithm: String,
+        value: String,
+        covers: u64,
+    }
+
+    impl Sum {
+        fn of(checksum: &Checksum) -> Self {
+            Self {
+                algorithm: checksum.algorithm().name().to_owned(),
+                value: format!("{:016x}", checksum.value()),
+                covers: checksum.covers(),
+            }
+        }
+
+        fn checksum(&self) -> Result<Checksum, String> {
+            let value = u64::from_str_radix(&self.value, 16).map_err(|error| error.to_string())?;
+            Ok(Checksum::known(self.algorithm.parse()?, value, self.covers))
+        }
+    }
+
+    pub(super) fn serialize<S: Serializer>(checksum: &Checksum, to: S) -> Result<S::Ok, S::Error> {
+        Sum::of(checksum).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Checksum, D::Error> {
+        Sum::deserialize(from)?.checksum().map_err(D::Error::custom)
+    }
+
+    pub(super) mod option {
+        use super::*;
+
+        #[expect(clippy::ref_option, reason = "the signature is serde's")]
+        pub(in super::super) fn serialize<S: Serializer>(
+            checksum: &Option<Checksum>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            checksum.as_ref().map(Sum::of).serialize(to)
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Checksum>, D::Error> {
+            let sum = Option::<Sum>::deserialize(from)?;
+            sum.map(|sum| sum.checksum()).transpose().map_err(D::Error::custom)
+        }
+    }
+}
+
+/// Parts as a list: what is the key in memory is in each of them.
+mod listed {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Part;
+
+    pub(super) fn serialize<S: Serializer>(parts: &BTreeMap<u32, Part>, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(parts.values())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, Part>, D::Error> {
+        let parts = Vec::<Part>::deserialize(from)?;
+        Ok(parts.into_iter().map(|part| (part.number, part)).collect())
+    }
+}

@@ -1,0 +1,101 @@
+//! Giving disk space back for what the store has.
+
+use super::error::JournalError;
+use super::format::{HEAD, Kind, Place, SLOTS, Slot};
+use super::log::Log;
+use super::record::Record;
+
+impl Log {
+    /// Gives back the space of what the session has acknowledged, where that is at least `least` bytes,
+    /// and returns how many. What is at most lost where it fails is space.
+    pub(super) fn give_back(&self, least: u64) -> Result<u64, JournalError> {
+        let _turn = self.turn();
+        self.check_failed()?;
+        let (committed, punched) = {
+            let tail = self.tail();
+            (tail.state.committed, tail.punched)
+        };
+        let first = self.frame_of(committed)?;
+        let punchable = first.file / HEAD * HEAD;
+        if punchable.saturating_sub(punched) < least.max(1) {
+            return Ok(0);
+        }
+        // What is punched away has records in it: all of them are written again, and durable, before the
+        // log begins behind them; and that is durable before anything is punched.
+        let (checkpoint, behind) = {
+            let mut tail = self.tail();
+            self.fence(&mut tail)?;
+            let state = Box::new(tail.state.clone());
+            (self.write_record(&mut tail, Record::Checkpoint(state))?, tail.end.file)
+        };
+        self.sync_to(behind)?;
+        let sequence = {
+            let mut tail = self.tail();
+            // A session that was replaced meanwhile has acknowledged nothing.
+            if tail.state.committed < committed {
+                return Ok(0);
+            }
+            tail.given_back = tail.given_back.max(first.object);
+            tail.slot.sequence + 1
+        };
+        let slot = Slot { sequence, first, checkpoint, synced: behind };
+        self.write_slot(&slot, sequence)?;
+        self.file.sync().map_err(|error| self.fail(&error))?;
+        self.tail().slot = slot;
+        {
+            let mut view = self.view();
+            view.first = first;
+            view.index.begin(first);
+        }
+        self.punch(punched, punchable)?;
+        // A second copy, against a sector that goes bad; of no use before the next sync, and not needed.
+        let _ = self.write_slot(&slot, sequence + 1);
+        Ok(punchable - punched)
+    }
+
+    /// Punches from where it ended last to `to`.
+    fn punch(&self, from: u64, to: u64) -> Result<(), JournalError> {
+        let give = |error| JournalError::io(&self.path, "giving space back", error);
+        self.file.punch(from..to).map_err(give)?;
+        self.tail().punched = to;
+        Ok(())
+    }
+
+    /// Punches again what a crash may have left. That the slot was read does not mean that it is on the
+    /// disk, so it is made durable first.
+    pub(super) fn punch_again(&self) -> Result<(), JournalError> {
+        let _turn = self.turn();
+        let slot = self.tail().slot;
+        let to = slot.first.file / HEAD * HEAD;
+        if to <= HEAD {
+            return Ok(());
+        }
+        self.write_slot(&slot, slot.sequence)?;
+        self.file.sync().map_err(|error| self.fail(&error))?;
+        self.punch(HEAD, to)
+    }
+
+    fn write_slot(&self, slot: &Slot, turn: u64) -> Result<(), JournalError> {
+        let offset = if turn.is_multiple_of(2) { SLOTS[0] } else { SLOTS[1] };
+        let written = self.file.write(offset, &[&slot.encode(&self.salt)]);
+        written.map_err(|error| JournalError::io(&self.path, "writing where it begins", error))
+    }
+
+    /// The place of the first frame with a byte of the object from `offset` on; the end where none has.
+    pub(super) fn frame_of(&self, offset: u64) -> Result<Place, JournalError> {
+        let (mut place, end) = {
+            let view = self.view();
+            (view.index.find(offset), view.end)
+        };
+        while place.file < end.file {
+            match self.header(place, true) {
+                Ok((header, behind)) if header.kind != Kind::Data || behind.object <= offset => {
+                    place = behind;
+                }
+                Ok(_) => break,
+                Err(stop) => return Err(self.why(stop)),
+            }
+        }
+        Ok(place)
+    }
+}

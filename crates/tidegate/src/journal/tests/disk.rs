@@ -1,0 +1,321 @@
+//! A disk that loses what was not synced, tears what it keeps, and fails.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fastrand::Rng;
+
+use super::super::disk::JournalFile;
+
+const SECTOR: usize = 512;
+
+/// One file on it.
+#[derive(Debug)]
+pub(super) struct SimFile(Mutex<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    random: Rng,
+    /// What is read.
+    cache: Vec<u8>,
+    /// What a loss of power leaves for certain.
+    disk: Vec<u8>,
+    /// What each sector was since, and from when on. Any of it may be on the disk.
+    since: BTreeMap<usize, Vec<(u64, [u8; SECTOR])>>,
+    /// What the length was since, likewise.
+    lengths: Vec<(u64, usize)>,
+    /// Counts changes.
+    time: u64,
+    /// When it was last synced.
+    synced: u64,
+    faults: Faults,
+}
+
+/// What goes wrong, and when.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    /// Bytes of the file that there is space for.
+    pub(super) room: Option<usize>,
+    /// Changes until the power fails, in the middle of one.
+    pub(super) power: Option<u32>,
+    /// Syncs until one fails.
+    pub(super) sync: Option<u32>,
+    /// What was not written in a sync that failed is not what is read any more, as on Btrfs.
+    pub(super) reverts: bool,
+    /// Changes until one fails.
+    pub(super) change: Option<u32>,
+    /// Punching is not known.
+    pub(super) no_holes: bool,
+}
+
+impl SimFile {
+    pub(super) fn new(random: Rng) -> Arc<Self> {
+        Self::of(Vec::new(), random)
+    }
+
+    /// A file that is on the disk as it is.
+    pub(super) fn of(bytes: Vec<u8>, random: Rng) -> Arc<Self> {
+        let inner = Inner {
+            random,
+            cache: bytes.clone(),
+            lengths: Vec::new(),
+            disk: bytes,
+            since: BTreeMap::new(),
+            time: 0,
+            synced: 0,
+            faults: Faults::default(),
+        };
+        Arc::new(Self(Mutex::new(inner)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    pub(super) fn faults(&self, set: impl FnOnce(&mut Faults)) {
+        set(&mut self.lock().faults);
+    }
+
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.lock().cache.clone()
+    }
+
+    /// The power fails and comes back: any sectors of what was not synced are there, as they were at any
+    /// time since.
+    pub(super) fn lose_power(&self) {
+        let inner = &mut *self.lock();
+        // All as it was at one time, or each sector for itself, or mostly the one: what goes each its own
+        // way hardly leaves a frame whole, and what is whole hardly leaves one torn.
+        let time = inner.random.u64(inner.synced..=inner.time);
+        let stray = inner.random.choice([0, 0, 20, 255]).unwrap();
+        let mut random = inner.random.fork();
+        let (synced, now) = (inner.synced, inner.time);
+        let at = || if random.u8(..) < stray { random.u64(synced..=now) } else { time };
+        inner.become_what_was(at);
+    }
+
+    /// The power fails and comes back: all is there that was written until a time, and nothing else.
+    pub(super) fn lose_power_at(&self, time: u64) {
+        self.lock().become_what_was(|| time);
+    }
+
+    /// The same again, for a fate of its own.
+    pub(super) fn copy(&self) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(self.lock().clone())))
+    }
+
+    /// Now, in changes.
+    pub(super) fn time(&self) -> u64 {
+        self.lock().time
+    }
+}
+
+impl Inner {
+    /// Each sector becomes what it was at a time, which `at` says of each.
+    fn become_what_was(&mut self, mut at: impl FnMut() -> u64) {
+        let inner = self;
+        inner.faults = Faults::default();
+        let (mut disk, since) = (std::mem::take(&mut inner.disk), std::mem::take(&mut inner.since));
+        let length = before(&std::mem::take(&mut inner.lengths), at()).unwrap_or(disk.len());
+        for (sector, versions) in since {
+            if let Some(bytes) = before(&versions, at()) {
+                put(&mut disk, sector, &bytes);
+            }
+        }
+        disk.resize(length, 0);
+        inner.cache.clone_from(&disk);
+        inner.disk = disk;
+        inner.synced = inner.time;
+    }
+}
+
+/// What it was at a time, where that is known.
+fn before<T: Copy>(versions: &[(u64, T)], time: u64) -> Option<T> {
+    versions.iter().rev().find(|(at, _)| *at <= time).map(|(_, version)| *version)
+}
+
+fn put(disk: &mut Vec<u8>, sector: usize, bytes: &[u8; SECTOR]) {
+    let start = sector * SECTOR;
+    if disk.len() < start + SECTOR {
+        disk.resize(start + SECTOR, 0);
+    }
+    disk[start..start + SECTOR].copy_from_slice(bytes);
+}
+
+impl Inner {
+    fn sector(&self, sector: usize) -> [u8; SECTOR] {
+        let mut bytes = [0; SECTOR];
+        let from = self.cache.get(sector * SECTOR..).unwrap_or_default();
+        let length = from.len().min(SECTOR);
+        bytes[..length].copy_from_slice(&from[..length]);
+        bytes
+    }
+
+    /// These bytes of the cache are other ones now.
+    fn changed(&mut self, range: Range<usize>) {
+        for sector in range.start / SECTOR..range.end.div_ceil(SECTOR) {
+            let bytes = self.sector(sector);
+            self.since.entry(sector).or_default().push((self.time, bytes));
+        }
+    }
+
+    fn resize(&mut self, length: usize) {
+        let before = self.cache.len();
+        self.cache.resize(length, 0);
+        self.lengths.push((self.time, length));
+        if length < before {
+            self.changed(length..before);
+        }
+    }
+
+    /// Whether a change is made: all of it, some of it, or nothing of it.
+    fn change(&mut self) -> Result<(), bool> {
+        self.time += 1;
+        let random = self.random.bool();
+        match &mut self.faults.power {
+            Some(0) => return Err(false),
+            Some(1) => {
+                self.faults.power = Some(0);
+                return Err(random);
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        match &mut self.faults.change {
+            Some(0) => {
+                self.faults.change = None;
+                Err(random)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("Input/output error")
+}
+
+impl JournalFile for SimFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.lock().cache.len() as u64)
+    }
+
+    fn write(&self, offset: u64, pieces: &[&[u8]]) -> io::Result<()> {
+        let inner = &mut *self.lock();
+        let mut bytes = pieces.concat();
+        let start = offset as usize;
+        let room = inner.faults.room.unwrap_or(usize::MAX).max(inner.cache.len());
+        let mut result = Ok(());
+        if let Err(some) = inner.change() {
+            let written = if some { inner.random.usize(..=2 * bytes.len()) } else { 0 };
+            bytes.truncate(written);
+            result = Err(failed());
+        } else if start + bytes.len() > room {
+            bytes.truncate(room.saturating_sub(start));
+            result = Err(io::ErrorKind::StorageFull.into());
+        }
+        if !bytes.is_empty() {
+            let end = start + bytes.len();
+            if end > inner.cache.len() {
+                inner.resize(end);
+            }
+            inner.cache[start..end].copy_from_slice(&bytes);
+            inner.changed(start..end);
+        }
+        result
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let inner = &mut *self.lock();
+        let from = inner.cache.get(offset as usize..).unwrap_or_default();
+        let mut length = buffer.len().min(from.len());
+        if length > 1 && inner.random.u8(..) < 8 {
+            length = inner.random.usize(1..length);
+        }
+        buffer[..length].copy_from_slice(&from[..length]);
+        Ok(length)
+    }
+
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        if self.lock().random.bool() { Ok(None) } else { self.read(buffer, offset).map(Some) }
+    }
+
+    fn truncate(&self, length: u64) -> io::Result<()> {
+        let inner = &mut *self.lock();
+        match inner.change() {
+            Ok(()) => inner.resize(length as usize),
+            Err(some) => {
+                if some {
+                    inner.resize(length as usize);
+                }
+                return Err(failed());
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let inner = &mut *self.lock();
+        let mut fails = inner.change().is_err();
+        match &mut inner.faults.sync {
+            Some(0) => {
+                inner.faults.sync = None;
+                fails = true;
+            }
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        let since = std::mem::take(&mut inner.since);
+        if !fails {
+            for (sector, versions) in since {
+                put(&mut inner.disk, sector, &versions.last().unwrap().1);
+            }
+            inner.disk.resize(inner.cache.len(), 0);
+            inner.lengths.clear();
+            inner.synced = inner.time;
+            return Ok(());
+        }
+        // Each sector is on the disk or never will be, and all are taken for clean.
+        for (sector, versions) in since {
+            if inner.random.bool() {
+                put(&mut inner.disk, sector, &versions.last().unwrap().1);
+            }
+        }
+        if !inner.lengths.is_empty() {
+            let now = (inner.time, inner.cache.len());
+            inner.lengths.push(now);
+        }
+        if inner.faults.reverts {
+            let length = inner.cache.len();
+            let mut disk = inner.disk.clone();
+            disk.resize(length, 0);
+            inner.cache = disk;
+        }
+        Err(failed())
+    }
+
+    fn punch(&self, range: Range<u64>) -> io::Result<()> {
+        let inner = &mut *self.lock();
+        if inner.faults.no_holes {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let mut range = range.start as usize..range.end as usize;
+        let result = match inner.change() {
+            Ok(()) => Ok(()),
+            Err(some) => {
+                range.end = if some { inner.random.usize(range.clone()) } else { range.start };
+                Err(failed())
+            }
+        };
+        assert!(range.end <= inner.cache.len(), "punched behind the end");
+        inner.cache[range.clone()].fill(0);
+        inner.changed(range);
+        result
+    }
+}

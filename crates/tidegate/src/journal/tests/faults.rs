@@ -1,0 +1,246 @@
+//! One thing that goes wrong at a time.
+
+use std::thread;
+
+use super::super::disk::JournalFile;
+use super::*;
+
+fn begun(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
+    let file = SimFile::new(Rng::with_seed(seed));
+    let log = create(&file, Algorithm::Crc64Nvme);
+    let object = data(20_000, seed);
+    log.append(std::slice::from_ref(&object)).unwrap();
+    (file, log, object.to_vec())
+}
+
+#[test]
+fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
+    // Two frames, and what is beside them.
+    let more = data(140_000, 9);
+    for short in (1..140_200).step_by(1777).chain([1, 47, 48, 49]) {
+        let (file, log, mut object) = begun(1);
+        let before = file.bytes().len();
+        file.faults(|faults| faults.room = Some(before + 140_200 - short));
+        // Not all of these are too short.
+        if let Err(error) = log.append(&[more.slice(..7), more.slice(7..)]) {
+            assert!(matches!(error, JournalError::Full { .. }), "{error}");
+            assert_eq!(error.kind(), crate::ErrorKind::NoSpace);
+            assert_eq!(file.bytes().len(), before, "the space is given back");
+            assert_eq!(log.checksum(), Checksum::of(Algorithm::Crc64Nvme, &object));
+            assert_eq!(read(&log, 0, object.len(), 4096).unwrap(), object);
+            // Records are refused as well where there is no space for them, and taken later.
+            file.faults(|faults| faults.room = Some(before + 20));
+            assert!(matches!(log.record(Record::Committed(5)), Err(JournalError::Full { .. })));
+            file.faults(|faults| faults.room = None);
+            log.append(std::slice::from_ref(&more)).unwrap();
+        }
+        file.faults(|faults| faults.room = None);
+        log.record(Record::Committed(5)).unwrap();
+        object.extend_from_slice(&more);
+        assert!(read(&log, 0, object.len(), 100_000).unwrap() == object);
+        log.sync().unwrap();
+        file.lose_power();
+        let (_, found) = resume(&file).unwrap();
+        assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
+        assert_eq!((found.state.committed, found.cut), (5, 0));
+    }
+}
+
+#[test]
+fn what_was_taken_back_never_comes_back_among_what_came_after() {
+    let other = data(131_072, 11);
+    for (failed, killed) in [(true, false), (true, true), (false, true)] {
+        let (file, mut log, object) = begun(3);
+        log.sync().unwrap();
+        let from = file.time();
+        if failed {
+            // There is space for the first frame and not for the second.
+            let room = file.bytes().len() + 132_000;
+            file.faults(|faults| faults.room = Some(room));
+            log.append(&[other.clone(), data(131_072, 12)]).unwrap_err();
+            file.faults(|faults| faults.room = None);
+        } else {
+            // What the disk may have is not what is read.
+            log.append(std::slice::from_ref(&other)).unwrap();
+            file.truncate(file.bytes().len() as u64 - 1000).unwrap();
+        }
+        if killed {
+            drop(log);
+            log = resume(&file).unwrap().0;
+        }
+        log.append(&[data(2000, 14)]).unwrap();
+        log.append(&[data(2000, 15)]).unwrap();
+        let right = [&object[..], &data(2000, 14), &data(2000, 15)].concat();
+        // The power fails now, and any older state of what was not synced is on the disk.
+        for time in from..=file.time() {
+            let copy = file.copy();
+            copy.lose_power_at(time);
+            let (_, found) = resume(&copy).unwrap();
+            let covers = found.checksum.covers() as usize;
+            assert!((20_000..=right.len()).contains(&covers), "{covers} bytes");
+            assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &right[..covers]));
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_failed_is_not_tried_again_and_another_process_makes_it_good() {
+    for reverts in [false, true] {
+        let (file, log, object) = begun(2);
+        log.sync().unwrap();
+        log.append(&[data(5000, 3)]).unwrap();
+        file.faults(|faults| (faults.sync, faults.reverts) = (Some(0), reverts));
+        let error = log.sync().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "journal /journals/one.journal: bytes from offset 20000 of the object on may be lost: the disk did \
+             not take them: Input/output error (look at the disk, then resume the upload from the journal)"
+        );
+        // The disk works again, as it may; that says nothing of what it did not take.
+        for result in [log.sync(), log.append(&[data(1, 1)]), log.record(Record::Committed(1))] {
+            assert!(matches!(result, Err(JournalError::Lost { durable: 20_000, .. })), "{result:?}");
+        }
+        assert!(matches!(log.give_back(1), Err(JournalError::Lost { .. })));
+        assert!(matches!(log.finish(), Err(JournalError::Lost { .. })));
+        assert_eq!(read(&log, 0, object.len(), 4096).unwrap(), object, "what is durable can be read");
+        drop(log);
+
+        // What was not written can still be there to be read: it counts only once it was written again.
+        let (log, found) = resume(&file).unwrap();
+        let length = found.checksum.covers() as usize;
+        assert!(length >= 20_000 && (reverts || length == 25_000));
+        drop(log);
+        file.lose_power();
+        let (_, again) = resume(&file).unwrap();
+        assert_eq!(again.checksum, found.checksum);
+    }
+}
+
+#[test]
+fn giving_space_back_can_fail_anywhere() {
+    for power in [false, true] {
+        for step in 0..12 {
+            let (file, log, object) = begun(4);
+            log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
+            log.record(Record::Part(part(1, 0, 15_000))).unwrap();
+            log.append(&[data(3000, 5)]).unwrap();
+            log.append(&[data(3000, 6)]).unwrap();
+            let object = [&object[..], &data(3000, 5), &data(3000, 6)].concat();
+            log.record(Record::Committed(21_000)).unwrap();
+            log.sync().unwrap();
+            let mut state = log.state();
+            file.faults(
+                |faults| {
+                    if power { faults.power = Some(1 + step) } else { faults.change = Some(step) }
+                },
+            );
+            let given = log.give_back(4096);
+            if !power {
+                file.faults(|faults| faults.change = None);
+                match given {
+                    Err(JournalError::Lost { .. }) => {}
+                    // It can have failed with all of it done: then another session would be short of bytes.
+                    Err(JournalError::Io { .. }) if step % 2 == 0 => {
+                        let session = Session { kind: SessionKind::Parts, id: "t".into() };
+                        let replaced = log.record(Record::Session(session.clone()));
+                        if replaced.is_ok() {
+                            state.apply(Record::Session(session));
+                        }
+                        log.sync().unwrap();
+                    }
+                    Err(JournalError::Io { .. }) => {
+                        assert!(log.give_back(4096).unwrap() >= 16_384);
+                        log.append(&[data(100, 7)]).unwrap();
+                    }
+                    other => assert!(other.unwrap() >= 16_384),
+                }
+            }
+            drop(log);
+            file.lose_power();
+            let (log, found) = resume(&file).unwrap();
+            assert_eq!(found.state, state);
+            assert!(found.first <= state.committed, "{} is of another session", found.first);
+            // The first frame of 20,000 bytes is wholly acknowledged, the next is not.
+            assert!([0, 20_000].contains(&found.first), "{}", found.first);
+            let first = found.first as usize;
+            assert_eq!(read(&log, first as u64, object.len() - first, 999).unwrap(), object[first..]);
+            assert!(found.checksum.covers() >= object.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_file_system_without_holes_only_costs_space() {
+    let (file, log, object) = begun(5);
+    log.record(Record::Committed(20_000)).unwrap();
+    file.faults(|faults| faults.no_holes = true);
+    let error = log.give_back(1).unwrap_err();
+    assert!(
+        error.to_string().starts_with("journal /journals/one.journal: giving space back failed: "),
+        "{error}"
+    );
+    log.append(&[data(10, 1)]).unwrap();
+    log.sync().unwrap();
+    let (_, found) = resume(&file).unwrap();
+    let object = [&object[..], &data(10, 1)].concat();
+    assert_eq!((found.first, found.checksum), (20_000, Checksum::of(Algorithm::Crc64Nvme, &object)));
+}
+
+#[test]
+fn what_the_state_does_not_allow_is_refused() {
+    let (file, log, _) = begun(6);
+    log.finish().unwrap();
+    let error = log.append(&[data(1, 1)]).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "journal /journals/one.journal: its object is finished and takes no more bytes"
+    );
+    // Acknowledgements go on coming, until the end.
+    log.record(Record::Committed(20_000)).unwrap();
+    log.record(Record::End(End::Completed)).unwrap();
+    assert!(matches!(log.record(Record::Committed(20_000)), Err(JournalError::Refused { .. })));
+    log.sync().unwrap();
+    assert_eq!(scan(file.bytes(), Check::Whole).unwrap().state.end, Some(End::Completed));
+    // A record is no way to fill memory.
+    let (_, log, _) = begun(7);
+    let id = "x".repeat(17 << 20);
+    let error = log.record(Record::Session(Session { kind: SessionKind::Parts, id })).unwrap_err();
+    assert!(matches!(error, JournalError::Refused { .. }), "{error}");
+}
+
+#[test]
+fn appends_syncs_reads_and_punches_go_on_beside_each_other() {
+    let (file, log, first) = begun(8);
+    let object = [&first[..], &data(2_000_000, 10)].concat();
+    let log = &log;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for piece in object[first.len()..].chunks(9_999) {
+                log.append(&[Bytes::copy_from_slice(piece)]).unwrap();
+            }
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while log.sync().unwrap() < object.len() as u64 {
+                    thread::yield_now();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut near = None;
+            let (mut at, mut buffer) = (0, vec![0; 30_000]);
+            while at < object.len() {
+                let got = log.read(&mut buffer, at as u64, &mut near, true).unwrap().unwrap();
+                assert!(buffer[..got] == object[at..at + got]);
+                at += got;
+                // What is not read yet must not go.
+                log.record(Record::Committed(at as u64)).unwrap();
+                log.give_back(200_000).unwrap();
+            }
+        });
+    });
+    assert!(log.view().first.object > 1_000_000);
+    let (_, found) = resume(&file).unwrap();
+    assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
+    assert_eq!(found.state.committed, object.len() as u64);
+}
