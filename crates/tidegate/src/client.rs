@@ -23,7 +23,7 @@ use crate::read::ReaderBuilder;
 use crate::records::Records;
 use crate::request::Requests;
 use crate::retry::Retry;
-use crate::write::{Aborts, Relief, WriterBuilder};
+use crate::write::{Aborts, Journaling, Relief, WriterBuilder};
 
 mod builder;
 
@@ -58,6 +58,7 @@ pub(crate) struct Engine {
     /// Bytes of the memory that are set aside for sending from the spool.
     reserved: u64,
     pub(crate) idle_limit: Option<Duration>,
+    pub(crate) journaling: Journaling,
     pub(crate) retry: Arc<Retry>,
     pub(crate) hedge: bool,
     pub(crate) progress: Progress,
@@ -131,6 +132,10 @@ impl Tidegate {
             endpoint.or_insert_with(new).clone()
         };
         Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new() }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     /// The figures of everything that it does together.
@@ -287,6 +292,11 @@ impl Store {
             store.prefix.push('/');
         }
         store
+    }
+
+    /// The whole bucket or root.
+    pub(crate) fn root(&self) -> Self {
+        Self { prefix: String::new(), ..self.clone() }
     }
 
     fn relative(&self, mut object: Object) -> Object {

@@ -183,6 +183,14 @@ impl Error {
         self
     }
 
+    /// The same, with one more thing to know.
+    #[must_use]
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.context.message.push_str("; ");
+        self.context.message.push_str(more);
+        self
+    }
+
     /// The same failure, told again to a caller who asks after it.
     pub(crate) fn again(&self) -> Self {
         let context = Context {

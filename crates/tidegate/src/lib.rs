@@ -26,13 +26,6 @@ mod client;
 mod endpoint;
 mod error;
 mod hedge;
-#[cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        reason = "the strategy that writes journals and the command that resumes them come next"
-    )
-)]
 pub mod journal;
 mod limiter;
 pub mod location;
@@ -42,6 +35,7 @@ pub mod payload;
 mod progress;
 mod read;
 mod records;
+mod recover;
 mod request;
 mod retry;
 pub mod spool;
@@ -56,6 +50,7 @@ pub use location::Location;
 pub use object::{Attributes, Encryption, Object};
 pub use progress::{Progress, Snapshot, Waiting};
 pub use read::{Reader, ReaderBuilder};
+pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 pub use write::{Strategy, Writer, WriterBuilder};

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
 /// What an object carries beside its bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Attributes {
     /// MIME type; guessed from the key's ending where it is not given.
@@ -26,7 +29,8 @@ pub struct Attributes {
 }
 
 /// Server-side encryption of one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Encryption {
     /// Keys managed by the store (`AES256`).

@@ -21,7 +21,8 @@ struct Counters {
     hedges: AtomicU64,
     parts: AtomicU64,
     spilled: AtomicU64,
-    waiting: [AtomicUsize; 3],
+    journaled: AtomicU64,
+    waiting: [AtomicUsize; 4],
     whole: Option<Progress>,
 }
 
@@ -45,7 +46,10 @@ pub struct Snapshot {
     pub parts: u64,
     /// Memory that was brought back by writing what it held to the spool.
     pub spilled: u64,
-    /// What is waited for, where something is; the first of memory, backoff, requests.
+    /// That are in a journal, or were before the store acknowledged them: what of it is not acknowledged
+    /// waits there.
+    pub journaled: u64,
+    /// What is waited for, where something is; the first of disk, memory, backoff, requests.
     pub waiting: Option<Waiting>,
 }
 
@@ -59,6 +63,8 @@ pub enum Waiting {
     Backoff,
     /// Its turn to make a request.
     Requests,
+    /// Room on the disk of a journal.
+    Disk,
 }
 
 impl std::fmt::Display for Waiting {
@@ -67,6 +73,7 @@ impl std::fmt::Display for Waiting {
             Self::Memory => "waiting for memory",
             Self::Backoff => "pausing before a retry",
             Self::Requests => "waiting for a request to end",
+            Self::Disk => "waiting for room on the journal's disk",
         })
     }
 }
@@ -80,7 +87,7 @@ impl Progress {
     /// The figures now.
     pub fn snapshot(&self) -> Snapshot {
         let counters = &*self.counters;
-        let waits = [Waiting::Memory, Waiting::Backoff, Waiting::Requests];
+        let waits = [Waiting::Disk, Waiting::Memory, Waiting::Backoff, Waiting::Requests];
         Snapshot {
             accepted: counters.accepted.load(Relaxed),
             in_flight: counters.in_flight.load(Relaxed),
@@ -90,6 +97,7 @@ impl Progress {
             hedges: counters.hedges.load(Relaxed),
             parts: counters.parts.load(Relaxed),
             spilled: counters.spilled.load(Relaxed),
+            journaled: counters.journaled.load(Relaxed),
             waiting: waits.into_iter().find(|wait| counters.waiting[*wait as usize].load(Relaxed) > 0),
         }
     }
@@ -112,6 +120,20 @@ impl Progress {
         metrics::counter!("tidegate_bytes_acknowledged_total").increment(bytes);
         self.each(|counters| {
             counters.acknowledged.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    /// What was acknowledged is to be sent again: the session that had it is gone.
+    pub(crate) fn unacknowledged(&self, bytes: u64) {
+        self.each(|counters| {
+            counters.acknowledged.fetch_sub(bytes, Relaxed);
+        });
+    }
+
+    pub(crate) fn journaled(&self, bytes: u64) {
+        metrics::counter!("tidegate_bytes_journaled_total").increment(bytes);
+        self.each(|counters| {
+            counters.journaled.fetch_add(bytes, Relaxed);
         });
     }
 

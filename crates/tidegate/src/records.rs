@@ -44,13 +44,18 @@ pub(crate) struct Record {
 
 /// The object of `key` wherever it is written from: a URL, or an absolute path.
 pub(crate) fn place(backend: &dyn Backend, key: &str) -> String {
+    format!("{}/{key}", root(backend))
+}
+
+/// Where a backend is, whatever directory the process goes to; without a slash at its end.
+pub(crate) fn root(backend: &dyn Backend) -> String {
     let location = backend.location();
     if backend.endpoint() == "file://"
         && let Ok(absolute) = std::path::absolute(location)
     {
-        return format!("{}/{key}", absolute.to_string_lossy().trim_end_matches('/'));
+        return absolute.to_string_lossy().trim_end_matches('/').to_owned();
     }
-    format!("{location}/{key}")
+    location.to_owned()
 }
 
 /// The records of this process. A clone is the same records.

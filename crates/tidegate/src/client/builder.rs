@@ -8,12 +8,13 @@ use super::{Engine, Tidegate};
 use crate::backend::s3::S3Settings;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::Durability;
 use crate::limiter::Concurrency;
 use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::{Retry, RetryPolicy};
 use crate::spool::{Disk, Spool};
-use crate::write::{Aborts, RING, Relief, Spooling};
+use crate::write::{Aborts, Journaling, RING, Relief, Spooling};
 
 /// Sets up a [`Tidegate`].
 #[derive(Clone, Debug)]
@@ -29,6 +30,9 @@ pub struct Builder {
     seed: Option<u64>,
     spool: Vec<PathBuf>,
     spool_disks: Vec<Arc<dyn Disk>>,
+    journal: Vec<PathBuf>,
+    durability: Durability,
+    journal_keep: u64,
     memory_wait: Duration,
     idle_limit: Option<Duration>,
     records: Option<PathBuf>,
@@ -48,6 +52,9 @@ impl Default for Builder {
             seed: None,
             spool: Vec::new(),
             spool_disks: Vec::new(),
+            journal: Vec::new(),
+            durability: Durability::Write,
+            journal_keep: 64 << 20,
             memory_wait: Duration::from_secs(60),
             idle_limit: None,
             records: None,
@@ -79,9 +86,34 @@ impl Builder {
         self
     }
 
+    /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on as many disks
+    /// as there are: a new journal goes to the one with most space. Each must be there and writable. What
+    /// is in them survives the process; [`Tidegate::recover`] lists it.
+    pub fn journal<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
+        self.journal.extend(directories.into_iter().map(Into::into));
+        self
+    }
+
+    /// When bytes in a journal are safe from a loss of power; when their write returns, by default. From
+    /// the end of the process they are safe as soon as their write returns, whatever is chosen here.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How many bytes that the store has acknowledged a journal keeps on its disk, 64 MiB by default: as
+    /// long as it has all bytes, a session that expired or was aborted by somebody is opened again and
+    /// filled from it. With more than that, all of them are given back at once. `u64::MAX` keeps all.
+    pub fn journal_keep(mut self, bytes: u64) -> Self {
+        self.journal_keep = bytes;
+        self
+    }
+
     /// How long a writer waits for memory that nothing in flight can free, because it is held by
     /// half-filled writers whose producers do not go on; 60 s by default. Then the wait becomes an error
     /// of the kind [`ErrorKind::Starved`]. It can't happen where a spool takes what they hold.
+    ///
+    /// It is also how long a journal waits for room on a full disk while the store takes nothing off it.
     pub fn memory_wait(mut self, limit: Duration) -> Self {
         self.memory_wait = limit;
         self
@@ -171,6 +203,16 @@ impl Builder {
         if self.concurrency == Concurrency::Fixed(0) || self.parts_in_flight == 0 {
             return Err(refused("a concurrency of 0 would never send anything".to_owned()));
         }
+        if let Some(path) = self.journal.iter().find(|path| !path.is_dir()) {
+            let path = path.display();
+            return Err(refused(format!("{path}: there is no such directory to keep journals in: create it")));
+        }
+        let journaling = Journaling {
+            directories: self.journal.clone(),
+            durability: self.durability,
+            keep: self.journal_keep,
+            patience: self.memory_wait,
+        };
         let spooling = self.spooling()?;
         let reserved = spooling.as_ref().map_or(0, |spooling| spooling.reserved());
         let budget = Budget::new(self.memory - reserved, self.slab);
@@ -179,6 +221,7 @@ impl Builder {
             reserved,
             budget,
             idle_limit: self.idle_limit,
+            journaling,
             retry: Arc::new(Retry::new(self.retry, self.seed)),
             hedge: self.hedge,
             progress: Progress::default(),

@@ -83,6 +83,11 @@ impl SourceFile {
         self.state.size
     }
 
+    /// The file once more, at the same place.
+    pub(crate) fn try_clone(&self) -> io::Result<File> {
+        self.file.file.try_clone()
+    }
+
     /// The file itself, at its start.
     pub(crate) fn into_file(self) -> File {
         self.file.file

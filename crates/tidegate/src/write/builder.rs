@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::aborts::GivenUp;
 use super::file;
-use super::plan::ScheduleError;
+use super::journal::Journaled;
+use super::plan::{Cut, ScheduleError};
 use super::strategy::{Policy, Strategy, Target};
 use super::upload::Upload;
 use super::writer::Writer;
@@ -14,6 +14,7 @@ use crate::backend::WriteOptions;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::{Attributes, Encryption, Object};
+use crate::payload::SourceFile;
 use crate::progress::Progress;
 
 /// Sets up the write of one object: from a producer ([`start`](Self::start)) or from a file
@@ -140,6 +141,9 @@ impl WriterBuilder {
         self.store.check(Operation::Write, &self.key, Some(&self.options))?;
         let relief = self.store.engine().relief.clone();
         let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
+        if policy.strategy == Strategy::Journal {
+            return Box::pin(self.start_journaled(policy)).await;
+        }
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
         Ok(Writer::new(Arc::new(self.into_upload()), policy, relief, idle_limit))
     }
@@ -154,6 +158,9 @@ impl WriterBuilder {
         self.store.check(Operation::Write, &self.key, Some(&self.options))?;
         let budget = self.store.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
+        if self.strategy == Strategy::Journal {
+            return self.upload_journaled(file).await;
+        }
         if file.size() == 0 {
             // Files that the system makes up as they are read (/proc) have no size and have bytes.
             let url = self.url();
@@ -169,6 +176,22 @@ impl WriterBuilder {
         file::send(Arc::new(file), Arc::new(self.into_upload()), policy, budget).await
     }
 
+    /// The journal has a copy of the file: it may change or go away when all of it was read.
+    async fn upload_journaled(self, file: SourceFile) -> Result<Object> {
+        let (url, size) = (self.url(), file.size());
+        let failed = |error: std::io::Error| {
+            Error::new(ErrorKind::Source, Operation::Write, &*url, error.to_string()).with_source(error)
+        };
+        let file = Arc::new(file);
+        let mut source = tokio::fs::File::from_std(file.try_clone().map_err(&failed)?);
+        let mut writer = self.size_hint(size).start().await?;
+        writer.read_from(&mut source).await?;
+        if size > 0 {
+            file.check_unchanged().map_err(&failed)?;
+        }
+        writer.finish().await
+    }
+
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
         let target = Target {
             capabilities: self.store.backend().capabilities(),
@@ -176,13 +199,15 @@ impl WriterBuilder {
             size_hint,
             memory,
             spool: self.store.engine().relief.spooling().is_some(),
+            journal: !self.store.engine().journaling.directories.is_empty(),
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
         };
         self.strategy.policy(&target).map_err(|refused| {
             let kind = match refused {
-                ScheduleError::PartSize { .. } | ScheduleError::Memory { .. } | ScheduleError::NoSpool => {
-                    ErrorKind::InvalidInput
-                }
+                ScheduleError::PartSize { .. }
+                | ScheduleError::Memory { .. }
+                | ScheduleError::NoSpool
+                | ScheduleError::NoJournal => ErrorKind::InvalidInput,
                 ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())
@@ -194,24 +219,24 @@ impl WriterBuilder {
     }
 
     fn into_upload(self) -> Upload {
+        let mut options = self.options;
+        options.token = Some(self.store.engine().retry.token());
+        Upload::new(&self.store, &self.key, options, self.progress)
+    }
+
+    /// Starts a writer whose bytes go to a journal first.
+    async fn start_journaled(self, policy: Policy) -> Result<Writer> {
         let engine = self.store.engine().clone();
-        let mut options = self.options.clone();
-        options.token = Some(engine.retry.token());
-        if options.attributes.content_type.is_none() {
-            options.attributes.content_type = mime_guess::from_path(&self.key).first_raw().map(str::to_owned);
-        }
-        Upload {
-            requests: self.store.requests(&self.key, self.progress.clone()),
-            key: self.store.full_key(&self.key),
-            backend: self.store.backend().clone(),
-            hedge: engine.hedge && self.store.backend().capabilities().hedge,
-            options,
-            runtime: tokio::runtime::Handle::current(),
-            aborts: engine.aborts.clone(),
-            given_up: GivenUp::default(),
-            opening: std::sync::Mutex::default(),
-            records: engine.records.clone(),
-            entry: std::sync::OnceLock::new(),
-        }
+        let Cut::Parts(schedule) = policy.cut else {
+            let message = "a journaled object is sent in parts";
+            return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
+        };
+        let mut upload = self.into_upload();
+        upload.is_journaled = true;
+        let upload = Arc::new(upload);
+        let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
+        let journaled =
+            Journaled::begin(upload.clone(), schedule, in_flight, budget, &engine.journaling).await?;
+        Ok(Writer::journaled(upload, schedule, engine.relief.clone(), journaled))
     }
 }

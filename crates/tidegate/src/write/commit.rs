@@ -135,6 +135,12 @@ impl Writer {
     }
 
     pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+        if self.journaled.is_some() {
+            ready!(self.poll_item(cx))?;
+        }
+        if let Some(journaled) = &mut self.journaled {
+            return journaled.poll_finish(cx);
+        }
         if matches!(self.stage, Stage::Open) {
             ready!(self.poll_item(cx))?;
             self.held.check().map_err(|error| self.fail(error))?;
@@ -199,6 +205,9 @@ impl Writer {
     /// The upload is over: nothing in flight is waited for, the session is aborted.
     pub(super) fn fail(&mut self, error: Error) -> Error {
         self.stage = Stage::Failed;
+        if let Some(journaled) = &mut self.journaled {
+            return journaled.fail(error);
+        }
         self.memory = None;
         self.deferred = None;
         self.abandon();
@@ -208,6 +217,9 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if self.journaled.is_some() {
+            return; // its journal stays
+        }
         if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
             self.stage = Stage::Failed;
             self.abandon();

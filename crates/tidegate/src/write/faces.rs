@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::Sink;
 use tokio::io::AsyncWrite;
 
-use super::writer::{Stage, Writer};
+use super::writer::Writer;
 use crate::error::{Error, Result};
 
 impl AsyncWrite for Writer {
@@ -17,13 +17,18 @@ impl AsyncWrite for Writer {
         self.poll_copy(cx, bytes).map_err(io::Error::from)
     }
 
-    /// Ready at once: there is no durable point short of [`finish`](Writer::finish).
+    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until everything that was taken is in
+    /// the journal, as durable as [`Writer::write`] makes it. Otherwise ready at once: there is no durable
+    /// point short of [`finish`](Writer::finish).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(journaled) = &mut self.journaled {
+            return journaled.poll_flush(cx).map_err(io::Error::from);
+        }
         Poll::Ready(self.poll_parts(cx).map_err(io::Error::from))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if matches!(self.stage, Stage::Committed(_)) {
+        if self.is_published() {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ()).map_err(io::Error::from)
@@ -44,11 +49,15 @@ impl Sink<Bytes> for Writer {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        self.poll_item(cx)
+        ready!(self.poll_item(cx))?;
+        match &mut self.journaled {
+            Some(journaled) => journaled.poll_flush(cx),
+            None => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if matches!(self.stage, Stage::Committed(_)) {
+        if self.is_published() {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ())

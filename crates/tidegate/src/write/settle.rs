@@ -86,7 +86,34 @@ impl Upload {
             };
             return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
         }
+        if self.is_journaled {
+            // Its session is what it is gone on with: whoever resumes it settles this first.
+            if failure.fault.kind == FaultKind::NoSession && !is_another {
+                return Err(self.failed(failure, operation));
+            }
+            return Err(self.uncertain(&doubt, &format!("{}; the store may publish it yet", failure.fault)));
+        }
         self.end(failure, doubt).await
+    }
+
+    /// The object that is there, and whether it is this upload's, published by an earlier process.
+    pub(super) async fn published(&self, checksum: Checksum) -> Result<Option<(Object, bool)>> {
+        let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
+        match head {
+            Ok(object) => {
+                let is_ours = self.is_ours(&object, checksum.covers(), Some(checksum));
+                Ok(Some((object, is_ours)))
+            }
+            Err(failure) if failure.fault.kind == FaultKind::NotFound => Ok(None),
+            Err(failure) => Err(self.failed(failure, Operation::Head)),
+        }
+    }
+
+    fn is_ours(&self, object: &Object, size: u64, checksum: Option<Checksum>) -> bool {
+        let same_token = object.token.is_some() && object.token == self.options.token;
+        let same_bytes =
+            object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
+        same_token && same_bytes
     }
 
     /// Not there yet: a request that is still on its way could publish it. Once the session is aborted it
@@ -134,11 +161,9 @@ impl Upload {
                 return Err(self.uncertain(doubt, &why));
             }
         };
-        let same_token = object.token.is_some() && object.token == self.options.token;
-        let same_bytes =
-            object.size == size && checksum.is_none_or(|sum| object.matches(&sum) != Some(false));
+        let is_ours = self.is_ours(&object, size, checksum);
         let object = Box::new(object);
-        Ok(if same_token && same_bytes { There::Ours(object) } else { There::Another(object) })
+        Ok(if is_ours { There::Ours(object) } else { There::Another(object) })
     }
 
     pub(super) fn verify(

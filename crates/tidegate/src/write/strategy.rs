@@ -5,6 +5,7 @@ use crate::backend::Capabilities;
 
 mod auto;
 mod chunked;
+mod journal;
 mod parallel;
 mod put;
 mod spool;
@@ -24,10 +25,14 @@ pub enum Strategy {
     Parallel,
     /// To a spool directory first, sent from there by `finish`; memory: about none.
     Spool,
+    /// To a journal first, durably, and from there to the store while the producer goes on; memory:
+    /// about none. A later process can go on with it.
+    Journal,
 }
 
 impl Strategy {
-    const ALL: [Self; 5] = [Self::Auto, Self::Put, Self::Chunked, Self::Parallel, Self::Spool];
+    const ALL: [Self; 6] =
+        [Self::Auto, Self::Put, Self::Chunked, Self::Parallel, Self::Spool, Self::Journal];
 
     /// The name as users write it.
     pub fn name(self) -> &'static str {
@@ -37,6 +42,7 @@ impl Strategy {
             Self::Chunked => "chunked",
             Self::Parallel => "parallel",
             Self::Spool => "spool",
+            Self::Journal => "journal",
         }
     }
 }
@@ -46,7 +52,9 @@ impl std::str::FromStr for Strategy {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|strategy| strategy.name() == name);
-        found.ok_or_else(|| format!("unknown strategy `{name}`: use auto, put, chunked, parallel or spool"))
+        found.ok_or_else(|| {
+            format!("unknown strategy `{name}`: use auto, put, chunked, parallel, spool or journal")
+        })
     }
 }
 
@@ -62,6 +70,8 @@ pub(crate) struct Target<'a> {
     pub(crate) memory: Option<u64>,
     /// Whether parts that memory does not hold go to a spool.
     pub(crate) spool: bool,
+    /// Whether there are journal directories.
+    pub(crate) journal: bool,
     /// Most parts in flight for one writer.
     pub(crate) concurrency: usize,
 }
@@ -86,6 +96,7 @@ impl Strategy {
             Self::Chunked => chunked::policy(target),
             Self::Parallel => parallel::policy(target),
             Self::Spool => spool::policy(target),
+            Self::Journal => journal::policy(target),
         }
     }
 }

@@ -13,10 +13,12 @@ use super::aborts::{Aborts, GivenUp};
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
+use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Permit;
 use crate::object::Object;
 use crate::payload::Payload;
+use crate::progress::Progress;
 use crate::records::{self, Entry, Records};
 use crate::request::{Failure, Requests};
 
@@ -59,9 +61,42 @@ pub(crate) struct Upload {
     /// Where the session is written down, for as long as it may be there.
     pub(crate) records: Records,
     pub(crate) entry: OnceLock<Entry>,
+    /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
+    pub(crate) is_journaled: bool,
 }
 
 impl Upload {
+    /// Of an object in `store`, with its content type guessed where none is given.
+    pub(crate) fn new(store: &Store, key: &str, mut options: WriteOptions, progress: Progress) -> Self {
+        let engine = store.engine();
+        if options.attributes.content_type.is_none() {
+            options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
+        }
+        Self {
+            requests: store.requests(key, progress),
+            key: store.full_key(key),
+            backend: store.backend().clone(),
+            hedge: engine.hedge && store.backend().capabilities().hedge,
+            options,
+            runtime: Handle::current(),
+            aborts: engine.aborts.clone(),
+            given_up: GivenUp::default(),
+            opening: Mutex::default(),
+            records: engine.records.clone(),
+            entry: OnceLock::new(),
+            is_journaled: false,
+        }
+    }
+
+    /// Goes on with a session that an earlier process has opened.
+    pub(crate) async fn go_on_with(&self, id: String) {
+        let place = records::place(&*self.backend, &self.key);
+        let entry = self.records.begin(self.backend.endpoint(), place).await;
+        self.entry.get_or_init(|| entry).opened(&id).await;
+        let session = Session { key: self.key.clone(), id };
+        *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
+    }
+
     /// Asks for the session. It is not cancelled with the writer: one that was opened must be known
     /// to be aborted.
     pub(crate) fn open(self: &Arc<Self>) {

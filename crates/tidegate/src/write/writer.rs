@@ -14,7 +14,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use super::deferred::Deferred;
 use super::held::{Held, State};
-use super::plan::Plan;
+use super::journal::Journaled;
+use super::plan::{Cut, Plan, Schedule};
 use super::relief::Relief;
 use super::spooling::Line;
 use super::strategy::{Policy, Strategy};
@@ -60,6 +61,8 @@ pub struct Writer {
     pub(super) held: Arc<Held>,
     /// Where nothing is sent before `finish`: what is kept until then.
     pub(super) deferred: Option<Deferred>,
+    /// Where bytes go to a journal first: what becomes of them. Nothing else here has any then.
+    pub(super) journaled: Option<Box<Journaled>>,
     /// A wait for memory, and for how many bytes.
     pub(super) memory: Option<(Acquire, Wait, u64)>,
     /// An item of the sink that is not taken yet.
@@ -109,11 +112,26 @@ impl Writer {
             deferred: policy.deferred.then(|| Deferred::new(upload.runtime.clone())),
             relief,
             plan,
+            journaled: None,
             memory: None,
             item: Bytes::new(),
             stage: Stage::Open,
             upload,
         }
+    }
+
+    /// Of an upload whose bytes go to a journal.
+    pub(super) fn journaled(
+        upload: Arc<Upload>,
+        schedule: Schedule,
+        relief: Arc<Relief>,
+        journaled: Journaled,
+    ) -> Self {
+        let cut = Cut::Parts(schedule);
+        let policy = Policy { strategy: Strategy::Journal, cut, in_flight: 0, deferred: false };
+        let mut writer = Self::new(upload, policy, relief, None);
+        writer.journaled = Some(Box::new(journaled));
+        writer
     }
 
     /// Takes all of `bytes`.
@@ -126,7 +144,26 @@ impl Writer {
             })
             .await?;
         }
+        if let Some(journaled) = &mut self.journaled {
+            poll_fn(|cx| journaled.poll_flush(cx)).await?;
+        }
         Ok(())
+    }
+
+    /// Makes everything that was taken survive the process and a loss of power; gives how many bytes of
+    /// the object that is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where its strategy is not [`Strategy::Journal`].
+    pub async fn sync(&mut self) -> Result<u64> {
+        poll_fn(|cx| self.poll_item(cx)).await?;
+        match &mut self.journaled {
+            Some(journaled) => journaled.sync().await,
+            None => {
+                let message = "only the strategy `journal` keeps bytes before `finish`";
+                Err(self.upload.error(ErrorKind::Unsupported, Operation::Write, message))
+            }
+        }
     }
 
     /// Takes everything that `source` gives, read straight into this writer's buffers; says how many
@@ -134,11 +171,17 @@ impl Writer {
     pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<u64> {
         let began = self.position();
         while poll_fn(|cx| self.poll_read_from(cx, source)).await? {}
+        if let Some(journaled) = &mut self.journaled {
+            poll_fn(|cx| journaled.poll_flush(cx)).await?;
+        }
         Ok(self.position() - began)
     }
 
     /// Bytes taken so far.
     pub fn position(&self) -> u64 {
+        if let Some(journaled) = &self.journaled {
+            return journaled.position();
+        }
         self.plan.size()
     }
 
@@ -148,6 +191,9 @@ impl Writer {
     /// A byte past it is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
     /// beginning, and so reaches further.
     pub fn reach(&self) -> u64 {
+        if let Some(journaled) = &self.journaled {
+            return journaled.reach();
+        }
         self.plan.reach()
     }
 
@@ -172,12 +218,21 @@ impl Writer {
     /// # Errors
     /// [`ErrorKind::Closed`] where `shutdown` or `close` has published the object already: it stays.
     pub async fn abort(mut self) -> Result<()> {
-        if matches!(self.stage, Stage::Committed(_)) {
+        if self.is_published() {
             let message = "the object was published before, and is there";
             return Err(self.upload.error(ErrorKind::Closed, Operation::Abort, message));
         }
         self.stage = Stage::Failed;
+        if let Some(journaled) = self.journaled.take() {
+            return journaled.abort().await;
+        }
         self.upload.abort(self.held.give_up()).await
+    }
+
+    /// Whether `shutdown`, `close` or `finish` has published the object.
+    pub(super) fn is_published(&self) -> bool {
+        let by_journal = self.journaled.as_ref().is_some_and(|journaled| journaled.is_done());
+        by_journal || matches!(self.stage, Stage::Committed(_))
     }
 
     fn slab(&self) -> usize {
@@ -185,6 +240,9 @@ impl Writer {
     }
 
     fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<Result<()>> {
+        if let Some(journaled) = &mut self.journaled {
+            return journaled.poll_take(cx, bytes);
+        }
         // A slab that has been begun is filled first: what it has of the budget must not lie idle.
         if bytes.len() < Self::SHARE.min(self.slab()) || !self.held.lock().fill.spare().is_empty() {
             let taken = ready!(self.poll_copy(cx, bytes))?;
@@ -204,6 +262,9 @@ impl Writer {
         if bytes.is_empty() {
             return Poll::Ready(self.check_open().map(|()| 0));
         }
+        if let Some(journaled) = &mut self.journaled {
+            return journaled.poll_copy(cx, bytes);
+        }
         let taken = ready!(self.poll_fill(cx, |state, room| {
             let spare = state.fill.spare();
             let taken = bytes.len().min(spare.len()).min(room);
@@ -222,6 +283,18 @@ impl Writer {
         source: &mut (impl AsyncRead + Unpin),
     ) -> Poll<Result<bool>> {
         ready!(self.poll_item(cx))?;
+        if let Some(journaled) = &mut self.journaled {
+            let mut reading = Context::from_waker(cx.waker());
+            let read = ready!(journaled.poll_read(cx, |spare| {
+                let mut buffer = ReadBuf::new(spare);
+                let read = ready!(Pin::new(source).poll_read(&mut reading, &mut buffer));
+                Poll::Ready(read.map(|()| buffer.filled().len()))
+            }))?;
+            return Poll::Ready(match read {
+                Ok(read) => Ok(read > 0),
+                Err(error) => Err(self.source_failed(error)),
+            });
+        }
         if self.plan.room() == 0 {
             // An object that ends here is one request, so the part is not cut before another byte is
             // there to be seen.

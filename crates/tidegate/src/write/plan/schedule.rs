@@ -1,5 +1,7 @@
 //! How large each part becomes.
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend::Capabilities;
 
 const MIB: u64 = 1 << 20;
@@ -10,7 +12,7 @@ const MIB: u64 = 1 << 20;
 /// the parts' worth of what went before: with S3's 10,000 parts each is at least 1/1250 of the bytes
 /// before it. That reaches 20 TiB from 16 MiB and 6.5 TiB from 5 MiB, past the 5 TiB of the largest
 /// object, while a part is never more than a thousandth of what has been sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     base: u64,
     /// Largest part: of the store, or what memory holds.
@@ -37,6 +39,8 @@ pub(crate) enum ScheduleError {
     TooLarge { size: u64, limit: u64 },
     #[error("the strategy `spool` needs a spool directory, and none is set")]
     NoSpool,
+    #[error("the strategy `journal` needs a journal directory, and none is set")]
+    NoJournal,
     #[error(
         "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
         Size(*size), Size(*part), Size(*most)

@@ -1,0 +1,159 @@
+//! What earlier processes left in the journal directories, and going on with it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::client::{Store, Tidegate};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::{self, JournalError, Listed, Recovered};
+use crate::object::Object;
+use crate::write::{self, Writer};
+
+/// An upload that was left in a journal, or is being written by another process.
+///
+/// ```no_run
+/// # async fn run() -> tidegate::Result<()> {
+/// use tidegate::{Resumed, Tidegate};
+/// let tide = Tidegate::builder().journal(["/mnt/ssd1/journal"]).build()?;
+/// for left in tide.recover().await? {
+///     match left.resume().await? {
+///         Resumed::Object(object) => println!("{} is there", object.key),
+///         Resumed::Writer(writer) => println!("goes on at byte {}", writer.position()),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
+pub struct Left {
+    tide: Tidegate,
+    path: PathBuf,
+    found: Result<Recovered, JournalError>,
+}
+
+/// An upload that was gone on with.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are few, and each is taken apart at once")]
+pub enum Resumed {
+    /// Its producer had not finished: a writer that goes on where the journal ends
+    /// ([`Writer::position`]).
+    Writer(Writer),
+    /// Its producer had finished: the object is there now.
+    Object(Object),
+}
+
+impl Tidegate {
+    /// Lists what is in the journal directories, without changing it: uploads that were left, and those
+    /// that another process, or a writer of this one, is writing now ([`Left::problem`]).
+    ///
+    /// # Errors
+    /// Those of reading the directories. What is wrong with one journal is told by it.
+    pub async fn recover(&self) -> Result<Vec<Left>> {
+        let directories = self.engine().journaling.directories.clone();
+        let listed = tokio::task::spawn_blocking(move || {
+            let listed: Result<Vec<Vec<Listed>>, JournalError> =
+                directories.iter().map(|directory| journal::list(directory)).collect();
+            listed
+        });
+        let refused = |kind, message: String| Error::new(kind, Operation::List, "journals", message);
+        let listed = match listed.await {
+            Ok(listed) => listed.map_err(|error| refused(error.kind(), error.to_string()).with_source(error))?,
+            Err(ended) => return Err(refused(ErrorKind::Closed, ended.to_string())),
+        };
+        let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
+        Ok(listed.into_iter().flatten().map(left).collect())
+    }
+
+    /// Goes on with the upload of this id, as [`recover`](Self::recover) lists it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] where no journal directory has one of this id; and those of
+    /// [`Left::resume`].
+    pub async fn resume(&self, id: &str) -> Result<Resumed> {
+        let left = self.recover().await?.into_iter().find(|left| left.id() == id);
+        let left = left.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, Operation::List, "journals", format!("there is no upload {id}"))
+        })?;
+        left.resume().await
+    }
+}
+
+impl Left {
+    /// The upload's id: the name of its file.
+    pub fn id(&self) -> &str {
+        self.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is in it; `None` where that can't be told, see [`problem`](Self::problem).
+    pub fn recovered(&self) -> Option<&Recovered> {
+        self.found.as_ref().ok()
+    }
+
+    /// Why it can't be gone on with: [`JournalError::InUse`] while somebody writes it, or what is wrong
+    /// with it.
+    pub fn problem(&self) -> Option<&JournalError> {
+        self.found.as_ref().err()
+    }
+
+    /// The object, as a URL; `None` where that is not known.
+    pub fn url(&self) -> Option<String> {
+        let header = &self.recovered()?.state.header;
+        Some(format!("{}/{}", header.url, header.key))
+    }
+
+    /// Bytes of the object that are in the journal, or were acknowledged by the store.
+    pub fn length(&self) -> u64 {
+        self.recovered().map_or(0, |found| found.checksum.covers())
+    }
+
+    /// Whether its producer had finished, so that it is not needed any more.
+    pub fn is_finished(&self) -> bool {
+        self.recovered().is_some_and(|found| found.state.finish.is_some())
+    }
+
+    /// Goes on with it. Where its producer had finished, this ends with the object: sent from the
+    /// journal as far as the store did not have it. A session that has expired is opened again and
+    /// filled from the journal, as long as that has all bytes yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is
+    /// damaged; [`ErrorKind::SessionLost`] where the session is gone and the journal has given bytes
+    /// back. The journal stays then.
+    pub async fn resume(&self) -> Result<Resumed> {
+        self.resume_on(&self.store().await?).await
+    }
+
+    /// The same on a store that is open already, such as one of a backend of the caller's.
+    pub async fn resume_on(&self, store: &Store) -> Result<Resumed> {
+        Box::pin(write::Left::open(store, &self.path).await?.resume()).await
+    }
+
+    /// Ends the upload: its session at the store is aborted, its journal removed.
+    pub async fn abort(&self) -> Result<()> {
+        self.abort_on(&self.store().await?).await
+    }
+
+    /// The same on a store that is open already.
+    pub async fn abort_on(&self, store: &Store) -> Result<()> {
+        write::Left::open(store, &self.path).await?.abort().await
+    }
+
+    async fn store(&self) -> Result<Store> {
+        match &self.found {
+            Ok(found) => self.tide.open(&found.state.header.url).await,
+            Err(error) => {
+                let object = self.path.display().to_string();
+                Err(Error::new(error.kind(), Operation::Write, object, error.to_string()))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Left").field("path", &self.path).field("found", &self.found).finish_non_exhaustive()
+    }
+}

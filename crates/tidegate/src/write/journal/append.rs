@@ -1,0 +1,80 @@
+//! Writing to a journal whose disk may be full: what the store takes makes room.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use crate::checksum::Checksum;
+use crate::journal::{Journal, JournalError};
+use crate::progress::{Progress, Waiting};
+
+/// What the writer's side tells the store's side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Feed {
+    /// Bytes of the object that are in the journal.
+    pub(super) length: u64,
+    /// The whole object's checksum, once its producer has finished.
+    pub(super) finish: Option<Checksum>,
+    /// The disk is full: all that can be given back is wanted.
+    pub(super) full: bool,
+}
+
+/// A journal that is written to, with what is needed to wait for room on its disk.
+#[derive(Clone, Debug)]
+pub(super) struct Appender {
+    pub(super) journal: Journal,
+    pub(super) feed: watch::Sender<Feed>,
+    pub(super) progress: Progress,
+    /// How long a full disk is waited for while the store acknowledges nothing.
+    pub(super) patience: Duration,
+}
+
+impl Appender {
+    /// In case the room that is made is not of this journal's making.
+    const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+    /// Appends bytes; they are as durable as the journal makes them when this returns.
+    pub(super) async fn append(self, pieces: Vec<Bytes>) -> Result<(), JournalError> {
+        let bytes: usize = pieces.iter().map(Bytes::len).sum();
+        let length = self.patiently(|| self.journal.append(pieces.clone())).await?;
+        self.progress.journaled(bytes as u64);
+        self.feed.send_modify(|feed| feed.length = length);
+        Ok(())
+    }
+
+    /// Writes down that no byte follows.
+    pub(super) async fn finish(self) -> Result<(), JournalError> {
+        let checksum = self.patiently(|| self.journal.finish()).await?;
+        self.feed.send_modify(|feed| feed.finish = Some(checksum));
+        Ok(())
+    }
+
+    /// Does `write` again while the disk is full, as long as the store takes bytes off it.
+    async fn patiently<T, F>(&self, write: impl Fn() -> F) -> Result<T, JournalError>
+    where
+        F: Future<Output = Result<T, JournalError>>,
+    {
+        let (mut since, mut seen) = (Instant::now(), self.progress.snapshot().acknowledged);
+        loop {
+            let full = match write().await {
+                Err(full @ JournalError::Full { .. }) => full,
+                done => {
+                    self.feed.send_if_modified(|feed| std::mem::take(&mut feed.full));
+                    return done;
+                }
+            };
+            let acknowledged = self.progress.snapshot().acknowledged;
+            if acknowledged != seen {
+                (since, seen) = (Instant::now(), acknowledged);
+            }
+            if since.elapsed() >= self.patience {
+                return Err(full);
+            }
+            let _waiting = self.progress.waiting(Waiting::Disk);
+            self.feed.send_modify(|feed| feed.full = true);
+            sleep(Self::LOOK_AGAIN.min(self.patience)).await;
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a journal's header says of the upload, so that another process can go on with it.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Backend, WriteOptions};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::Header;
+use crate::object::Attributes;
+use crate::records;
+use crate::write::plan::Schedule;
+
+/// The `options` of a journal's header.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Intent {
+    /// Where the bucket is, as the backend names it.
+    endpoint: String,
+    /// How the object is cut: a part must be the same bytes in every process.
+    pub(super) schedule: Schedule,
+    create_only: bool,
+    token: Option<String>,
+    #[serde(default)]
+    attributes: Attributes,
+}
+
+impl Intent {
+    /// The header of a new upload.
+    pub(super) fn header(
+        backend: &dyn Backend,
+        key: &str,
+        options: &WriteOptions,
+        schedule: Schedule,
+    ) -> Result<Header, serde_json::Error> {
+        let intent = Self {
+            endpoint: backend.endpoint().to_owned(),
+            schedule,
+            create_only: options.create_only,
+            token: options.token.clone(),
+            attributes: options.attributes.clone(),
+        };
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Header {
+            upload: format!("{:016x}", fastrand::u64(..)),
+            url: records::root(backend),
+            key: key.to_owned(),
+            checksum: backend.capabilities().checksum.empty(),
+            created: created.as_secs(),
+            options: serde_json::to_value(intent)?,
+        })
+    }
+
+    /// What the header of an upload that was left says, if it is one of this store.
+    pub(super) fn of(header: &Header, backend: &Arc<dyn Backend>) -> Result<Self> {
+        let object = format!("{}/{}", header.url, header.key);
+        let refused = |kind, message: String| Error::new(kind, Operation::Write, &*object, message);
+        let intent: Self = serde_json::from_value(header.options.clone()).map_err(|error| {
+            let message = format!("its journal does not say how it is to be written: {error}");
+            refused(ErrorKind::Unsupported, message)
+        })?;
+        let (root, endpoint) = (records::root(&**backend), backend.endpoint());
+        if header.url != root || intent.endpoint != endpoint {
+            let message = format!(
+                "it was begun in {} at {}, and this is {root} at {endpoint} (give the endpoint that it was begun with)",
+                header.url, intent.endpoint
+            );
+            return Err(refused(ErrorKind::InvalidInput, message));
+        }
+        let (taken, takes) = (header.checksum.algorithm(), backend.capabilities().checksum);
+        if taken != takes {
+            let message = format!(
+                "it was begun with the checksum {}, and this store is used with {} (choose the first)",
+                taken.name(),
+                takes.name()
+            );
+            return Err(refused(ErrorKind::InvalidInput, message));
+        }
+        Ok(intent)
+    }
+
+    pub(super) fn into_options(self) -> WriteOptions {
+        let mut options = WriteOptions::default();
+        options.create_only = self.create_only;
+        options.token = self.token;
+        options.attributes = self.attributes;
+        options
+    }
+}

@@ -1,0 +1,316 @@
+//! From the journal to the store: parts are cut from what the journal has, sent as they come, and sent
+//! again for as long as it takes.
+//!
+//! A store that is down is no error here: the bytes are safe. What does not pass with time (no such
+//! bucket, no permission) ends it, as does an outage that outlasts the retries of a request that was
+//! begun after the producer had finished. The journal is there in any case.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+use super::append::Feed;
+use super::source::Source;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::{End, Journal, JournalError, Part, Session, SessionKind};
+use crate::object::Object;
+use crate::write::plan::{Action, Cut, Plan, Schedule};
+use crate::write::upload::Upload;
+
+/// How often a session is opened again without a part that it has acknowledged.
+const REOPENED: u32 = 3;
+
+/// The store's side of one journaled upload.
+pub(super) struct Sender {
+    source: Arc<Source>,
+    schedule: Schedule,
+    plan: Plan,
+    in_flight: usize,
+    feed: watch::Receiver<Feed>,
+    tasks: JoinSet<Result<Part>>,
+    /// Knows of requests that were told to end, until they have.
+    tracker: TaskTracker,
+    /// Whether the plan was told that no byte follows.
+    finished: bool,
+    /// What the session has, as far as this process was told or the journal says.
+    stored: BTreeMap<u32, Part>,
+    /// What of that is not in the journal yet: its disk was full.
+    unwritten: Vec<Part>,
+    /// All bytes below are acknowledged, up to this part.
+    committed: u64,
+    last: u32,
+    /// Whether bytes were given back, or may have been: a session that is lost can't be filled again.
+    given_back: bool,
+    /// How many bytes that are acknowledged are kept.
+    keep: u64,
+    /// The session that an earlier process has opened.
+    session: Option<String>,
+    reopened: u32,
+    /// Whether an earlier process may have published the object.
+    resumed: bool,
+    /// An object that is not ours came after the upload was begun.
+    rival: bool,
+}
+
+/// What an earlier process left.
+#[derive(Default)]
+pub(super) struct Before {
+    pub(super) stored: BTreeMap<u32, Part>,
+    pub(super) session: Option<String>,
+    pub(super) given_back: bool,
+    /// When it began.
+    pub(super) created: u64,
+    pub(super) resumed: bool,
+}
+
+impl Sender {
+    pub(super) fn new(
+        source: Arc<Source>,
+        schedule: Schedule,
+        in_flight: usize,
+        keep: u64,
+        tracker: TaskTracker,
+        before: Before,
+    ) -> Self {
+        let plan = Plan::new(source.upload.backend.capabilities(), Cut::Parts(schedule));
+        let feed = source.feed.clone();
+        Self {
+            source,
+            schedule,
+            plan,
+            in_flight,
+            feed,
+            tasks: JoinSet::new(),
+            tracker,
+            finished: false,
+            stored: before.stored,
+            unwritten: Vec::new(),
+            committed: 0,
+            last: 0,
+            given_back: before.given_back,
+            keep,
+            session: before.session,
+            reopened: 0,
+            resumed: before.resumed,
+            rival: false,
+        }
+    }
+
+    /// Sends until the object is published.
+    pub(super) async fn run(mut self) -> Result<Object> {
+        let object = self.publish().await?;
+        // The object is there. A journal that can't be removed is looked at again by whoever recovers.
+        if let Err(error) = self.journal().clone().end(End::Completed).await {
+            warn!(%error, "a journal of an object that is published can't be removed");
+        }
+        Ok(object)
+    }
+
+    async fn publish(&mut self) -> Result<Object> {
+        loop {
+            while let Some(action) = self.plan.next() {
+                match self.act(action).await {
+                    Ok(Some(object)) => return Ok(object),
+                    Ok(None) => {}
+                    Err(error) => self.reopen(error).await?,
+                }
+            }
+            let Feed { length, finish, full } = *self.feed.borrow_and_update();
+            if self.resumed && finish.is_some() {
+                self.resumed = false;
+                if let Some(object) = self.published_before(finish).await? {
+                    return Ok(object);
+                }
+            }
+            if self.plan.size() < length && self.plan.outstanding() < self.in_flight {
+                self.plan.more().map_err(|error| {
+                    self.upload().error(ErrorKind::TooLarge, Operation::Write, error.to_string())
+                })?;
+                self.plan.push(self.plan.room().min(length - self.plan.size()));
+                continue;
+            }
+            if self.plan.size() == length && finish.is_some() && !self.finished {
+                self.finished = true;
+                self.plan.finish();
+                continue;
+            }
+            if full {
+                self.write_down(1).await?;
+            }
+            tokio::select! {
+                Some(joined) = self.tasks.join_next() => match self.stored(joined) {
+                    Ok(()) => self.write_down(self.keep).await?,
+                    Err(error) => self.reopen(error).await?,
+                },
+                changed = self.feed.changed() => if changed.is_err() {
+                    let message = "its writer is gone";
+                    return Err(self.upload().error(ErrorKind::Closed, Operation::Write, message));
+                },
+            }
+        }
+    }
+
+    async fn act(&mut self, action: Action) -> Result<Option<Object>> {
+        match action {
+            Action::Open => self.open().await?,
+            Action::Part { number, range } => self.part(number, range),
+            Action::Put { size } => {
+                let object = self.source.put(size).await?;
+                if self.session.is_some() {
+                    // Of an object that was longer before a loss of power.
+                    let _ = self.upload().abort_session().await;
+                }
+                return Ok(Some(object));
+            }
+            Action::Complete { .. } => {
+                let (parts, checksum) = self.plan.parts();
+                if self.feed.borrow().finish != Some(checksum) {
+                    let message = "the journal gave other bytes than were written to it";
+                    return Err(self.upload().error(ErrorKind::Integrity, Operation::Complete, message));
+                }
+                return self.upload().complete(parts, checksum).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens a session, where there is none of an earlier process.
+    async fn open(&mut self) -> Result<()> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let id = self.source.open().await?;
+        let session = Session { kind: SessionKind::Parts, id: id.clone() };
+        if let Err(error) = self.journal().session(session).await {
+            // Nobody would know of it.
+            let _ = self.upload().abort_session().await;
+            return Err(self.source.failed(error));
+        }
+        self.session = Some(id);
+        Ok(())
+    }
+
+    fn part(&mut self, number: u32, range: Range<u64>) {
+        let known = self.stored.get(&number);
+        if let Some(part) = known.filter(|part| part.offset == range.start && part.offset + part.size == range.end)
+        {
+            self.plan.stored(part.receipt());
+            return;
+        }
+        let part = self.source.clone().part(number, range);
+        let part = self.tracker.track_future(part);
+        self.tasks.spawn_on(part, &self.source.upload.runtime);
+    }
+
+    /// Takes in what became of a part.
+    fn stored(&mut self, joined: Result<Result<Part>, JoinError>) -> Result<()> {
+        let part = joined.unwrap_or_else(|ended| Err(self.upload().ended_early(None, ended)))?;
+        self.reopened = 0;
+        self.plan.stored(part.receipt());
+        self.stored.insert(part.number, part.clone());
+        self.unwritten.push(part);
+        Ok(())
+    }
+
+    /// Writes down what is acknowledged, and gives back the space of all of it where that is at least
+    /// `keep` bytes.
+    async fn write_down(&mut self, keep: u64) -> Result<()> {
+        while let Some(part) = self.unwritten.last() {
+            match self.journal().part(part.clone()).await {
+                Ok(()) => drop(self.unwritten.pop()),
+                // Until there is room nothing is given back for it, and it may be sent again.
+                Err(JournalError::Full { .. }) => return Ok(()),
+                Err(error) => return Err(self.source.failed(error)),
+            }
+        }
+        let before = self.committed;
+        while let Some(next) = self.stored.get(&(self.last + 1)).filter(|part| part.offset == self.committed) {
+            (self.last, self.committed) = (next.number, next.offset + next.size);
+        }
+        if self.committed > before {
+            match self.journal().committed(self.committed).await {
+                Ok(()) => {}
+                Err(JournalError::Full { .. }) => {
+                    (self.last, self.committed) = (0, 0);
+                    return Ok(());
+                }
+                Err(error) => return Err(self.source.failed(error)),
+            }
+        }
+        if self.committed == 0 || keep == u64::MAX {
+            return Ok(());
+        }
+        match self.journal().give_back(keep).await {
+            Ok(0) => {}
+            Ok(bytes) => {
+                self.given_back = true;
+                debug!(object = self.upload().requests.object, bytes, "gave space of the journal back");
+            }
+            Err(error @ JournalError::Lost { .. }) => return Err(self.source.failed(error)),
+            Err(error) => {
+                // What it says of where it begins may be in the file all the same.
+                self.given_back = true;
+                debug!(%error, "space of the journal is not given back");
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends everything to a new session, where the old one is gone and the journal still has all bytes;
+    /// any other error ends it.
+    async fn reopen(&mut self, error: Error) -> Result<()> {
+        if error.kind() != ErrorKind::SessionLost {
+            return Err(error);
+        }
+        self.tasks.shutdown().await;
+        if self.rival {
+            let message = "the session is gone, and the object that is there now came after this upload was begun: it \
+                           may have replaced this one (if it is to be replaced, remove it and resume the upload)";
+            return Err(self.upload().error(ErrorKind::Uncertain, Operation::Complete, message));
+        }
+        if self.given_back {
+            let message = format!(
+                "the session is gone, and the journal has not all bytes any more that it held: {error}"
+            );
+            return Err(self.upload().error(ErrorKind::SessionLost, error.operation(), message));
+        }
+        self.reopened += 1;
+        if self.reopened > REOPENED {
+            return Err(error);
+        }
+        debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
+        let acknowledged = self.stored.values().map(|part| part.size).sum();
+        self.upload().requests.progress.unacknowledged(acknowledged);
+        self.plan = Plan::new(self.upload().backend.capabilities(), Cut::Parts(self.schedule));
+        self.stored.clear();
+        self.unwritten.clear();
+        (self.session, self.finished) = (None, false);
+        (self.last, self.committed) = (0, 0);
+        Ok(())
+    }
+
+    /// The object, where an earlier process has published it and died before it could say so.
+    async fn published_before(&mut self, finish: Option<crate::checksum::Checksum>) -> Result<Option<Object>> {
+        let Some(checksum) = finish else { return Ok(None) };
+        let found = self.upload().published(checksum).await?;
+        if let Some((object, true)) = found {
+            return Ok(Some(object));
+        }
+        let since = std::time::UNIX_EPOCH + std::time::Duration::from_secs(self.source.created);
+        self.rival = found.is_some_and(|(object, _)| object.modified.is_none_or(|modified| modified >= since));
+        Ok(None)
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.source.journal
+    }
+
+    fn upload(&self) -> &Arc<Upload> {
+        &self.source.upload
+    }
+}

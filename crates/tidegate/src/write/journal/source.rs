@@ -1,0 +1,125 @@
+//! Requests whose bytes are in the journal, made for as long as it takes.
+
+use std::ops::Range;
+
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::append::Feed;
+use crate::budget::Budget;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::{Journal, JournalError, Part};
+use crate::object::Object;
+use crate::payload::{Payload, Ring};
+use crate::progress::Waiting;
+use crate::write::file::RING;
+use crate::write::upload::Upload;
+
+/// What each request takes its bytes from.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) journal: Journal,
+    pub(super) upload: std::sync::Arc<Upload>,
+    pub(super) budget: Budget,
+    pub(super) feed: watch::Receiver<Feed>,
+    /// When the upload was begun, in seconds since 1970.
+    pub(super) created: u64,
+    /// Held by the part that waits for memory and its turn: only the next one does.
+    pub(super) first: Mutex<()>,
+}
+
+impl Source {
+    /// Stores a part. No limit but that of [`goes_on`](Self::goes_on).
+    pub(super) async fn part(self: std::sync::Arc<Self>, number: u32, range: Range<u64>) -> Result<Part> {
+        loop {
+            let is_last = self.is_finished();
+            match self.attempt(number, range.clone()).await {
+                Ok(part) => return Ok(part),
+                Err(error) if self.goes_on(&error, is_last).await => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn attempt(&self, number: u32, range: Range<u64>) -> Result<Part> {
+        // This part's turn comes before the next part takes memory.
+        let first = self.first.lock().await;
+        let payload = self.payload(range.start, range.end - range.start).await?;
+        let permit = self.upload.requests.turn().await;
+        drop(first);
+        let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;
+        Ok(Part::new(range.start, &receipt))
+    }
+
+    /// Opens a session and gives its name.
+    pub(super) async fn open(&self) -> Result<String> {
+        loop {
+            let is_last = self.is_finished();
+            self.upload.open();
+            match self.upload.session().await {
+                Ok(session) => return Ok(session.id),
+                Err(error) if self.goes_on(&error, is_last).await => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes all `size` bytes in one request.
+    pub(super) async fn put(&self, size: u64) -> Result<Object> {
+        let payload = self.payload(0, size).await?;
+        self.upload.put(payload).await
+    }
+
+    /// A range of the object as the body of a request, read through a few slabs as it is sent. What fits
+    /// in one slab is read now: its checksum goes ahead of it.
+    async fn payload(&self, offset: u64, len: u64) -> Result<Payload> {
+        let slab = self.budget.slab_size() as u64;
+        let algorithm = self.upload.backend.capabilities().checksum;
+        let lease = if len <= slab { len.max(1) } else { RING * slab };
+        let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
+        let lease = self.budget.lease(lease).await;
+        drop(waiting);
+        let lease = lease.map_err(|starved| {
+            self.upload.error(ErrorKind::Starved, Operation::Part, starved.to_string())
+        })?;
+        let reader = std::sync::Arc::new(self.journal.reader());
+        let streamed = Payload::from_file(reader, offset, len, Ring::of(lease), algorithm);
+        if len > slab {
+            return Ok(streamed);
+        }
+        streamed.gather().await.map_err(|error| {
+            self.upload.error(ErrorKind::Source, Operation::Part, error.to_string()).with_source(error)
+        })
+    }
+
+    /// Whether what failed so is tried again; waits for a while first. An outage that began before the
+    /// producer had finished has no limit: the bytes are safe, and there is nobody who waits.
+    async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
+        let passes = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled | ErrorKind::Starved
+        );
+        if !passes || is_last {
+            return false;
+        }
+        warn!(%error, "the store does not take the upload now: it waits in its journal");
+        let _waiting = self.upload.requests.progress.waiting(Waiting::Backoff);
+        let (mut feed, pause) = (self.feed.clone(), self.upload.requests.retry.policy.longest_pause);
+        // A `finish` waits for no pause.
+        !matches!(timeout(pause, feed.wait_for(|feed| feed.finish.is_some())).await, Ok(Err(_)))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.feed.borrow().finish.is_some()
+    }
+
+    pub(super) fn failed(&self, error: JournalError) -> Error {
+        failed(&self.upload, error)
+    }
+}
+
+/// What an operation of the upload ends with, where its journal does.
+pub(super) fn failed(upload: &Upload, error: JournalError) -> Error {
+    upload.error(error.kind(), Operation::Write, error.to_string()).with_source(error)
+}

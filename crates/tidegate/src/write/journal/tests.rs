@@ -1,0 +1,212 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::io::AsyncWriteExt;
+
+use crate::backend::Capabilities;
+use crate::backend::memory::Memory;
+use crate::journal::{Durability, JournalError};
+use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
+
+mod outage;
+mod resumed;
+
+use outage::Faulty;
+
+const KIB: u64 = 1 << 10;
+const PART: u64 = 16 * KIB;
+
+/// A journal directory, a store in memory that can be down, and as many processes as one likes.
+struct Place {
+    folder: tempfile::TempDir,
+    backend: Arc<Faulty>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let memory = Memory::new("test").with_capabilities(capabilities);
+        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new(memory)) }
+    }
+
+    fn builder(&self) -> Builder {
+        let mut retry = RetryPolicy::default();
+        retry.attempts = 2;
+        retry.first_pause = Duration::from_millis(1);
+        retry.longest_pause = Duration::from_millis(20);
+        Tidegate::builder()
+            .memory(256 * KIB)
+            .slab(4096)
+            .part_size(PART)
+            .retry(retry)
+            .memory_wait(Duration::from_millis(500))
+            .journal([self.folder.path()])
+    }
+
+    fn process(&self) -> (Tidegate, Store) {
+        self.process_of(self.builder())
+    }
+
+    fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
+        let tide = builder.build().unwrap();
+        let store = tide.store(self.backend.clone());
+        (tide, store)
+    }
+
+    async fn writer(&self, store: &Store) -> Result<Writer> {
+        store.writer("k").strategy(Strategy::Journal).start().await
+    }
+
+    fn files(&self) -> usize {
+        std::fs::read_dir(self.folder.path()).unwrap().count()
+    }
+
+    async fn sessions(&self, store: &Store) -> usize {
+        store.sessions("").count().await
+    }
+}
+
+fn data(size: u64) -> Bytes {
+    (0..size).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+async fn stored(store: &Store, key: &str) -> Bytes {
+    let mut reader = store.reader(key).start().await.unwrap();
+    let mut bytes = Vec::new();
+    while let Some(piece) = reader.next().await {
+        bytes.extend_from_slice(&piece.unwrap());
+    }
+    bytes.into()
+}
+
+#[tokio::test]
+async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Result<()> {
+    let place = Place::new();
+    let group = Durability::Group { bytes: 64 * KIB, delay: Duration::from_millis(5) };
+    for durability in [Durability::Write, group, Durability::Sync] {
+        let (tide, store) = place.process_of(place.builder().durability(durability));
+        for size in [0, 1, PART - 1, PART, PART + 1, 3 * PART, 40 * PART + 17] {
+            for piece in [1000, 70 * KIB, 1 << 20] {
+                let bytes = data(size);
+                let builder = store.writer("k").strategy(Strategy::Journal);
+                let progress = builder.progress();
+                let mut writer = builder.start().await?;
+                for start in (0..size).step_by(piece as usize) {
+                    writer.write(bytes.slice(start as usize..size.min(start + piece) as usize)).await?;
+                }
+                assert_eq!((writer.position(), writer.strategy()), (size, Strategy::Journal));
+                let object = writer.finish().await?;
+                assert_eq!(object.size, size);
+                assert_eq!(stored(&store, "k").await, bytes, "{durability:?} {size} {piece}");
+                let figures = progress.snapshot();
+                let requests = if size <= PART { 1 } else { size.div_ceil(PART) + 2 };
+                assert_eq!(figures.requests, requests, "{size} {piece}");
+                assert_eq!((figures.accepted, figures.journaled, figures.acknowledged), (size, size, size));
+                assert_eq!(place.files(), 0, "a journal was left");
+                assert_eq!(place.sessions(&store).await, 0);
+            }
+        }
+        tide.settled().await;
+        assert_eq!(tide.usage().held, 0);
+        assert!(tide.usage().peak <= 256 * KIB);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()> {
+    let place = Place::new();
+    let (_tide, store) = place.process();
+    let bytes = data(5 * PART + 5);
+
+    let mut writer = place.writer(&store).await?;
+    for piece in bytes.chunks(777) {
+        writer.write_all(piece).await.unwrap();
+    }
+    AsyncWriteExt::flush(&mut writer).await.unwrap();
+    assert_eq!(writer.progress().snapshot().journaled, bytes.len() as u64);
+    assert_eq!(writer.sync().await?, bytes.len() as u64);
+    writer.shutdown().await.unwrap();
+    writer.shutdown().await.unwrap();
+    assert_eq!(writer.finish().await?.size, bytes.len() as u64);
+    assert_eq!(stored(&store, "k").await, bytes);
+
+    let mut writer = place.writer(&store).await?;
+    assert_eq!(writer.read_from(&mut &bytes[..]).await?, bytes.len() as u64);
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, bytes);
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("source");
+    for size in [0, 1, 5 * PART as usize + 5] {
+        std::fs::write(&path, &bytes[..size]).unwrap();
+        store.writer("file").strategy(Strategy::Journal).upload(&path).await?;
+        assert_eq!(stored(&store, "file").await, bytes.slice(..size));
+    }
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_given_back() -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let place = Place::new();
+    let (_tide, store) = place.process_of(place.builder().journal_keep(256 * KIB));
+    let mut writer = place.writer(&store).await?;
+    let bytes = data(4 << 20);
+    let mut most = 0;
+    for piece in bytes.chunks(64 << 10) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+        // The store is in memory and takes what there is.
+        while writer.progress().snapshot().acknowledged + 2 * PART < writer.position() {
+            tokio::task::yield_now().await;
+        }
+        let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap();
+        most = most.max(file.metadata().unwrap().blocks() * 512);
+    }
+    assert!(most < 1 << 20, "{most} bytes of disk for an object that the store has");
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, bytes);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_abort_leaves_nothing_and_a_drop_leaves_the_journal() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    for parts in [0, 1, 5] {
+        let mut writer = place.writer(&store).await?;
+        writer.write(data(parts * PART + 100)).await?;
+        writer.abort().await?;
+        tide.settled().await;
+        assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    }
+    drop(place.writer(&store).await?);
+    tide.settled().await;
+    assert_eq!(place.files(), 0, "a journal of nothing is not kept");
+
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(100)).await?;
+    drop(writer);
+    tide.settled().await;
+    assert_eq!(place.files(), 1);
+    assert!(store.head("k").await.is_err(), "nothing is published by a drop");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_a_directory_it_is_refused_in_one_sentence() -> Result<()> {
+    let tide = Tidegate::builder().build()?;
+    let store = tide.open("memory://none").await?;
+    let error = store.writer("k").strategy(Strategy::Journal).start().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("needs a journal directory"), "{error}");
+    let error = Tidegate::builder().journal(["/nowhere/at/all"]).build().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/at/all"), "{error}");
+
+    let mut writer = store.writer("k").start().await?;
+    assert_eq!(writer.sync().await.unwrap_err().kind(), ErrorKind::Unsupported);
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! A store that is down, or forgets its sessions.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use super::*;
+use crate::backend::{Backend, Body, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::Object;
+use crate::payload::Payload;
+
+/// A store in memory that can be told to answer nothing.
+#[derive(Debug)]
+pub(super) struct Faulty {
+    memory: Memory,
+    is_down: AtomicBool,
+    /// Parts are refused for good.
+    denies: AtomicBool,
+    /// The answer to a completion is lost once it was carried out.
+    loses_completion: AtomicBool,
+    pub(super) parts: AtomicU64,
+}
+
+impl Faulty {
+    pub(super) fn new(memory: Memory) -> Self {
+        Self {
+            memory,
+            is_down: AtomicBool::default(),
+            denies: AtomicBool::default(),
+            loses_completion: AtomicBool::default(),
+            parts: AtomicU64::default(),
+        }
+    }
+
+    pub(super) fn go_down(&self, down: bool) {
+        self.is_down.store(down, SeqCst);
+    }
+
+    pub(super) async fn forget_sessions(&self) {
+        let open: Vec<_> = self.memory.sessions("").collect().await;
+        for open in open {
+            self.memory.abort(&open.unwrap().session).await.unwrap();
+        }
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        if self.is_down.load(SeqCst) {
+            return Err(Fault::new(FaultKind::Unreachable, "connection refused"));
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    fn location(&self) -> &str {
+        self.memory.location()
+    }
+
+    fn endpoint(&self) -> &str {
+        self.memory.endpoint()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.memory.capabilities()
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.check()?;
+        self.memory.put(key, payload, options).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.check()?;
+        self.memory.open(key, options).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        self.check()?;
+        if self.denies.load(SeqCst) {
+            return Err(Fault::new(FaultKind::Denied, "AccessDenied").with_answered(true));
+        }
+        self.parts.fetch_add(1, SeqCst);
+        self.memory.part(session, number, offset, payload).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.check()?;
+        let object = self.memory.complete(session, parts, checksum, options).await?;
+        if self.loses_completion.load(SeqCst) {
+            self.go_down(true);
+            return Err(Fault::new(FaultKind::Transient, "connection reset"));
+        }
+        Ok(object)
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.check()?;
+        self.memory.abort(session).await
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        self.memory.sessions(prefix)
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.check()?;
+        self.memory.head(key).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        self.memory.get(key, range).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        self.memory.list(prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.memory.delete(key).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    place.backend.go_down(true);
+    let mut writer = place.writer(&store).await?;
+    let bytes = data(200 * PART); // far more than memory
+    for piece in bytes.chunks(50_000) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let figures = writer.progress().snapshot();
+    assert_eq!((figures.journaled, figures.acknowledged), (200 * PART, 0), "what waits is told");
+    assert!(figures.retries > 3, "it is tried again beyond the attempts of one request: {figures:?}");
+    place.backend.go_down(false);
+    writer.write(Bytes::from_static(b"more")).await?;
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, [&bytes[..], b"more"].concat());
+    assert_eq!(place.files(), 0);
+    assert!(tide.usage().peak <= 256 * KIB, "{:?}", tide.usage());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_finish_in_an_outage_ends_with_an_error_and_the_journal_has_all() -> Result<()> {
+    for size in [100, 10 * PART] {
+        let place = Place::new();
+        let (tide, store) = place.process();
+        place.backend.go_down(true);
+        let mut writer = place.writer(&store).await?;
+        writer.write(data(size)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains(".journal"), "{error}");
+        tide.settled().await;
+        place.backend.go_down(false);
+        let (tide, store) = place.process();
+        let left = tide.recover().await?;
+        assert!(left.len() == 1 && left[0].is_finished() && left[0].length() == size, "{left:?}");
+        assert_eq!(left[0].url().unwrap(), "memory://test/k");
+        let Resumed::Object(object) = left[0].resume_on(&store).await? else { panic!("no object") };
+        assert_eq!(object.size, size);
+        assert_eq!(stored(&store, "k").await, data(size));
+        assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_does_not_pass_is_told_to_the_producer() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    place.backend.denies.store(true, SeqCst);
+    let mut writer = place.writer(&store).await?;
+    let error = loop {
+        if let Err(error) = writer.write(data(PART)).await {
+            break error;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+    let taken = writer.position();
+    assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
+    drop(writer);
+    tide.settled().await;
+    place.backend.denies.store(false, SeqCst);
+    let left = tide.recover().await?;
+    let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("it was not finished") };
+    assert!(writer.position() >= taken - PART, "{} of {taken}", writer.position());
+    writer.abort().await
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> Result<()> {
+    let place = Place::new();
+    let (_tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(10 * PART)).await?;
+    while writer.progress().snapshot().acknowledged < 9 * PART {
+        tokio::task::yield_now().await;
+    }
+    place.backend.forget_sessions().await;
+    writer.write(data(10 * PART)).await?;
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, [data(10 * PART), data(10 * PART)].concat());
+    assert!(place.backend.parts.load(SeqCst) >= 29, "the first nine went out twice");
+    assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process_of(place.builder().journal_keep(64 * KIB));
+    let mut writer = place.writer(&store).await?;
+    // Frames are given back whole, and the first ones are as large as they become.
+    for _ in 0..20 {
+        writer.write(data(PART)).await?;
+    }
+    while writer.progress().snapshot().acknowledged < 19 * PART {
+        tokio::task::yield_now().await;
+    }
+    writer.sync().await?;
+    place.backend.forget_sessions().await;
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    tide.settled().await;
+    let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    assert!(store.head("k").await.is_err());
+    tide.settled().await;
+    tide.recover().await?[0].abort_on(&store).await?;
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_completion_whose_answer_is_lost_is_settled_by_the_next_process() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    place.backend.loses_completion.store(true, SeqCst);
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(5 * PART)).await?;
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    tide.settled().await;
+    place.backend.go_down(false);
+    let sent = place.backend.parts.load(SeqCst);
+    let (tide, store) = place.process();
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, 5 * PART);
+    assert_eq!(place.backend.parts.load(SeqCst), sent, "nothing is sent again");
+    assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! Uploads that were left, gone on with.
+
+use super::*;
+
+/// Leaves an upload of which `size` bytes were written, as the end of its process would.
+async fn leave(place: &Place, size: u64) -> Result<()> {
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(size)).await?;
+    drop(writer);
+    tide.settled().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_writer_goes_on_where_the_journal_ends() -> Result<()> {
+    for (before, after) in [(1, 0), (100, 100), (PART, PART), (7 * PART + 5, 0), (7 * PART + 5, 9 * PART)] {
+        let place = Place::new();
+        leave(&place, before).await?;
+        let (tide, store) = place.process();
+        let left = tide.recover().await?;
+        let [left] = &left[..] else { panic!("{left:?}") };
+        assert_eq!((left.length(), left.is_finished()), (before, false));
+        let Resumed::Writer(mut writer) = left.resume_on(&store).await? else { panic!("not finished") };
+        assert_eq!(writer.position(), before);
+        let second = left.resume_on(&store).await.unwrap_err();
+        assert_eq!(second.kind(), ErrorKind::InvalidInput, "{second}");
+        let bytes = data(before + after);
+        writer.write(bytes.slice(before as usize..)).await?;
+        let object = writer.finish().await?;
+        assert_eq!(object.size, before + after);
+        assert_eq!(stored(&store, "k").await, bytes);
+        assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_the_store_has_are_not_sent_again() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(10 * PART)).await?;
+    while writer.progress().snapshot().acknowledged < 9 * PART {
+        tokio::task::yield_now().await;
+    }
+    writer.sync().await?;
+    drop(writer);
+    tide.settled().await;
+    let (tide, store) = place.process();
+    let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store).await? else {
+        panic!("not finished")
+    };
+    let known = writer.progress().snapshot().acknowledged;
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, data(10 * PART));
+    let sent = place.backend.parts.load(std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(sent, 9 + (10 - known / PART), "of {known} bytes the journal knew that the store has them");
+    assert!(known > 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn attributes_and_conditions_are_kept() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let builder = store.writer("a/b.txt").strategy(Strategy::Journal).create_only();
+    let mut writer = builder.metadata("who", "me").tag("t", "v").start().await?;
+    writer.write(data(3 * PART)).await?;
+    drop(writer);
+    tide.settled().await;
+    let (tide, store) = place.process();
+    let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store.within("a")).await? else {
+        panic!("not finished")
+    };
+    writer.finish().await?;
+    let object = store.head("a/b.txt").await?;
+    assert_eq!(object.attributes.metadata.get("who").map(String::as_str), Some("me"));
+    assert_eq!(object.attributes.content_type.as_deref(), Some("text/plain"));
+
+    let mut writer = store.writer("a/b.txt").strategy(Strategy::Journal).create_only().start().await?;
+    writer.write(data(3 * PART)).await?;
+    drop(writer);
+    tide.settled().await;
+    let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store).await? else {
+        panic!("not finished")
+    };
+    assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_was_left_can_be_aborted() -> Result<()> {
+    let place = Place::new();
+    leave(&place, 5 * PART).await?;
+    let (tide, store) = place.process();
+    tide.recover().await?[0].abort_on(&store).await?;
+    assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    assert!(store.head("k").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_in_use_or_of_another_store_is_said_so() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(PART)).await?;
+    let left = tide.recover().await?;
+    assert!(matches!(left[0].problem(), Some(JournalError::InUse { .. })), "{left:?}");
+    drop(writer);
+    tide.settled().await;
+    let left = tide.recover().await?;
+    let other = tide.open("memory://other").await?;
+    let error = left[0].resume_on(&other).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("memory://test"), "{error}");
+    assert_eq!(tide.resume("nobody").await.unwrap_err().kind(), ErrorKind::NotFound);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_told_and_left_alone() -> Result<()> {
+    let place = Place::new();
+    leave(&place, 5 * PART).await?;
+    let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[9000] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    place.backend.forget_sessions().await; // so that all is read again
+    let (tide, store) = place.process();
+    let left = tide.recover().await?;
+    let error = match left[0].resume_on(&store).await {
+        Ok(Resumed::Writer(writer)) => writer.finish().await.unwrap_err(),
+        Ok(Resumed::Object(_)) => panic!("published"),
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("damaged"), "{error}");
+    assert!(file.exists() && store.head("k").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_that_is_gone_is_an_error_that_names_it() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(PART)).await?;
+    std::fs::remove_dir_all(place.folder.path()).unwrap();
+    let error = writer.write(data(PART)).await.unwrap_err();
+    assert!(error.to_string().contains(".journal"), "{error}");
+    let error = place.writer(&store).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains(place.folder.path().to_str().unwrap()), "{error}");
+    assert!(tide.recover().await.is_err());
+    Ok(())
+}
