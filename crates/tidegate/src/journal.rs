@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 
 use crate::checksum::Checksum;
 use crate::payload::ReadAt;
@@ -75,6 +76,8 @@ struct Shared {
     timed: AtomicBool,
     /// Whether one was begun that nobody waits for.
     flying: AtomicBool,
+    /// Behind the log: gone when the file is closed.
+    open: watch::Sender<()>,
 }
 
 impl Journal {
@@ -107,8 +110,8 @@ impl Journal {
     }
 
     fn new(log: Log, durability: Durability) -> Self {
-        let shared =
-            Shared { log, durability, timed: AtomicBool::new(false), flying: AtomicBool::new(false) };
+        let (timed, flying) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Shared { log, durability, timed, flying, open: watch::channel(()).0 };
         Self { shared: Arc::new(shared) }
     }
 
@@ -221,11 +224,19 @@ impl Journal {
         .await
     }
 
+    /// Waits until all else that has the file open is gone, and it is unlocked.
+    pub(crate) async fn closed(self) {
+        let mut open = self.shared.open.subscribe();
+        drop(self);
+        // An error: nobody can say anything any more.
+        let _ = open.changed().await;
+    }
+
     async fn record(&self, record: Record, durable: bool) -> Result<(), JournalError> {
         let shared = self.shared.clone();
         off(move || {
             shared.log.record(record)?;
-            if durable || shared.durability == Durability::Write {
+            if durable {
                 shared.log.sync()?;
             }
             Ok(())

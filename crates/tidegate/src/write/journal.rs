@@ -8,23 +8,26 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::journaling::Journaling;
 use super::plan::{Cut, Plan, Schedule};
 use super::upload::{Tasks, Upload};
-use crate::budget::{Acquire, Budget, Lease, Slab};
+use crate::budget::{Acquire, Budget, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError};
 use crate::object::Object;
 use crate::progress::{Wait, Waiting};
 
 mod append;
+mod gather;
 mod intent;
 mod resume;
 mod sender;
@@ -33,10 +36,14 @@ mod source;
 mod tests;
 
 use append::{Appender, Feed};
+use gather::Gathered;
 use intent::Intent;
 pub(crate) use resume::Left;
 use sender::{Before, Sender};
 use source::{Source, failed};
+
+/// How long a journal may be held open by connections that are being closed.
+const CLOSING: Duration = Duration::from_secs(10);
 
 /// The producer's side of one journaled upload.
 #[derive(Debug)]
@@ -46,11 +53,9 @@ pub(super) struct Journaled {
     budget: Budget,
     /// The largest object that it takes.
     reach: u64,
-    /// Bytes that were taken; those that are gathered here are not in the journal yet.
+    /// Bytes that were taken; those that are gathered are not in the journal yet.
     taken: u64,
-    pieces: Vec<Bytes>,
-    gathered: u64,
-    slab: Option<Slab>,
+    gathered: Arc<Gathered>,
     memory: Option<(Acquire, Wait, u64)>,
     /// A task's: what was begun is done, whether or not its producer is polled.
     appending: Option<JoinHandle<Result<(), JournalError>>>,
@@ -133,9 +138,7 @@ impl Journaled {
             budget,
             reach,
             taken: feed.length,
-            pieces: Vec::new(),
-            gathered: 0,
-            slab: None,
+            gathered: Arc::default(),
             memory: None,
             appending: None,
             tracker,
@@ -159,7 +162,7 @@ impl Journaled {
     /// Takes some of `bytes`, shared where they are large.
     pub(super) fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<Result<()>> {
         let room = ready!(self.poll_room(cx))?;
-        if bytes.len() < Self::SHARE || self.slab.as_ref().is_some_and(|slab| slab.room() > 0) {
+        if bytes.len() < Self::SHARE || self.gathered.lock().has_room() {
             let taken = ready!(self.poll_fill(cx, bytes.len().min(room), |spare| {
                 let taken = bytes.len().min(spare.len());
                 spare[..taken].copy_from_slice(&bytes[..taken]);
@@ -171,8 +174,7 @@ impl Journaled {
         let piece = bytes.len().min(self.budget.slab_size()).min(room);
         let lease = ready!(self.poll_memory(cx, piece as u64))?;
         let piece = piece.min(usize::try_from(lease.bytes()).unwrap_or(usize::MAX));
-        self.seal();
-        self.pieces.push(lease.charge(bytes.split_to(piece)));
+        self.gathered.lock().share(lease.charge(bytes.split_to(piece)));
         self.took(piece);
         Poll::Ready(Ok(()))
     }
@@ -235,9 +237,10 @@ impl Journaled {
                 Stage::Open => {
                     // Where the store's side has failed, that the object is whole is written down all the
                     // same: whoever resumes it needs no producer.
-                    while self.appending.is_some() || self.gathered > 0 {
-                        self.start();
+                    self.start();
+                    while self.appending.is_some() {
                         ready!(self.poll_append(cx))?;
+                        self.start();
                     }
                     self.appending = Some(self.upload.runtime.spawn(self.appender.clone().finish()));
                     self.stage = Stage::Finishing;
@@ -288,11 +291,9 @@ impl Journaled {
             return Poll::Ready(Err(self.closed()));
         }
         self.check(cx)?;
-        if self.gathered >= Self::CHUNK {
-            if self.appending.is_some() {
-                ready!(self.poll_append(cx))?;
-            }
+        while self.gathered.lock().bytes >= Self::CHUNK {
             self.start();
+            ready!(self.poll_append(cx))?;
         }
         let room = self.reach - self.taken;
         if room == 0 {
@@ -309,24 +310,26 @@ impl Journaled {
         most: usize,
         fill: impl FnOnce(&mut [u8]) -> Poll<Result<usize>>,
     ) -> Poll<Result<usize>> {
-        if self.slab.as_ref().is_none_or(|slab| slab.room() == 0) {
+        let gathered = self.gathered.clone();
+        let mut state = loop {
+            let state = gathered.lock();
+            if state.has_room() {
+                break state; // nobody takes it away before it is unlocked
+            }
             // Slabs grow with what is gathered already, so that little costs little.
-            let size = self.gathered.max(Self::LEAST_SLAB).next_power_of_two();
+            let size = state.bytes.max(Self::LEAST_SLAB).next_power_of_two();
+            drop(state);
             let lease = ready!(self.poll_memory(cx, size.min(self.budget.slab_size() as u64)))?;
-            self.seal();
-            self.slab = Some(Slab::at_most(lease).0);
-        }
-        let Some(slab) = &mut self.slab else { return Poll::Ready(Ok(0)) };
-        let most = most.min(slab.room());
-        let taken = ready!(fill(&mut slab.spare()[..most]))?;
-        slab.advance(taken);
+            gathered.lock().add_slab(lease);
+        };
+        let taken = ready!(state.fill(most, fill))?;
+        drop(state);
         self.took(taken);
         Poll::Ready(Ok(taken))
     }
 
     fn took(&mut self, bytes: usize) {
         self.taken += bytes as u64;
-        self.gathered += bytes as u64;
         self.appender.progress.accepted(bytes as u64);
     }
 
@@ -338,7 +341,11 @@ impl Journaled {
         let (acquire, ..) = self.memory.get_or_insert_with(|| {
             (self.budget.lease(bytes), self.appender.progress.waiting(Waiting::Memory), bytes)
         });
-        let lease = ready!(Pin::new(acquire).poll(cx));
+        let Poll::Ready(lease) = Pin::new(acquire).poll(cx) else {
+            // What is gathered here may be what is waited for.
+            self.start();
+            return Poll::Pending;
+        };
         self.memory = None;
         Poll::Ready(lease.map_err(|starved| {
             let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
@@ -346,21 +353,12 @@ impl Journaled {
         }))
     }
 
-    fn seal(&mut self) {
-        if let Some(slab) = self.slab.take().filter(|slab| !slab.filled().is_empty()) {
-            self.pieces.push(slab.freeze());
-        }
-    }
-
-    /// Begins to append what is gathered, where nothing is being appended.
+    /// Sees to it that what is gathered is appended, whether or not this is polled again.
     fn start(&mut self) {
-        if self.appending.is_some() || self.gathered == 0 {
-            return;
+        if self.gathered.lock().begin() {
+            let append = self.appender.clone().append(self.gathered.clone());
+            self.appending = Some(self.upload.runtime.spawn(append));
         }
-        self.seal();
-        self.gathered = 0;
-        let append = self.appender.clone().append(std::mem::take(&mut self.pieces));
-        self.appending = Some(self.upload.runtime.spawn(append));
     }
 
     /// Waits for what is being written to the journal.
@@ -422,7 +420,7 @@ impl Drop for Journaled {
         let (tracker, upload) = (self.tracker.clone(), self.upload.clone());
         // Nothing was ever taken: there is nothing to go on with.
         let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
-        let journal = unused.then(|| self.appender.journal.clone());
+        let journal = self.appender.journal.clone();
         let task = async move {
             if let Some(sending) = sending {
                 let _ = sending.await;
@@ -431,14 +429,15 @@ impl Drop for Journaled {
             if let Some(appending) = appending {
                 let _ = appending.await;
             }
-            if let Some(journal) = journal {
-                let aborted = upload.abort_session().await;
-                if let Err(error) = journal.end(End::Aborted).await {
-                    warn!(%error, "an empty journal can't be removed");
-                }
-                aborted?;
+            if !unused {
+                // Whoever waits for this can go on with it then.
+                let _ = timeout(CLOSING, journal.closed()).await;
+                return Ok(());
             }
-            Ok(())
+            if let Err(error) = journal.end(End::Aborted).await {
+                warn!(%error, "an empty journal can't be removed");
+            }
+            upload.abort_session().await.map(|_| ())
         };
         drop(self.upload.aborts.spawn_on(task, &self.upload.runtime));
     }

@@ -1,11 +1,13 @@
 //! Writing to a journal whose disk may be full: what the store takes makes room.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::gather::Gathered;
 use crate::checksum::Checksum;
 use crate::journal::{Journal, JournalError};
 use crate::progress::{Progress, Waiting};
@@ -35,13 +37,19 @@ impl Appender {
     /// In case the room that is made is not of this journal's making.
     const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-    /// Appends bytes; they are as durable as the journal makes them when this returns.
-    pub(super) async fn append(self, pieces: Vec<Bytes>) -> Result<(), JournalError> {
-        let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        let length = self.patiently(|| self.journal.append(pieces.clone())).await?;
-        self.progress.journaled(bytes as u64);
-        self.feed.send_modify(|feed| feed.length = length);
-        Ok(())
+    /// Appends bytes until there are none; they are as durable as the journal makes them when this
+    /// returns.
+    pub(super) async fn append(self, gathered: Arc<Gathered>) -> Result<(), JournalError> {
+        loop {
+            let pieces = gathered.lock().take();
+            if pieces.is_empty() {
+                return Ok(());
+            }
+            let bytes: usize = pieces.iter().map(Bytes::len).sum();
+            let length = self.patiently(|| self.journal.append(pieces.clone())).await?;
+            self.progress.journaled(bytes as u64);
+            self.feed.send_modify(|feed| feed.length = length);
+        }
     }
 
     /// Writes down that no byte follows.

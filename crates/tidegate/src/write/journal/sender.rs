@@ -143,9 +143,15 @@ impl Sender {
                 self.write_down(1).await?;
             }
             tokio::select! {
-                Some(joined) = self.tasks.join_next() => match self.stored(joined) {
-                    Ok(()) => self.write_down(self.keep).await?,
-                    Err(error) => self.reopen(error).await?,
+                Some(joined) = self.tasks.join_next() => {
+                    let mut taken = self.stored(joined);
+                    while taken.is_ok() && let Some(joined) = self.tasks.try_join_next() {
+                        taken = self.stored(joined);
+                    }
+                    match taken {
+                        Ok(()) => self.write_down(self.keep).await?,
+                        Err(error) => self.reopen(error).await?,
+                    }
                 },
                 changed = self.feed.changed() => if changed.is_err() {
                     let message = "its writer is gone";
