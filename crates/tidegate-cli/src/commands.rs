@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod cp;
+pub(crate) mod journal;
 pub(crate) mod lifecycle;
 pub(crate) mod ls;
 pub(crate) mod rm;

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cat, completions, cp, lifecycle, ls, rm, serve, sessions, stat, sweep};
+use crate::commands::{bench, cat, completions, cp, journal, lifecycle, ls, rm, serve, sessions, stat, sweep};
 use crate::exit::Outcome;
 
 const AFTER_HELP: &str = "\
@@ -59,6 +59,8 @@ enum Command {
     Sessions(sessions::Command),
     Sweep(sweep::Args),
     #[command(subcommand)]
+    Journal(journal::Command),
+    #[command(subcommand)]
     Lifecycle(lifecycle::Command),
     Serve(Box<serve::Args>),
     #[command(subcommand)]
@@ -76,6 +78,7 @@ impl Command {
             Self::Stat(args) => args.run().await,
             Self::Sessions(command) => command.run().await,
             Self::Sweep(args) => args.run().await,
+            Self::Journal(command) => command.run().await,
             Self::Lifecycle(command) => command.run().await,
             Self::Serve(args) => args.run().await,
             Self::Bench(command) => command.run().await,

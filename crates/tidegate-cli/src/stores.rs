@@ -99,8 +99,14 @@ impl Stores {
                 Err(signal) => Err(Failure::Interrupted(signal.unwrap_or(Signal::Interrupt))),
             },
             Err((signal, unfinished)) => {
+                // With a journal nothing is aborted.
+                let is_journaled = stores.tide.progress().snapshot().journaled > 0;
                 output::say(&match unfinished as u64 {
                     0 => "interrupted".to_owned(),
+                    n if is_journaled => format!(
+                        "interrupted: {} can be gone on with from the journal",
+                        text::count(n, "unfinished upload")
+                    ),
                     n => format!("interrupted: aborting {}", text::count(n, "unfinished upload")),
                 });
                 // What was not aborted in time has been said; the signal decides the exit code.

@@ -138,6 +138,10 @@ impl Tidegate {
         &self.engine
     }
 
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+
     /// The figures of everything that it does together.
     pub fn progress(&self) -> Progress {
         self.engine.progress.clone()

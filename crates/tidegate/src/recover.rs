@@ -7,6 +7,7 @@ use crate::client::{Store, Tidegate};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, JournalError, Listed, Recovered};
 use crate::object::Object;
+use crate::records;
 use crate::write::{self, Writer};
 
 /// An upload that was left in a journal, or is being written by another process.
@@ -73,6 +74,20 @@ impl Tidegate {
             Error::new(ErrorKind::NotFound, Operation::List, "journals", format!("there is no upload {id}"))
         })?;
         left.resume().await
+    }
+}
+
+impl Store {
+    /// The uploads of `key` that were left in the journal directories, and that nobody writes now; see
+    /// [`Tidegate::recover`].
+    pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
+        let tide = Tidegate::of(self.engine().clone());
+        let (root, key) = (records::root(&**self.backend()), self.full_key(key));
+        let mut left = tide.recover().await?;
+        left.retain(|left| {
+            left.recovered().is_some_and(|found| found.state.header.url == root && found.state.header.key == key)
+        });
+        Ok(left)
     }
 }
 

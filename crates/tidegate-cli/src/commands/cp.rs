@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tidegate::checksum::Algorithm;
+use tidegate::journal;
 use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strategy, Tidegate};
 
 use crate::exit::{Failure, Outcome};
@@ -15,6 +16,7 @@ use crate::{bar, values};
 mod directory;
 mod download;
 mod job;
+mod journaled;
 mod naming;
 mod report;
 mod stdin;
@@ -52,8 +54,9 @@ pub(crate) struct Args {
     #[arg(long, value_parser = values::size, value_name = "BYTES")]
     expect_size: Option<u64>,
 
-    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel, or
-    /// spool (to a directory first).
+    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel,
+    /// spool (to a directory first), or journal (to a directory first, and from there meanwhile: a copy
+    /// that was cut takes up where it stood).
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
@@ -82,6 +85,18 @@ pub(crate) struct Args {
     /// be given again. Nothing is left in it.
     #[arg(long, value_name = "DIR")]
     spool: Vec<PathBuf>,
+
+    /// Directory for the journals of --strategy journal, which it implies; may be given again. An upload
+    /// that was cut stays there. Called again with the same target, cp reads the source from its
+    /// beginning, compares it with what the journal has, and goes on from there; where it differs nothing
+    /// is sent. See `tidegate journal`.
+    #[arg(long, value_name = "DIR")]
+    journal: Vec<PathBuf>,
+
+    /// When a journal is forced to disk: at every write, in groups (8MiB, or a second), or at the end. It
+    /// outlasts the end of the process in any case; this is about a loss of power.
+    #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
+    durability: Durability,
 
     /// Checksum to take and send: crc64nvme, or crc32c for stores that have only that.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
@@ -129,6 +144,31 @@ struct Carried {
     /// Encryption by the store: AES256, aws:kms, or aws:kms:KEY.
     #[arg(long, value_parser = values::encryption, value_name = "HOW")]
     sse: Option<Encryption>,
+}
+
+/// When a journal is forced to disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Durability {
+    /// At every write.
+    Write,
+    /// Many writes together.
+    #[default]
+    Group,
+    /// When all is written.
+    Sync,
+}
+
+impl Durability {
+    const GROUP: journal::Durability =
+        journal::Durability::Group { bytes: 8 << 20, delay: std::time::Duration::from_secs(1) };
+
+    fn setting(self) -> journal::Durability {
+        match self {
+            Self::Write => journal::Durability::Write,
+            Self::Group => Self::GROUP,
+            Self::Sync => journal::Durability::Sync,
+        }
+    }
 }
 
 /// Whether slow parts are sent again.
@@ -179,6 +219,8 @@ impl Args {
             .memory(self.memory)
             .retry(retry)
             .spool(self.spool.clone())
+            .journal(self.journal.clone())
+            .durability(self.durability.setting())
             .concurrency(self.concurrency)
             .hedge(self.hedge == Hedge::On)
             .s3(settings);
@@ -186,7 +228,7 @@ impl Args {
             engine = engine.part_size(bytes);
         }
         let show = self.show(&target);
-        let writing = Writing::new(self.strategy, self.create_only, self.expect_size, self.carried.into());
+        let writing = Writing::new(self.strategy(), self.create_only, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
             let report = Report::new(show, stores)?;
             let job = Job { stores, writing, report };
@@ -213,6 +255,13 @@ impl Args {
         let usage = |message: String| Err(Failure::Usage(message));
         let (from, to) = (self.source.display(), self.target.display());
         match (source, target) {
+            _ if !self.journal.is_empty() && self.strategy() != Strategy::Journal => {
+                let strategy = self.strategy.name();
+                usage(format!("--journal: the strategy {strategy} keeps none: leave one of them out"))
+            }
+            _ if self.journal.is_empty() && self.strategy == Strategy::Journal => {
+                usage("--strategy journal: it needs a directory: add --journal DIR".to_owned())
+            }
             (End::Place(place), _) if self.expect_size.is_some() && (self.recursive || !is_local(place)) => {
                 usage(
                     "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),
@@ -237,6 +286,14 @@ impl Args {
                 usage(format!("{from}: this is a directory: add -r to copy all that is below it"))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A journal directory says it all.
+    fn strategy(&self) -> Strategy {
+        match self.strategy {
+            Strategy::Auto if !self.journal.is_empty() => Strategy::Journal,
+            asked => asked,
         }
     }
 

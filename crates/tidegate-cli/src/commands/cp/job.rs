@@ -31,6 +31,10 @@ impl Writing {
         Self { strategy, create_only, expect_size, attributes }
     }
 
+    pub(super) fn is_journaled(&self) -> bool {
+        self.strategy == Strategy::Journal
+    }
+
     /// A writer of `place` with what was asked for.
     pub(super) fn builder(&self, place: &Place) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);

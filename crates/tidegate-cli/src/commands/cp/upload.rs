@@ -4,10 +4,11 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::{ErrorKind, Location, Writer};
+use tidegate::{ErrorKind, Location, Resumed, Strategy, Writer};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
+use super::journaled;
 use super::report::Done;
 use super::stdin::Stdin;
 use super::verify;
@@ -52,6 +53,11 @@ fn gives_a_stream(kind: FileType) -> bool {
 
 /// A file, streamed from the disk.
 pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
+    if job.writing.is_journaled() {
+        let unreadable = |error| Failure::Usage(format!("{}: {error}", path.display()));
+        let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
+        return stream(job, source, &mut opened, to).await;
+    }
     let builder = job.writing.builder(to);
     let progress = builder.progress();
     let live = job.report.upload(&progress, vec![progress.clone()]);
@@ -81,8 +87,21 @@ async fn stream(
     let builder = job.writing.builder(to);
     let builder = if let Some(bytes) = expected { builder.size_hint(bytes) } else { builder };
     let progress = builder.progress();
+    let begun = if job.writing.is_journaled() {
+        journaled::begin(builder, input, to, &source).await?
+    } else {
+        Resumed::Writer(builder.start().await?)
+    };
+    let mut writer = match begun {
+        Resumed::Writer(writer) => writer,
+        Resumed::Object(object) => {
+            let live = job.report.upload(&progress, vec![progress.clone()]);
+            let done = live.done(source, to.url(), object.size, &object);
+            return verify::if_dev(job, to, &object, done.by(Strategy::Journal)).await;
+        }
+    };
+    let progress = writer.progress();
     let live = job.report.upload(&progress, vec![progress.clone()]);
-    let mut writer = builder.start().await?;
     let strategy = writer.strategy();
     match expected {
         // Dropped by its error, the writer publishes nothing.
@@ -103,7 +122,9 @@ async fn read_expected(
     expected: u64,
     to: &Place,
 ) -> Outcome {
-    let read = writer.read_from(&mut (&mut *input).take(expected)).await?;
+    let left = expected.saturating_sub(writer.position());
+    writer.read_from(&mut (&mut *input).take(left)).await?;
+    let read = writer.position();
     let url = to.url();
     let failed = |error| Failure::Failed(format!("{url}: reading the source failed at byte {read}: {error}"));
     let found = if read < expected {

@@ -1,0 +1,122 @@
+//! `tidegate journal`: uploads whose bytes are in a journal on this machine.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use tidegate::journal::JournalError;
+use tidegate::{Left, Location, Store, Tidegate};
+
+use crate::exit::{Failure, Outcome};
+use crate::stores::Stores;
+use crate::text;
+
+mod abort;
+mod ls;
+mod resume;
+mod show;
+mod verify;
+
+/// Look at uploads that were left in a journal directory, go on with them, or end them.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Ls(ls::Ls),
+    Show(show::Show),
+    Resume(resume::Resume),
+    Abort(abort::Abort),
+    Verify(verify::Verify),
+}
+
+impl Command {
+    pub(crate) async fn run(self) -> Outcome {
+        match self {
+            Self::Ls(args) => args.run().await,
+            Self::Show(args) => args.run().await,
+            Self::Resume(args) => args.run().await,
+            Self::Abort(args) => args.run().await,
+            Self::Verify(args) => args.run().await,
+        }
+    }
+}
+
+/// An upload in `--json`.
+#[derive(Serialize)]
+struct Described {
+    id: String,
+    file: PathBuf,
+    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process is writing it;
+    /// `damaged`, `newer` or `unreadable`: `problem` says why.
+    state: &'static str,
+    url: Option<String>,
+    bytes: u64,
+    acknowledged_bytes: u64,
+    parts: usize,
+    session: Option<String>,
+    created: Option<String>,
+    age_seconds: Option<u64>,
+    problem: Option<String>,
+}
+
+impl Described {
+    fn of(left: &Left) -> Self {
+        let state = match (left.problem(), left.is_finished()) {
+            (None, true) => "finished",
+            (None, false) => "cut",
+            (Some(JournalError::InUse { .. }), _) => "in-use",
+            (Some(JournalError::Damaged { .. }), _) => "damaged",
+            (Some(JournalError::Newer { .. }), _) => "newer",
+            (Some(_), _) => "unreadable",
+        };
+        let found = left.recovered().map(|found| &found.state);
+        let created = found.map(|state| UNIX_EPOCH + Duration::from_secs(state.header.created));
+        let age = created.and_then(|created| SystemTime::now().duration_since(created).ok());
+        Self {
+            id: left.id().to_owned(),
+            file: left.path().to_owned(),
+            state,
+            url: left.url(),
+            bytes: left.length(),
+            acknowledged_bytes: found.map_or(0, |state| state.parts.values().map(|part| part.size).sum()),
+            parts: found.map_or(0, |state| state.parts.len()),
+            session: found.and_then(|state| Some(state.session.as_ref()?.id.clone())),
+            created: created.map(text::time),
+            age_seconds: age.map(|age| age.as_secs()),
+            problem: left.problem().map(ToString::to_string),
+        }
+    }
+
+    /// Id, state, age, size and where it goes; what is not known is a dash.
+    fn line(&self) -> String {
+        let age = self.age_seconds.map_or_else(|| "-".to_owned(), text::age);
+        let size = if self.url.is_some() { text::size(self.bytes) } else { "-".to_owned() };
+        let what = self.url.as_deref().or(self.problem.as_deref()).unwrap_or("-");
+        format!("{}  {:>10}  {age:>8}  {size:>12}  {what}", self.id, self.state)
+    }
+}
+
+/// What is in `directory`.
+async fn list(directory: &Path) -> Outcome<Vec<Left>> {
+    Ok(Tidegate::builder().journal([directory]).build()?.recover().await?)
+}
+
+/// Those of these ids, or all where none is given.
+fn chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
+    if let Some(id) = ids.iter().find(|id| !all.iter().any(|left| left.id() == *id)) {
+        let directory = directory.display();
+        return Err(Failure::Usage(format!("{id}: {directory} has no such upload")));
+    }
+    Ok(all.iter().filter(|left| ids.is_empty() || ids.iter().any(|id| id == left.id())).collect())
+}
+
+/// The store that an upload goes to.
+async fn store(stores: &Stores, left: &Left) -> Outcome<Store> {
+    let Some(found) = left.recovered() else {
+        let problem = left.problem().map(ToString::to_string).unwrap_or_default();
+        return Err(Failure::Failed(problem));
+    };
+    let location: Location = found.state.header.url.parse()?;
+    match location {
+        Location::Local { .. } => Ok(stores.tide().open(&found.state.header.url).await?),
+        _ => Ok(stores.bucket(&location).await?.0),
+    }
+}

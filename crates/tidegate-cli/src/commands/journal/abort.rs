@@ -1,0 +1,64 @@
+//! `tidegate journal abort`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use tidegate::Tidegate;
+
+use super::{chosen, store};
+use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
+use crate::stores::Stores;
+use crate::{output, text};
+
+/// End uploads that are in a journal directory: their sessions at the store are aborted and their
+/// journals removed, with all bytes that are in them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Abort {
+    /// The journal directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// The upload, as `journal ls` shows it; may be given again.
+    #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
+    ids: Vec<String>,
+
+    /// All of them.
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    connection: Connection,
+}
+
+impl Abort {
+    pub(super) async fn run(self) -> Outcome {
+        let engine = Tidegate::builder().journal([&self.directory]).s3(self.connection.settings());
+        Stores::with(engine, async |stores| {
+            let all = stores.tide().recover().await?;
+            let mut out = output::text()?;
+            let (mut ended, mut failed) = (0, 0);
+            for left in chosen(&all, &self.ids, &self.directory)? {
+                let aborted = async { Ok(left.abort_on(&store(stores, left).await?).await?) };
+                let aborted: Outcome = aborted.await;
+                match aborted {
+                    Ok(()) => {
+                        ended += 1;
+                        writeln!(out, "ended  {}  {}", left.id(), left.url().unwrap_or_default())?;
+                    }
+                    Err(failure) => {
+                        failed += 1;
+                        output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
+                    }
+                }
+            }
+            writeln!(out, "ended {}", text::count(ended, "upload"))?;
+            out.flush()?;
+            match failed {
+                0 => Ok(()),
+                n => Err(Failure::Failed(format!("{} could not be ended", text::count(n, "upload")))),
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,75 @@
+//! `tidegate journal show`.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tidegate::journal::{Recovered, State};
+
+use super::{Described, chosen, list};
+use crate::exit::{Failure, Outcome};
+use crate::{output, text};
+
+/// Show all that is known of one upload in a journal directory.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// The journal directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// The upload, as `journal ls` shows it.
+    #[arg(value_name = "ID")]
+    id: String,
+
+    /// Print one JSON object, with every part.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All of it in `--json`.
+#[derive(Serialize)]
+struct Whole<'a> {
+    #[serde(flatten)]
+    described: &'a Described,
+    first_byte_kept: u64,
+    torn_bytes: u64,
+    state_record: &'a State,
+}
+
+impl Show {
+    pub(super) async fn run(self) -> Outcome {
+        let all = list(&self.directory).await?;
+        let found = chosen(&all, std::slice::from_ref(&self.id), &self.directory)?;
+        let [left] = found[..] else { return Ok(()) };
+        let described = Described::of(left);
+        let Some(found) = left.recovered() else {
+            return Err(Failure::Failed(described.problem.unwrap_or_default()));
+        };
+        let mut out = output::text()?;
+        if self.json {
+            let Recovered { state, first, cut, .. } = found;
+            let whole =
+                Whole { described: &described, first_byte_kept: *first, torn_bytes: *cut, state_record: state };
+            serde_json::to_writer(&mut out, &whole).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+            return Ok(out.flush()?);
+        }
+        let dash = || "-".to_owned();
+        writeln!(out, "upload        {}", described.id)?;
+        writeln!(out, "object        {}", described.url.clone().unwrap_or_else(dash))?;
+        writeln!(out, "state         {}", described.state)?;
+        writeln!(out, "begun         {}", described.created.clone().unwrap_or_else(dash))?;
+        writeln!(out, "length        {} bytes, {}", described.bytes, found.checksum)?;
+        let acknowledged = text::size(described.acknowledged_bytes);
+        writeln!(out, "acknowledged  {acknowledged} in {}", text::count(described.parts as u64, "part"))?;
+        writeln!(out, "session       {}", described.session.clone().unwrap_or_else(dash))?;
+        if found.first > 0 {
+            writeln!(out, "given back    {} that the store has", text::size(found.first))?;
+        }
+        if found.cut > 0 {
+            writeln!(out, "torn tail     {}, never synced and no part of it", text::size(found.cut))?;
+        }
+        writeln!(out, "file          {}", described.file.display())?;
+        Ok(out.flush()?)
+    }
+}
