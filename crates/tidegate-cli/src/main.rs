@@ -19,7 +19,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{bench, cat, completions, cp, journal, lifecycle, ls, rm, serve, sessions, stat, sweep};
+use crate::commands::{
+    bench, cat, completions, cp, journal, lifecycle, ls, rm, serve, sessions, stat, sweep,
+};
 use crate::exit::Outcome;
 
 const AFTER_HELP: &str = "\

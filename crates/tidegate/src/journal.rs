@@ -258,6 +258,7 @@ impl Journal {
     }
 
     /// Bytes of the object that were appended.
+    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn len(&self) -> u64 {
         self.shared.log.view().end.object
     }
@@ -265,17 +266,20 @@ impl Journal {
     /// Bytes of the object that are durable. No more than these should be sent to a session of the kind
     /// [`SessionKind::Append`]: what it has acknowledged can't be replaced by what a producer sends after
     /// a loss of power.
+    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn durable(&self) -> u64 {
         self.shared.log.view().synced.object
     }
 
     /// The checksum of all bytes that were appended. Waits for an append that is under way.
+    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.checksum())).await
     }
 
     /// What is known of the upload. Waits for an append that is under way.
+    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.state())).await

@@ -32,7 +32,6 @@ pub struct Left {
 
 /// An upload that was gone on with.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there are few, and each is taken apart at once")]
 pub enum Resumed {
     /// Its producer had not finished: a writer that goes on where the journal ends
     /// ([`Writer::position`]).
@@ -56,7 +55,9 @@ impl Tidegate {
         });
         let refused = |kind, message: String| Error::new(kind, Operation::List, "journals", message);
         let listed = match listed.await {
-            Ok(listed) => listed.map_err(|error| refused(error.kind(), error.to_string()).with_source(error))?,
+            Ok(listed) => {
+                listed.map_err(|error| refused(error.kind(), error.to_string()).with_source(error))?
+            }
             Err(ended) => return Err(refused(ErrorKind::Closed, ended.to_string())),
         };
         let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
@@ -85,7 +86,8 @@ impl Store {
         let (root, key) = (records::root(&**self.backend()), self.full_key(key));
         let mut left = tide.recover().await?;
         left.retain(|left| {
-            left.recovered().is_some_and(|found| found.state.header.url == root && found.state.header.key == key)
+            left.recovered()
+                .is_some_and(|found| found.state.header.url == root && found.state.header.key == key)
         });
         Ok(left)
     }

@@ -3,6 +3,7 @@
 use crate::exit::Outcome;
 
 mod content;
+mod crash;
 mod embedded;
 mod writers;
 
@@ -10,12 +11,14 @@ mod writers;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Writers(Box<writers::Args>),
+    Crash(Box<crash::Args>),
 }
 
 impl Command {
     pub(crate) async fn run(self) -> Outcome {
         match self {
             Self::Writers(args) => args.run().await,
+            Self::Crash(args) => args.run().await,
         }
     }
 }

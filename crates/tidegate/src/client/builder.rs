@@ -205,7 +205,9 @@ impl Builder {
         }
         if let Some(path) = self.journal.iter().find(|path| !path.is_dir()) {
             let path = path.display();
-            return Err(refused(format!("{path}: there is no such directory to keep journals in: create it")));
+            return Err(refused(format!(
+                "{path}: there is no such directory to keep journals in: create it"
+            )));
         }
         let journaling = Journaling {
             directories: self.journal.clone(),

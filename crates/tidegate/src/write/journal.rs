@@ -104,7 +104,10 @@ impl Journaled {
         Ok(Self::new(upload, journal, schedule, in_flight, budget, journaling, Feed::default(), before))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "two callers in this module, and nothing that would be one thing")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "two callers in this module, and nothing that would be one thing"
+    )]
     fn new(
         upload: Arc<Upload>,
         journal: Journal,
@@ -297,7 +300,8 @@ impl Journaled {
         }
         let room = self.reach - self.taken;
         if room == 0 {
-            let message = format!("the object grows past {} bytes, the most that it can have here", self.reach);
+            let message =
+                format!("the object grows past {} bytes, the most that it can have here", self.reach);
             let error = self.upload.error(ErrorKind::TooLarge, Operation::Write, message);
             return Poll::Ready(Err(self.fail(error)));
         }

@@ -31,8 +31,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    const ALL: [Self; 6] =
-        [Self::Auto, Self::Put, Self::Chunked, Self::Parallel, Self::Spool, Self::Journal];
+    const ALL: [Self; 6] = [Self::Auto, Self::Put, Self::Chunked, Self::Parallel, Self::Spool, Self::Journal];
 
     /// The name as users write it.
     pub fn name(self) -> &'static str {

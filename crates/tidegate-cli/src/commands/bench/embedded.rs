@@ -49,6 +49,16 @@ impl Embedded {
             .with_credentials(Credentials::fixed(dev::KEY, dev::KEY, None))
     }
 
+    /// How another process reaches it: what an S3 user has in the environment.
+    pub(super) fn environment(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ENDPOINT_URL", self.url.clone()),
+            ("AWS_ACCESS_KEY_ID", dev::KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", dev::KEY.to_owned()),
+            ("AWS_REGION", dev::REGION.to_owned()),
+        ]
+    }
+
     /// Stops the process for a while: connections stay up and nothing moves.
     pub(super) async fn stall(&self, time: Duration) -> Outcome {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);

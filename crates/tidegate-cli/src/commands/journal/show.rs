@@ -48,8 +48,12 @@ impl Show {
         let mut out = output::text()?;
         if self.json {
             let Recovered { state, first, cut, .. } = found;
-            let whole =
-                Whole { described: &described, first_byte_kept: *first, torn_bytes: *cut, state_record: state };
+            let whole = Whole {
+                described: &described,
+                first_byte_kept: *first,
+                torn_bytes: *cut,
+                state_record: state,
+            };
             serde_json::to_writer(&mut out, &whole).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(out.flush()?);

@@ -27,7 +27,9 @@ impl Verify {
             let verified = verified.map_err(|ended| Failure::Failed(ended.to_string()))?;
             let id = left.id();
             match verified {
-                Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
+                Ok(found) => {
+                    writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?
+                }
                 Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
                 Err(error) => {
                     bad += 1;

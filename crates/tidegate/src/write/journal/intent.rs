@@ -80,10 +80,7 @@ impl Intent {
     }
 
     pub(super) fn into_options(self) -> WriteOptions {
-        let mut options = WriteOptions::default();
-        options.create_only = self.create_only;
-        options.token = self.token;
-        options.attributes = self.attributes;
-        options
+        let Self { attributes, create_only, token, .. } = self;
+        WriteOptions { attributes, create_only, token }
     }
 }

@@ -38,7 +38,8 @@ impl Left {
         let upload = Arc::new(upload);
         if let Some(session) = &recovered.state.session {
             if session.kind != SessionKind::Parts {
-                let message = "its journal has a session that takes bytes at its end only, which this version can't";
+                let message =
+                    "its journal has a session that takes bytes at its end only, which this version can't";
                 return Err(upload.error(ErrorKind::Unsupported, Operation::Open, message));
             }
             upload.go_on_with(session.id.clone()).await;
@@ -62,7 +63,7 @@ impl Left {
             session: state.session.as_ref().map(|session| session.id.clone()),
             given_back: self.recovered.first > 0,
             created: state.header.created,
-            resumed: true,
+            resumed: finish.is_some(),
         };
         let engine = self.store.engine().clone();
         let mut journaled = Journaled::new(
@@ -79,7 +80,12 @@ impl Left {
             let object = std::future::poll_fn(|cx| journaled.poll_finish(cx)).await?;
             return Ok(Resumed::Object(object));
         }
-        Ok(Resumed::Writer(Writer::journaled(self.upload, self.intent.schedule, engine.relief.clone(), journaled)))
+        Ok(Resumed::Writer(Writer::journaled(
+            self.upload,
+            self.intent.schedule,
+            engine.relief.clone(),
+            journaled,
+        )))
     }
 
     /// Ends its session and removes its journal.

@@ -51,7 +51,7 @@ pub(super) struct Sender {
     /// The session that an earlier process has opened.
     session: Option<String>,
     reopened: u32,
-    /// Whether an earlier process may have published the object.
+    /// Whether an earlier process may have published the object: its producer had finished.
     resumed: bool,
     /// An object that is not ours came after the upload was begun.
     rival: bool,
@@ -203,7 +203,8 @@ impl Sender {
 
     fn part(&mut self, number: u32, range: Range<u64>) {
         let known = self.stored.get(&number);
-        if let Some(part) = known.filter(|part| part.offset == range.start && part.offset + part.size == range.end)
+        if let Some(part) =
+            known.filter(|part| part.offset == range.start && part.offset + part.size == range.end)
         {
             self.plan.stored(part.receipt());
             return;
@@ -235,7 +236,8 @@ impl Sender {
             }
         }
         let before = self.committed;
-        while let Some(next) = self.stored.get(&(self.last + 1)).filter(|part| part.offset == self.committed) {
+        while let Some(next) = self.stored.get(&(self.last + 1)).filter(|part| part.offset == self.committed)
+        {
             (self.last, self.committed) = (next.number, next.offset + next.size);
         }
         if self.committed > before {
@@ -301,14 +303,18 @@ impl Sender {
     }
 
     /// The object, where an earlier process has published it and died before it could say so.
-    async fn published_before(&mut self, finish: Option<crate::checksum::Checksum>) -> Result<Option<Object>> {
+    async fn published_before(
+        &mut self,
+        finish: Option<crate::checksum::Checksum>,
+    ) -> Result<Option<Object>> {
         let Some(checksum) = finish else { return Ok(None) };
         let found = self.upload().published(checksum).await?;
         if let Some((object, true)) = found {
             return Ok(Some(object));
         }
         let since = std::time::UNIX_EPOCH + std::time::Duration::from_secs(self.source.created);
-        self.rival = found.is_some_and(|(object, _)| object.modified.is_none_or(|modified| modified >= since));
+        self.rival =
+            found.is_some_and(|(object, _)| object.modified.is_none_or(|modified| modified >= since));
         Ok(None)
     }
 

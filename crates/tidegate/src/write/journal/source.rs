@@ -80,9 +80,8 @@ impl Source {
         let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
         let lease = self.budget.lease(lease).await;
         drop(waiting);
-        let lease = lease.map_err(|starved| {
-            self.upload.error(ErrorKind::Starved, Operation::Part, starved.to_string())
-        })?;
+        let lease = lease
+            .map_err(|starved| self.upload.error(ErrorKind::Starved, Operation::Part, starved.to_string()))?;
         let reader = std::sync::Arc::new(self.journal.reader());
         let streamed = Payload::from_file(reader, offset, len, Ring::of(lease), algorithm);
         if len > slab {

@@ -32,10 +32,12 @@ impl Place {
     }
 
     fn builder(&self) -> Builder {
-        let mut retry = RetryPolicy::default();
-        retry.attempts = 2;
-        retry.first_pause = Duration::from_millis(1);
-        retry.longest_pause = Duration::from_millis(20);
+        let retry = RetryPolicy {
+            attempts: 2,
+            first_pause: Duration::from_millis(1),
+            longest_pause: Duration::from_millis(20),
+            ..RetryPolicy::default()
+        };
         Tidegate::builder()
             .memory(256 * KIB)
             .slab(4096)

@@ -1,0 +1,289 @@
+"""`cp --journal` and `tidegate journal`: bytes that survive the process. Killed in the middle, gone on with by another."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from harness import MIB
+from harness.feed import open_pipe
+from harness.process import until
+from harness.s3 import Bucket
+from said import one_sentence
+
+PART = 5 * MIB
+CP = ("--part-size", "5MiB", "--progress", "never")
+
+
+@pytest.fixture(params=["minio", "versitygw", "embedded"])
+def server(request):
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def on(server):
+    """A new bucket on each server."""
+    return Bucket(server.endpoint)
+
+
+@pytest.fixture
+def journal(tmp_path):
+    folder = tmp_path / "journal"
+    folder.mkdir()
+    return folder
+
+
+def killed(run):
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.wait(20).exit == -signal.SIGKILL
+
+
+def listed(tidegate, journal):
+    run = tidegate("journal", "ls", journal, "--json")
+    assert run.exit == 0, run
+    return run.json
+
+
+def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file):
+    path, digest = make_file(8 * PART + 12345)
+    data = path.read_bytes()
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", on.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=on.env)
+        pipe.started()
+        pipe.send(data[: 5 * PART + 777])
+        until("parts are stored", lambda: on.parts("k") >= 3)
+        pipe.join()
+        killed(run)
+    assert not on.exists("k")
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "cut" and left["url"] == on.url("k"), left
+    assert 3 * PART <= left["bytes"] <= 5 * PART + 777 and left["acknowledged_bytes"] >= 2 * PART, left
+
+    run = tidegate("cp", "-", on.url("k"), *CP, "--journal", journal, "--json", stdin=data, env=on.env)
+    assert run.exit == 0, run
+    assert run.json[0]["bytes"] == len(data) and run.json[0]["strategy"] == "journal", run
+    assert on.sha256("k") == digest
+    assert on.sessions("k") == []
+    assert list(journal.iterdir()) == []
+    assert run.json[0]["requests"] <= 9 - left["acknowledged_bytes"] // PART + 1, f"parts were sent again: {run} {left}"
+
+
+def test_a_file_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file, proxy_to, server):
+    path, digest = make_file(8 * PART + 12345)
+    proxy = proxy_to(server.address)
+    proxy.bandwidth(20_000_000)
+    env = server.endpoint.at(proxy.url).env
+    run = tidegate.start("cp", path, on.url("k"), *CP, "--journal", journal, "--concurrency", "1", env=env)
+    until("parts are stored", lambda: on.parts("k") >= 2)
+    killed(run)
+    run = tidegate("cp", path, on.url("k"), *CP, "--journal", journal, env=env)
+    assert run.exit == 0, run
+    assert on.sha256("k") == digest
+    assert on.sessions("k") == []
+    assert list(journal.iterdir()) == []
+
+
+def test_what_was_read_to_its_end_is_published_without_its_source(tidegate, on, journal, make_file, proxy_to, server):
+    path, digest = make_file(6 * PART + 12345)
+    proxy = proxy_to(server.address)
+    proxy.bandwidth(5_000_000)
+    env = server.endpoint.at(proxy.url).env
+    cp = ("cp", "-", on.url("k"), *CP, "--journal", journal, "--concurrency", "2")
+    with open(path, "rb") as source:
+        run = tidegate.start(*cp, stdin=source, env=env)
+    until("all is in the journal", lambda: path.stat().st_size <= sum(f.stat().st_size for f in journal.iterdir()))
+    until("parts are stored", lambda: on.parts("k") >= 1)
+    killed(run)
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "finished" and left["bytes"] == path.stat().st_size, left
+    assert not on.exists("k")
+    elsewhere = tidegate("journal", "resume", journal, env=on.env)
+    assert elsewhere.exit == 1 and proxy.url in elsewhere.err, elsewhere
+    run = tidegate("journal", "resume", journal, env=env)
+    assert run.exit == 0 and "published 1 object" in run.text, run
+    assert on.sha256("k") == digest
+    assert on.sessions("k") == []
+    assert list(journal.iterdir()) == []
+
+
+def test_a_store_that_is_down_does_not_stop_the_producer(tidegate, embedded, journal, proxy_to, make_file):
+    bucket = Bucket(embedded.endpoint)
+    path, digest = make_file(8 * PART + 12345)
+    data = path.read_bytes()
+    proxy = proxy_to(embedded.address)
+    with open_pipe() as pipe:
+        env = embedded.endpoint.at(proxy.url).env
+        run = tidegate.start(
+            "cp", "-", bucket.url("k"), *CP, "--journal", journal, "--attempts", "2", stdin=pipe.stdin, env=env
+        )
+        pipe.started()
+        pipe.send(data[: 2 * PART])
+        until("a part is stored", lambda: bucket.parts("k") >= 1)
+        proxy.cut()
+        pipe.send(data[2 * PART :])
+        pipe.join()  # all is taken while nobody answers
+        until("all is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > len(data))
+        assert not run.ended
+        proxy.mend()
+        pipe.end()
+        result = run.wait(90)
+    assert result.exit == 0, result
+    assert bucket.sha256("k") == digest
+    assert bucket.sessions("k") == []
+
+
+def test_a_finish_that_the_store_does_not_answer_leaves_the_journal(tidegate, embedded, journal, proxy_to, make_file):
+    bucket = Bucket(embedded.endpoint)
+    path, digest = make_file(3 * PART + 12345)
+    proxy = proxy_to(embedded.address)
+    proxy.cut()
+    env = embedded.endpoint.at(proxy.url).env
+    run = tidegate("cp", path, bucket.url("k"), *CP, "--journal", journal, "--attempts", "2", env=env)
+    one_sentence(run, bucket.url("k"), ".journal", "tidegate journal", exit=1)
+    proxy.mend()
+    # The same command once more: the source is compared, and nothing of it is needed.
+    run = tidegate("cp", path, bucket.url("k"), *CP, "--journal", journal, env=env)
+    assert run.exit == 0, run
+    assert bucket.sha256("k") == digest
+    assert list(journal.iterdir()) == []
+
+
+def test_another_source_is_refused_and_nothing_is_thrown_away(tidegate, embedded_bucket, journal):
+    with open_pipe() as pipe:
+        run = tidegate.start(
+            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=embedded_bucket.env
+        )
+        pipe.started()
+        pipe.send(b"a" * MIB)
+        pipe.join()
+        until("it is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > MIB)
+        killed(run)
+    for other in (b"b" * MIB * 2, b"a" * 100, b""):
+        run = tidegate("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=other, env=embedded_bucket.env)
+        one_sentence(run, embedded_bucket.url("k"), "other bytes", "journal abort", exit=1)
+    [left] = listed(tidegate, journal)
+    run = tidegate("journal", "resume", journal, left["id"], env=embedded_bucket.env)
+    assert run.exit == 1 and "copy its source again" in run.err, run
+    run = tidegate("journal", "verify", journal)
+    assert run.exit == 0 and "whole: 1048576 bytes" in run.text, run
+    run = tidegate("journal", "show", journal, left["id"])
+    assert run.exit == 0 and embedded_bucket.url("k") in run.text, run
+    run = tidegate("journal", "abort", journal, left["id"], env=embedded_bucket.env)
+    assert run.exit == 0, run
+    embedded_bucket.assert_untouched("k")
+    assert list(journal.iterdir()) == []
+
+
+def test_ctrl_c_leaves_the_journal_and_says_so(tidegate, embedded_bucket, journal):
+    data = os.urandom(3 * PART)
+    with open_pipe() as pipe:
+        run = tidegate.start(
+            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=embedded_bucket.env
+        )
+        pipe.started()
+        pipe.send(data[: 2 * PART])
+        until("a part is stored", lambda: embedded_bucket.parts("k") >= 1)
+        pipe.join()
+        run.interrupt()
+        result = run.wait(20)
+    one_sentence(result, "journal", exit=130)
+    run = tidegate("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=data, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert embedded_bucket.get("k") == data
+    assert embedded_bucket.sessions("k") == []
+
+
+def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal):
+    with open_pipe() as pipe:
+        run = tidegate.start(
+            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=embedded_bucket.env
+        )
+        pipe.started()
+        pipe.send(b"a" * MIB)
+        until("the journal is there", lambda: listed(tidegate, journal))
+        [left] = listed(tidegate, journal)
+        assert left["state"] == "in-use", left
+        second = tidegate("journal", "resume", journal, left["id"], env=embedded_bucket.env)
+        assert second.exit == 1 and f"process {run.pid}" in second.err, second
+        quiet = tidegate("journal", "resume", journal, env=embedded_bucket.env)
+        assert quiet.exit == 0 and quiet.err == "", quiet
+        pipe.end()
+        assert run.wait(20).exit == 0
+    assert embedded_bucket.get("k") == b"a" * MIB
+
+
+def test_a_journal_that_is_damaged_or_newer_is_named(tidegate, embedded_bucket, journal):
+    with open_pipe() as pipe:
+        run = tidegate.start(
+            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, "--durability", "write",
+            stdin=pipe.stdin, env=embedded_bucket.env,
+        )  # fmt: skip
+        pipe.started()
+        pipe.send(b"a" * MIB)
+        pipe.join()
+        until("it is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > MIB)
+        killed(run)
+    [file] = journal.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
+    run = tidegate("journal", "verify", journal)
+    assert run.exit == 1 and str(file) in run.err and "damaged" in run.err, run
+    newer = bytearray(whole)
+    newer[8] = 2
+    file.write_bytes(newer)
+    run = tidegate("journal", "ls", journal)
+    assert run.exit == 0 and file.name.removesuffix(".journal") in run.text, run
+    run = tidegate("journal", "resume", journal, env=embedded_bucket.env)
+    assert run.exit == 1 and str(file) in run.err, run
+    assert file.read_bytes() == newer
+
+
+def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file):
+    path, _ = make_file(100)
+    cp = ("cp", path, embedded_bucket.url("k"))
+    one_sentence(tidegate(*cp, "--journal", "/nowhere/at/all", env=embedded_bucket.env), "/nowhere/at/all", exit=2)
+    one_sentence(tidegate(*cp, "--journal", path, env=embedded_bucket.env), path, exit=2)
+    one_sentence(tidegate(*cp, "--strategy", "journal", env=embedded_bucket.env), "--journal", exit=2)
+    one_sentence(tidegate(*cp, "--strategy", "put", "--journal", journal, env=embedded_bucket.env), "--journal", exit=2)
+    one_sentence(tidegate("journal", "ls", "/nowhere/at/all"), "/nowhere/at/all", exit=2)
+    embedded_bucket.assert_untouched("k")
+
+
+@pytest.fixture
+def mounted(tmp_path):
+    """`mounted(option)` is a small disk, gone after the test."""
+    folders = []
+
+    def mount(options):
+        folder = tmp_path / f"disk{len(folders)}"
+        folder.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", options, "tidegate-test", folder]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=10)
+        if run.returncode:
+            pytest.skip(f"this user may not mount a small disk: {run.stderr.strip()}")
+        folders.append(folder)
+        return folder
+
+    yield mount
+    for folder in folders:
+        subprocess.run(["umount", "-l", folder], check=True, timeout=10)
+
+
+def test_a_disk_that_can_not_be_written_is_named(tidegate, embedded_bucket, mounted, make_file):
+    path, _ = make_file(100)
+    folder = mounted("size=1M,ro")
+    run = tidegate("cp", path, embedded_bucket.url("k"), "--journal", folder, env=embedded_bucket.env)
+    one_sentence(run, folder, "read-only", exit=1)
+    embedded_bucket.assert_untouched("k")
+
+
+def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embedded_bucket, mounted, make_file):
+    path, digest = make_file(40 * PART + 12345)
+    folder = mounted("size=48M")
+    run = tidegate(
+        "cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "2", env=embedded_bucket.env
+    )
+    assert run.exit == 0, run
+    assert embedded_bucket.sha256("k") == digest
+    assert list(folder.iterdir()) == []
