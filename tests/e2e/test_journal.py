@@ -1,5 +1,6 @@
 """`cp --journal` and `tidegate journal`: bytes that survive the process. Killed in the middle, gone on with by another."""
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -287,3 +288,33 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embe
     assert run.exit == 0, run
     assert embedded_bucket.sha256("k") == digest
     assert list(folder.iterdir()) == []
+
+
+def test_processes_that_are_killed_lose_nothing(tidegate, on, journal):
+    run = tidegate(
+        "bench", "crash", "--count", "8", "--most", "20MiB", "--seed", "7", "--to", on.url("crash"), "--journal", journal,
+        "--json", env=on.env, timeout=120,
+    )  # fmt: skip
+    assert run.exit == 0, run
+    [figures] = run.json
+    assert figures["objects"] == 8 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
+    assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
+
+
+def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_path, make_file):
+    path, digest = make_file(8 * PART + 12345)
+    target = tmp_path / "out" / "copy.bin"
+    for rounds in range(6):
+        with open_pipe() as pipe:
+            run = tidegate.start("cp", "-", target, *CP, "--journal", journal, stdin=pipe.stdin)
+            pipe.started()
+            pipe.send(path.read_bytes()[: (rounds + 1) * PART + 777])
+            until("it is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > rounds * PART + MIB)
+            killed(run)
+    assert not target.exists()
+    with open(path, "rb") as source:
+        run = tidegate("cp", "-", target, *CP, "--journal", journal, stdin=source)
+    assert run.exit == 0, run
+    assert hashlib.sha256(target.read_bytes()).hexdigest() == digest
+    assert [found.name for found in target.parent.iterdir()] == ["copy.bin"]
+    assert list(journal.iterdir()) == []

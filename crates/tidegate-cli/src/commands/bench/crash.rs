@@ -23,8 +23,8 @@ mod worker;
 ///
 /// Each object is written by a process of its own, which is killed with SIGKILL and followed by the next
 /// one, up to --kills times; the last is left alone. Counted is what must be zero: bytes whose write had
-/// returned and that the next process did not find, objects that are not what was written, sessions and
-/// journals that were left. Objects are removed.
+/// returned and that the next process did not find, objects that are not what was written, sessions with
+/// parts and journals that were left. Objects are removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many objects.
@@ -82,7 +82,10 @@ struct Figures {
     /// Bytes whose write had returned, and that the next process did not find.
     lost_bytes: u64,
     differing_objects: u64,
+    /// Sessions that hold parts.
     sessions_left: u64,
+    /// Sessions that hold nothing: their process was killed before it had written down the store's answer.
+    empty_sessions: u64,
     journals_left: u64,
     seconds: f64,
 }
@@ -284,10 +287,12 @@ impl Run<'_> {
             let url = place.url();
             output::say(&format!("{url} is not what was written: {offset} bytes, of {size}"));
         }
-        let left: Vec<_> = place.store.sessions(&place.key).try_collect().await?;
-        self.figures.sessions_left += left.len() as u64;
-        for open in left {
-            place.store.abort_session(&open.session).await?;
+        let left: Vec<_> = place.store.unfinished(&place.key).try_collect().await?;
+        for found in left {
+            let is_empty = found.held.as_ref().is_some_and(|held| held.bytes == 0);
+            self.figures.empty_sessions += u64::from(is_empty);
+            self.figures.sessions_left += u64::from(!is_empty);
+            place.store.abort_session(&found.open.session).await?;
         }
         Ok(place.store.delete(&place.key).await?)
     }
@@ -314,7 +319,11 @@ impl Figures {
             )?;
             writeln!(out, "lost bytes         {}", self.lost_bytes)?;
             writeln!(out, "differing objects  {}", self.differing_objects)?;
-            writeln!(out, "sessions left      {}", self.sessions_left)?;
+            writeln!(
+                out,
+                "sessions left      {}, and {} that hold nothing",
+                self.sessions_left, self.empty_sessions
+            )?;
             writeln!(out, "journals left      {}", self.journals_left)?;
         }
         out.flush()?;
