@@ -209,14 +209,16 @@ impl Builder {
                 "{path}: there is no such directory to keep journals in: create it"
             )));
         }
-        let journaling = Journaling {
-            directories: self.journal.clone(),
-            durability: self.durability,
-            keep: self.journal_keep,
-            patience: self.memory_wait,
-        };
         let spooling = self.spooling()?;
         let reserved = spooling.as_ref().map_or(0, |spooling| spooling.reserved());
+        let journaling = Journaling::new(
+            self.journal,
+            self.durability,
+            self.journal_keep,
+            self.memory_wait,
+            self.memory - reserved,
+            self.slab,
+        );
         let budget = Budget::new(self.memory - reserved, self.slab);
         let engine = Engine {
             relief: Relief::new(budget.clone(), spooling, self.memory_wait),

@@ -82,11 +82,14 @@ fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
     matches!(found, Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// Makes a journal in the first of these directories that takes one; those with more space come first.
-/// The error is that of the last one.
+/// Makes a journal in the first of these directories that takes one; those with more space for each
+/// journal that they have come first. The error is that of the last one.
 pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<Log, JournalError> {
+    // Those that were begun just now have not taken their space yet.
     let free = |directory: &PathBuf| {
-        rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize))
+        let free =
+            rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+        free / (1 + fs::read_dir(directory).map_or(0, |entries| entries.count() as u64))
     };
     let mut order: Vec<_> = directories.iter().map(|directory| (free(directory), directory)).collect();
     order.sort_by_key(|(free, _)| std::cmp::Reverse(*free));

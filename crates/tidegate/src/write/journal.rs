@@ -128,6 +128,7 @@ impl Journaled {
             budget: budget.clone(),
             feed: fed,
             created: before.created,
+            sending: journaling.sending.clone(),
             first: Mutex::default(),
         };
         let tracker = TaskTracker::new();

@@ -1,8 +1,9 @@
 //! Requests whose bytes are in the journal, made for as long as it takes.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::warn;
 
@@ -20,18 +21,19 @@ use crate::write::upload::Upload;
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) journal: Journal,
-    pub(super) upload: std::sync::Arc<Upload>,
+    pub(super) upload: Arc<Upload>,
     pub(super) budget: Budget,
     pub(super) feed: watch::Receiver<Feed>,
     /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
+    pub(super) sending: Arc<Semaphore>,
     /// Held by the part that waits for memory and its turn: only the next one does.
     pub(super) first: Mutex<()>,
 }
 
 impl Source {
     /// Stores a part. No limit but that of [`goes_on`](Self::goes_on).
-    pub(super) async fn part(self: std::sync::Arc<Self>, number: u32, range: Range<u64>) -> Result<Part> {
+    pub(super) async fn part(self: Arc<Self>, number: u32, range: Range<u64>) -> Result<Part> {
         loop {
             let is_last = self.is_finished();
             match self.attempt(number, range.clone()).await {
@@ -45,6 +47,8 @@ impl Source {
     async fn attempt(&self, number: u32, range: Range<u64>) -> Result<Part> {
         // This part's turn comes before the next part takes memory.
         let first = self.first.lock().await;
+        // Never closed, so no error.
+        let _sending = self.sending.acquire().await;
         let payload = self.payload(range.start, range.end - range.start).await?;
         let permit = self.upload.requests.turn().await;
         drop(first);
@@ -82,7 +86,7 @@ impl Source {
         drop(waiting);
         let lease = lease
             .map_err(|starved| self.upload.error(ErrorKind::Starved, Operation::Part, starved.to_string()))?;
-        let reader = std::sync::Arc::new(self.journal.reader());
+        let reader = Arc::new(self.journal.reader());
         let streamed = Payload::from_file(reader, offset, len, Ring::of(lease), algorithm);
         if len > slab {
             return Ok(streamed);

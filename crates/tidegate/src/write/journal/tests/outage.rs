@@ -160,6 +160,30 @@ async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result
 }
 
 #[tokio::test]
+async fn requests_that_wait_for_the_store_leave_memory_to_the_producer() -> Result<()> {
+    let place = Place::new();
+    // Each request pauses for longer than the test, with its buffers in hand.
+    let retry = RetryPolicy { first_pause: Duration::from_secs(20), ..RetryPolicy::default() };
+    let (_tide, store) = place.process_of(place.builder().retry(retry));
+    place.backend.go_down(false);
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(2 * PART)).await?;
+    while writer.progress().snapshot().acknowledged < PART {
+        tokio::task::yield_now().await;
+    }
+    place.backend.go_down(true);
+    let writes = async {
+        for _ in 0..200 {
+            writer.write(data(PART)).await?;
+        }
+        Ok::<_, crate::Error>(())
+    };
+    tokio::time::timeout(Duration::from_secs(10), writes).await.expect("the producer is held up")?;
+    place.backend.go_down(false);
+    writer.abort().await
+}
+
+#[tokio::test]
 async fn a_finish_in_an_outage_ends_with_an_error_and_the_journal_has_all() -> Result<()> {
     for size in [100, 10 * PART] {
         let place = Place::new();
