@@ -318,3 +318,24 @@ def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_p
     assert hashlib.sha256(target.read_bytes()).hexdigest() == digest
     assert [found.name for found in target.parent.iterdir()] == ["copy.bin"]
     assert list(journal.iterdir()) == []
+
+
+def test_a_full_disk_and_a_store_that_is_down_are_an_error_and_nothing_is_lost(
+    tidegate, embedded, journal, mounted, proxy_to, make_file
+):
+    bucket = Bucket(embedded.endpoint)
+    path, digest = make_file(8 * PART + 12345)
+    folder = mounted("size=16M")
+    proxy = proxy_to(embedded.address)
+    proxy.cut()
+    env = embedded.endpoint.at(proxy.url).env
+    cp = ("cp", path, bucket.url("k"), *CP, "--journal", folder)
+    # The disk is waited for, for a minute.
+    run = tidegate(*cp, "--attempts", "2", env=env, timeout=120)
+    one_sentence(run, folder, "no space", "tidegate journal", exit=1)
+    assert run.seconds > 55, run
+    proxy.mend()
+    run = tidegate(*cp, env=env)
+    assert run.exit == 0, run
+    assert bucket.sha256("k") == digest
+    assert list(folder.iterdir()) == []

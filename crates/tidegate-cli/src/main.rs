@@ -35,7 +35,7 @@ Exit codes:
   0         everything was done
   1         a transfer or a request failed
   2         the command line or its input is wrong; nothing was sent
-  130       interrupted by Ctrl-C; unfinished uploads were aborted
+  130       interrupted by Ctrl-C; unfinished uploads were aborted, those with a journal left in it
   129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted";
 
 /// Moves byte streams into and out of object storage, fast and in a fixed amount of memory.

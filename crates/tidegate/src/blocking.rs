@@ -170,6 +170,12 @@ impl Writer {
         self.engine.runtime.block_on(self.writer.finish())
     }
 
+    /// Makes everything that was taken survive the process and a loss of power, with
+    /// [`Strategy::Journal`](crate::Strategy::Journal); see [`crate::Writer::sync`].
+    pub fn sync(&mut self) -> Result<u64> {
+        self.engine.runtime.block_on(self.writer.sync())
+    }
+
     /// Ends the upload without an object; waits until the store has let go of the session.
     pub fn abort(self) -> Result<()> {
         self.engine.runtime.block_on(self.writer.abort())
@@ -186,7 +192,8 @@ impl io::Write for Writer {
         self.engine.runtime.block_on(AsyncWriteExt::write(&mut self.writer, bytes))
     }
 
-    /// Does nothing: there is no durable point short of [`finish`](Writer::finish).
+    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until what was written is in the journal.
+    /// Otherwise nothing: there is no durable point short of [`finish`](Writer::finish).
     fn flush(&mut self) -> io::Result<()> {
         self.engine.runtime.block_on(AsyncWriteExt::flush(&mut self.writer))
     }

@@ -155,3 +155,40 @@ async fn a_directory_that_is_gone_is_an_error_that_names_it() -> Result<()> {
     assert!(tide.recover().await.is_err());
     Ok(())
 }
+
+/// A local disk keeps no tokens: what is there is known by its bytes.
+#[tokio::test]
+async fn on_a_local_disk_what_was_published_is_known_by_its_bytes() -> Result<()> {
+    for is_ours in [true, false] {
+        let place = Place::new();
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        let tide = place.builder().build()?;
+        let store = tide.open(root.to_str().unwrap()).await?;
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
+        writer.write(data(5 * PART)).await?;
+        writer.sync().await?;
+        while writer.progress().snapshot().acknowledged < 5 * PART {
+            tokio::task::yield_now().await;
+        }
+        // The process dies when all is there and nothing is removed yet.
+        std::fs::rename(&root, folder.path().join("away")).unwrap();
+        std::fs::write(&root, "no directory").unwrap();
+        writer.finish().await.unwrap_err();
+        tide.settled().await;
+        std::fs::remove_file(&root).unwrap();
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("k"), data(5 * PART + u64::from(!is_ours))).unwrap();
+
+        let left = tide.recover().await?;
+        assert!(left[0].is_finished(), "{left:?}");
+        match left[0].resume().await {
+            Ok(resumed) => assert!(is_ours && resumed.object().unwrap().size == 5 * PART),
+            Err(error) => assert!(!is_ours && error.kind() == ErrorKind::Uncertain, "{error}"),
+        }
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1);
+        assert_eq!(std::fs::read(root.join("k")).unwrap().len() as u64, 5 * PART + u64::from(!is_ours));
+        assert_eq!(place.files(), usize::from(!is_ours));
+    }
+    Ok(())
+}
