@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -16,10 +17,12 @@ use tracing::{debug, warn};
 
 use super::append::Feed;
 use super::source::Source;
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Part, Session, SessionKind};
 use crate::object::Object;
 use crate::write::plan::{Action, Cut, Plan, Schedule};
+use crate::write::settle;
 use crate::write::upload::Upload;
 
 /// How often a session is opened again without a part that it has acknowledged.
@@ -121,9 +124,9 @@ impl Sender {
                 }
             }
             let Feed { length, finish, full } = *self.feed.borrow_and_update();
-            if self.resumed && finish.is_some() {
+            if let Some(checksum) = finish.filter(|_| self.resumed) {
                 self.resumed = false;
-                if let Some(object) = self.published_before(finish).await? {
+                if let Some(object) = self.published_before(checksum).await? {
                     return Ok(object);
                 }
             }
@@ -303,18 +306,19 @@ impl Sender {
     }
 
     /// The object, where an earlier process has published it and died before it could say so.
-    async fn published_before(
-        &mut self,
-        finish: Option<crate::checksum::Checksum>,
-    ) -> Result<Option<Object>> {
-        let Some(checksum) = finish else { return Ok(None) };
-        let found = self.upload().published(checksum).await?;
-        if let Some((object, true)) = found {
-            return Ok(Some(object));
+    async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
+        let since = UNIX_EPOCH + Duration::from_secs(self.source.created);
+        match self.upload().published(checksum, since).await? {
+            settle::Before::Nothing => {}
+            settle::Before::Rival => self.rival = true,
+            settle::Before::Published(object) => {
+                if self.session.is_some() {
+                    // It is gone, but where the same bytes came by another way.
+                    let _ = self.upload().abort_session().await;
+                }
+                return Ok(Some(*object));
+            }
         }
-        let since = std::time::UNIX_EPOCH + std::time::Duration::from_secs(self.source.created);
-        self.rival =
-            found.is_some_and(|(object, _)| object.modified.is_none_or(|modified| modified >= since));
         Ok(None)
     }
 
