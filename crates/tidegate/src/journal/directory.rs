@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::disk::{JournalFile, RealFile};
 use super::error::JournalError;
@@ -21,6 +21,8 @@ use super::recover::{self, Check, Recovered};
 const END: &str = "journal";
 /// The same, until the journal is whole.
 const UNBORN: &str = "unborn";
+/// How long it may be looked at while somebody wants to go on with it.
+const LOOK: Duration = Duration::from_secs(10);
 /// How long it may be without its name.
 const BIRTH: Duration = Duration::from_secs(86_400);
 
@@ -174,7 +176,20 @@ pub(super) fn remove(log: &Log) -> Result<(), JournalError> {
 
 /// Locks a file, to append to it or to look at it only; it is unlocked when it is closed.
 fn lock(path: &Path, file: &File, exclusive: bool) -> Result<(), JournalError> {
-    let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
+    let began = Instant::now();
+    let locked = loop {
+        let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
+        // Whoever has it shared only looks at it, and is soon done.
+        let is_looked_at = exclusive
+            && matches!(locked, Err(TryLockError::WouldBlock))
+            && file.try_lock_shared().is_ok()
+            && began.elapsed() < LOOK;
+        if !is_looked_at {
+            break locked;
+        }
+        file.unlock().map_err(|error| JournalError::io(path, "unlocking", error))?;
+        std::thread::sleep(Duration::from_millis(5));
+    };
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {

@@ -148,7 +148,8 @@ impl WriterBuilder {
         Ok(Writer::new(Arc::new(self.into_upload()), policy, relief, idle_limit))
     }
 
-    /// Sends the file at `path` and publishes it. Its bytes are streamed from the disk and checksummed
+    /// Sends the file at `path` and publishes it. With [`Strategy::Journal`] it is copied into the journal
+    /// first. Its bytes are streamed from the disk and checksummed
     /// on their way: a request holds three slabs of memory, whatever the part size.
     ///
     /// # Errors

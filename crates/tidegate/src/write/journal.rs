@@ -45,6 +45,9 @@ use source::{Source, failed};
 /// How long a journal may be held open by connections that are being closed.
 const CLOSING: Duration = Duration::from_secs(10);
 
+/// How long what is being written to a journal is waited for once its writer is gone.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// The producer's side of one journaled upload.
 #[derive(Debug)]
 pub(super) struct Journaled {
@@ -56,6 +59,8 @@ pub(super) struct Journaled {
     /// Bytes that were taken; those that are gathered are not in the journal yet.
     taken: u64,
     gathered: Arc<Gathered>,
+    /// How large the next slab is to be.
+    slab: u64,
     memory: Option<(Acquire, Wait, u64)>,
     /// A task's: what was begun is done, whether or not its producer is polled.
     appending: Option<JoinHandle<Result<(), JournalError>>>,
@@ -132,10 +137,11 @@ impl Journaled {
             sending: Some(upload.runtime.spawn(sender.run())),
             appender: Appender { journal, feed: feeder, progress, patience: journaling.patience },
             upload,
-            budget,
             reach,
             taken: feed.length,
             gathered: Arc::default(),
+            slab: Self::LEAST_SLAB.min(budget.slab_size() as u64),
+            budget,
             memory: None,
             appending: None,
             tracker,
@@ -213,9 +219,7 @@ impl Journaled {
             let _ = sending.await;
         }
         self.tracker.wait().await;
-        if let Some(appending) = self.appending.take() {
-            let _ = appending.await;
-        }
+        end(self.appending.take()).await;
     }
 
     /// Fails where the store's side has.
@@ -252,6 +256,15 @@ impl Journaled {
     }
 }
 
+/// Lets what is being written come to its end; a disk that is full is not waited for.
+async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
+    let Some(mut appending) = appending else { return };
+    if timeout(ENDING, &mut appending).await.is_err() {
+        appending.abort();
+        let _ = appending.await;
+    }
+}
+
 impl Drop for Journaled {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Done(_)) {
@@ -270,9 +283,7 @@ impl Drop for Journaled {
                 let _ = sending.await;
             }
             tracker.wait().await;
-            if let Some(appending) = appending {
-                let _ = appending.await;
-            }
+            end(appending).await;
             if !unused {
                 // Whoever waits for this can go on with it then.
                 let _ = timeout(CLOSING, journal.closed()).await;

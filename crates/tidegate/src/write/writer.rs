@@ -37,6 +37,11 @@ use crate::progress::{Progress, Wait, Waiting};
 /// the writer does so as well, in a task on the runtime that the writer was started on;
 /// [`Tidegate::settled`](crate::Tidegate::settled) waits for these tasks.
 ///
+/// With [`Strategy::Journal`] nothing but a successful `finish` and [`abort`](Self::abort) ends the upload:
+/// where the writer fails or is dropped, its journal and its session stay, to be gone on with by
+/// [`Tidegate::recover`](crate::Tidegate::recover). As a `Sink` or an `AsyncWrite` it has bytes in the
+/// journal when a flush returns.
+///
 /// # Cancellation
 /// A cancelled `write` may have taken a beginning of its bytes; go on only where
 /// [`position`](Self::position) is looked at. A cancelled `finish` is an abort, unless the store has

@@ -37,6 +37,26 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
+async fn whoever_only_looks_at_it_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let directories = [folder.path().to_owned()];
+    let journal =
+        Journal::create(&directories, header(Algorithm::Crc64Nvme), Durability::Sync).await.unwrap();
+    let path = journal.path().to_owned();
+    let second = Journal::resume(&path, Durability::Sync).await.unwrap_err();
+    assert!(matches!(second, JournalError::InUse { .. }), "{second}");
+    journal.closed().await;
+    let looking = fs::File::open(&path).unwrap();
+    looking.lock_shared().unwrap();
+    let looked = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(looking);
+    });
+    Journal::resume(&path, Durability::Sync).await.unwrap();
+    looked.join().unwrap();
+}
+
+#[tokio::test]
 async fn journals_go_round_the_directories() {
     let folder = tempfile::tempdir().unwrap();
     let directories = ["a", "b", "c"].map(|name| folder.path().join(name));

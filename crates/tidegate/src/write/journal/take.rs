@@ -17,7 +17,7 @@ impl Journaled {
     /// Shared bytes of at least this many are not copied.
     const SHARE: usize = 64 << 10;
     /// What the first byte of an idle writer costs.
-    const LEAST_SLAB: u64 = 4 << 10;
+    pub(super) const LEAST_SLAB: u64 = 4 << 10;
 
     /// Takes some of `bytes`, shared where they are large.
     pub(in crate::write) fn poll_take(
@@ -119,14 +119,16 @@ impl Journaled {
             if state.has_room() {
                 break state; // nobody takes it away before it is unlocked
             }
-            // Slabs grow with what is gathered already, so that little costs little.
-            let size = state.bytes.max(Self::LEAST_SLAB).next_power_of_two();
             drop(state);
-            let lease = ready!(self.poll_memory(cx, size.min(self.budget.slab_size() as u64)))?;
+            let lease = ready!(self.poll_memory(cx, self.slab))?;
             gathered.lock().add_slab(lease);
         };
         let taken = ready!(state.fill(most, fill))?;
+        // Slabs follow what comes at once, so that little costs little.
+        let slab = if state.has_room() { taken.next_power_of_two() as u64 } else { self.slab * 2 };
         drop(state);
+        self.slab = slab.clamp(self.slab / 2, self.slab * 2).max(Self::LEAST_SLAB);
+        self.slab = self.slab.min(self.budget.slab_size() as u64);
         self.took(taken);
         Poll::Ready(Ok(taken))
     }
