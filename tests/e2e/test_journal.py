@@ -248,6 +248,8 @@ def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file
     one_sentence(tidegate(*cp, "--strategy", "journal", env=embedded_bucket.env), "--journal", exit=2)
     one_sentence(tidegate(*cp, "--strategy", "put", "--journal", journal, env=embedded_bucket.env), "--journal", exit=2)
     one_sentence(tidegate("journal", "ls", "/nowhere/at/all"), "/nowhere/at/all", exit=2)
+    copy = tidegate("cp", embedded_bucket.url("a"), embedded_bucket.url("k"), "--journal", journal, env=embedded_bucket.env)
+    one_sentence(copy, "--journal", exit=2)
     embedded_bucket.assert_untouched("k")
 
 
@@ -339,3 +341,31 @@ def test_a_full_disk_and_a_store_that_is_down_are_an_error_and_nothing_is_lost(
     assert run.exit == 0, run
     assert bucket.sha256("k") == digest
     assert list(folder.iterdir()) == []
+
+
+def test_the_embedded_server_is_another_process_each_time(tidegate, journal, tmp_path, make_file):
+    path, digest = make_file(3 * PART + 12345)
+    env = {"TIDEGATE_DEV_DIR": str(tmp_path / "dev")}
+    cp = ("cp", "-", "dev://demo/k", *CP, "--journal", journal)
+    with open_pipe() as pipe:
+        run = tidegate.start(*cp, stdin=pipe.stdin, env=env)
+        pipe.started()
+        pipe.send(path.read_bytes()[: 2 * PART])
+        pipe.join()
+        until("a part is stored", lambda: any(left["acknowledged_bytes"] for left in copied(tidegate, journal, tmp_path)))
+        killed(run)
+    with open(path, "rb") as source:
+        run = tidegate(*cp, stdin=source, env=env)
+    assert run.exit == 0, run
+    read = tidegate("cat", "dev://demo/k", env=env)
+    assert hashlib.sha256(read.out).hexdigest() == digest
+    assert list(journal.iterdir()) == []
+
+
+def copied(tidegate, journal, tmp_path):
+    """What a journal that is in use has so far, by a copy of its file."""
+    folder = tmp_path / "copied"
+    folder.mkdir(exist_ok=True)
+    for file in journal.glob("*.journal"):
+        (folder / file.name).write_bytes(file.read_bytes())
+    return listed(tidegate, folder)

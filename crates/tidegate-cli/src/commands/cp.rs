@@ -262,6 +262,9 @@ impl Args {
             _ if self.journal.is_empty() && self.strategy == Strategy::Journal => {
                 usage("--strategy journal: it needs a directory: add --journal DIR".to_owned())
             }
+            (End::Place(place), _) if !self.journal.is_empty() && !is_local(place) => usage(
+                "--journal: it is for files and standard input, an object is in a store already".to_owned(),
+            ),
             (End::Place(place), _) if self.expect_size.is_some() && (self.recursive || !is_local(place)) => {
                 usage(
                     "--expect-size: it is the size of one file or pipe that is sent: leave it out".to_owned(),

@@ -34,7 +34,7 @@ impl Intent {
         schedule: Schedule,
     ) -> Result<Header, serde_json::Error> {
         let intent = Self {
-            endpoint: backend.endpoint().to_owned(),
+            endpoint: endpoint(backend).to_owned(),
             schedule,
             create_only: options.create_only,
             token: options.token.clone(),
@@ -59,7 +59,7 @@ impl Intent {
             let message = format!("its journal does not say how it is to be written: {error}");
             refused(ErrorKind::Unsupported, message)
         })?;
-        let (root, endpoint) = (records::root(&**backend), backend.endpoint());
+        let (root, endpoint) = (records::root(&**backend), endpoint(&**backend));
         if header.url != root || intent.endpoint != endpoint {
             let message = format!(
                 "it was begun in {} at {}, and this is {root} at {endpoint} (give the endpoint that it was begun with)",
@@ -83,4 +83,9 @@ impl Intent {
         let Self { attributes, create_only, token, .. } = self;
         WriteOptions { attributes, create_only, token }
     }
+}
+
+/// Where the bucket is. The embedded server of `dev://` listens elsewhere each time, and is the same.
+fn endpoint(backend: &dyn Backend) -> &str {
+    if backend.location().starts_with("dev://") { "dev://" } else { backend.endpoint() }
 }
