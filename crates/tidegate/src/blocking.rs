@@ -36,6 +36,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
 use crate::read::ReaderBuilder;
+use crate::recover::Left;
 use crate::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::write::WriterBuilder;
 
@@ -84,6 +85,19 @@ impl Tidegate {
     pub fn open(&self, location: &str) -> Result<Store> {
         let store = self.engine.runtime.block_on(self.engine.tide.open(location))?;
         Ok(Store { engine: self.engine.clone(), store })
+    }
+
+    /// Lists the uploads that are in the journal directories; see [`crate::Tidegate::recover`].
+    pub fn recover(&self) -> Result<Vec<Left>> {
+        self.engine.runtime.block_on(self.engine.tide.recover())
+    }
+
+    /// Goes on with one of them; see [`Left::resume`].
+    pub fn resume(&self, left: &Left) -> Result<Resumed> {
+        Ok(match self.engine.runtime.block_on(left.resume())? {
+            crate::Resumed::Object(object) => Resumed::Object(object),
+            crate::Resumed::Writer(writer) => Resumed::Writer(Writer { engine: self.engine.clone(), writer }),
+        })
     }
 
     /// The engine itself, for its figures.
@@ -151,7 +165,16 @@ impl Store {
     }
 }
 
-/// Writes one object; see [`crate::Writer`]. Dropped, it aborts.
+/// An upload that was gone on with; see [`crate::Resumed`].
+#[derive(Debug)]
+pub enum Resumed {
+    /// Its producer had not finished: a writer that goes on where the journal ends.
+    Writer(Writer),
+    /// Its producer had finished: the object is there now.
+    Object(Object),
+}
+
+/// Writes one object; see [`crate::Writer`]. Dropped, it aborts, unless it has a journal.
 #[derive(Debug)]
 pub struct Writer {
     // Before the engine, whose drop waits for the abort.
@@ -174,6 +197,11 @@ impl Writer {
     /// [`Strategy::Journal`](crate::Strategy::Journal); see [`crate::Writer::sync`].
     pub fn sync(&mut self) -> Result<u64> {
         self.engine.runtime.block_on(self.writer.sync())
+    }
+
+    /// Bytes taken so far; of an upload that was gone on with, those that the journal has, too.
+    pub fn position(&self) -> u64 {
+        self.writer.position()
     }
 
     /// Ends the upload without an object; waits until the store has let go of the session.
@@ -249,5 +277,28 @@ mod tests {
         assert_eq!(store.ensure_lifecycle().unwrap_err().kind(), ErrorKind::Unsupported);
         store.delete("a").unwrap();
         assert_eq!(store.head("a").unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn it_goes_on_with_what_was_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let [journal, root] = ["journal", "root"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&journal).unwrap();
+        let tide = || Tidegate::new(crate::Tidegate::builder().journal([&journal])).unwrap();
+        let journaled = |writer: WriterBuilder| writer.strategy(crate::Strategy::Journal);
+        {
+            let tide = tide();
+            let store = tide.open(root.to_str().unwrap()).unwrap();
+            let mut writer = store.writer("a", journaled).unwrap();
+            writer.write_all(&[7; 1000]).unwrap();
+            assert_eq!(writer.sync().unwrap(), 1000);
+        }
+        let tide = tide();
+        let left = tide.recover().unwrap();
+        let Resumed::Writer(mut writer) = tide.resume(&left[0]).unwrap() else { panic!("not finished") };
+        assert_eq!(writer.position(), 1000);
+        writer.write_all(&[8; 10]).unwrap();
+        assert_eq!(writer.finish().unwrap().size, 1010);
+        assert!(tide.recover().unwrap().is_empty());
     }
 }
