@@ -232,12 +232,22 @@ def test_a_journal_that_is_damaged_or_newer_is_named(tidegate, embedded_bucket, 
     assert run.exit == 1 and str(file) in run.err and "damaged" in run.err, run
     newer = bytearray(whole)
     newer[8] = 2
+    newer[32:36] = crc32c(newer[:32]).to_bytes(4, "little")
     file.write_bytes(newer)
     run = tidegate("journal", "ls", journal)
     assert run.exit == 0 and file.name.removesuffix(".journal") in run.text, run
     run = tidegate("journal", "resume", journal, env=embedded_bucket.env)
-    assert run.exit == 1 and str(file) in run.err, run
+    assert run.exit == 1 and str(file) in run.err and "version 2" in run.err, run
     assert file.read_bytes() == newer
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
 
 
 def test_bad_directories_are_named(tidegate, embedded_bucket, journal, make_file):

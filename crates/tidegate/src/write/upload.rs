@@ -63,6 +63,8 @@ pub(crate) struct Upload {
     pub(crate) entry: OnceLock<Entry>,
     /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
     pub(crate) is_journaled: bool,
+    /// Whether an earlier process may have published it, so that even a first refusal is looked into.
+    pub(crate) may_be_published: bool,
 }
 
 impl Upload {
@@ -85,6 +87,7 @@ impl Upload {
             records: engine.records.clone(),
             entry: OnceLock::new(),
             is_journaled: false,
+            may_be_published: false,
         }
     }
 
@@ -178,7 +181,7 @@ impl Upload {
             .await;
         let object = match sent {
             Ok(object) => object,
-            Err(failure) if failure.is_unsettled() => {
+            Err(failure) if failure.is_unsettled() || self.may_be_published => {
                 let (size, checksum) = (payload.len(), payload.checksum());
                 Box::pin(self.settle(failure, Written { operation: Operation::Put, size, checksum })).await?
             }
@@ -199,7 +202,11 @@ impl Upload {
             Ok(object) => object,
             // A session that is gone may have been completed by this very attempt: something on the way
             // may have made it twice.
-            Err(failure) if failure.is_unsettled() || failure.fault.kind == FaultKind::NoSession => {
+            Err(failure)
+                if failure.is_unsettled()
+                    || failure.fault.kind == FaultKind::NoSession
+                    || self.may_be_published =>
+            {
                 let written = Written { operation: Operation::Complete, size, checksum: Some(checksum) };
                 Box::pin(self.settle(failure, written)).await?
             }

@@ -35,6 +35,7 @@ impl Left {
         let progress = store.engine().progress.part();
         let mut upload = Upload::new(&store, &header.key, intent.clone().into_options(), progress);
         upload.is_journaled = true;
+        upload.may_be_published = recovered.state.finish.is_some();
         let upload = Arc::new(upload);
         if let Some(session) = &recovered.state.session {
             if session.kind != SessionKind::Parts {

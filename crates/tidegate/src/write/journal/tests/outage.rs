@@ -21,6 +21,8 @@ pub(super) struct Faulty {
     denies: AtomicBool,
     /// The answer to a completion is lost once it was carried out.
     loses_completion: AtomicBool,
+    /// The next question whether there is an object is answered as if it came before the object.
+    hides: AtomicBool,
     pub(super) parts: AtomicU64,
 }
 
@@ -31,6 +33,7 @@ impl Faulty {
             is_down: AtomicBool::default(),
             denies: AtomicBool::default(),
             loses_completion: AtomicBool::default(),
+            hides: AtomicBool::default(),
             parts: AtomicU64::default(),
         }
     }
@@ -44,6 +47,15 @@ impl Faulty {
         for open in open {
             self.memory.abort(&open.unwrap().session).await.unwrap();
         }
+    }
+
+    /// The answer to what has published the object.
+    fn answer(&self, object: Object) -> Result<Object, Fault> {
+        if self.loses_completion.load(SeqCst) {
+            self.go_down(true);
+            return Err(Fault::new(FaultKind::Transient, "connection reset"));
+        }
+        Ok(object)
     }
 
     fn check(&self) -> Result<(), Fault> {
@@ -70,7 +82,8 @@ impl Backend for Faulty {
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         self.check()?;
-        self.memory.put(key, payload, options).await
+        let object = self.memory.put(key, payload, options).await?;
+        self.answer(object)
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -102,11 +115,7 @@ impl Backend for Faulty {
     ) -> Result<Object, Fault> {
         self.check()?;
         let object = self.memory.complete(session, parts, checksum, options).await?;
-        if self.loses_completion.load(SeqCst) {
-            self.go_down(true);
-            return Err(Fault::new(FaultKind::Transient, "connection reset"));
-        }
-        Ok(object)
+        self.answer(object)
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
@@ -120,6 +129,9 @@ impl Backend for Faulty {
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
         self.check()?;
+        if self.hides.swap(false, SeqCst) {
+            return Err(Fault::new(FaultKind::NotFound, "no such object").with_answered(true));
+        }
         self.memory.head(key).await
     }
 
@@ -293,5 +305,25 @@ async fn a_completion_whose_answer_is_lost_is_settled_by_the_next_process() -> R
     assert_eq!(resumed.object().unwrap().size, 5 * PART);
     assert_eq!(place.backend.parts.load(SeqCst), sent, "nothing is sent again");
     assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_object_that_came_late_by_an_earlier_process_is_its_own() -> Result<()> {
+    for size in [100, 5 * PART] {
+        let place = Place::new();
+        let (tide, store) = place.process();
+        place.backend.loses_completion.store(true, SeqCst);
+        let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
+        writer.write(data(size)).await?;
+        assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
+        tide.settled().await;
+        place.backend.go_down(false);
+        place.backend.hides.store(true, SeqCst);
+        let (tide, store) = place.process();
+        let resumed = tide.recover().await?[0].resume_on(&store).await?;
+        assert_eq!(resumed.object().unwrap().size, size);
+        assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    }
     Ok(())
 }
