@@ -279,7 +279,6 @@ impl Journal {
     }
 
     /// What is known of the upload. Waits for an append that is under way.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.state())).await

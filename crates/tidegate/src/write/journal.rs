@@ -21,7 +21,7 @@ use super::plan::{Cut, Plan, Schedule};
 use super::upload::{Tasks, Upload};
 use crate::budget::{Acquire, Budget};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{End, Journal, JournalError};
+use crate::journal::{End, Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
 use crate::progress::Wait;
 
@@ -265,6 +265,23 @@ async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
     }
 }
 
+/// A session that was being opened when its writer went is not cancelled with it: it is written down, or
+/// nobody would know of it.
+async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
+    if upload.lock().is_none() {
+        return;
+    }
+    let Ok(Ok(session)) = timeout(CLOSING, upload.session()).await else { return };
+    let known = journal.state().await.ok().and_then(|state| state.session);
+    if known.is_some_and(|known| known.id == session.id) {
+        return;
+    }
+    let opened = Session { kind: SessionKind::Parts, id: session.id };
+    if journal.session(opened).await.is_err() {
+        let _ = upload.abort_session().await;
+    }
+}
+
 impl Drop for Journaled {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Done(_)) {
@@ -285,6 +302,7 @@ impl Drop for Journaled {
             tracker.wait().await;
             end(appending).await;
             if !unused {
+                write_down_session(&upload, &journal).await;
                 // Whoever waits for this can go on with it then.
                 let _ = timeout(CLOSING, journal.closed()).await;
                 return Ok(());

@@ -42,10 +42,15 @@ impl Faulty {
         self.is_down.store(down, SeqCst);
     }
 
+    pub(super) fn lose_answers(&self, lose: bool) {
+        self.loses_completion.store(lose, SeqCst);
+    }
+
     pub(super) async fn forget_sessions(&self) {
         let open: Vec<_> = self.memory.sessions("").collect().await;
         for open in open {
-            self.memory.abort(&open.unwrap().session).await.unwrap();
+            // It may have been completed meanwhile.
+            let _ = self.memory.abort(&open.unwrap().session).await;
         }
     }
 
