@@ -56,6 +56,10 @@ const REGRESSIONS: [(u64, &str); 20] = [
     (31569, "disks that were slow to fail were tried for ever"),
     (36679, "a writer that was committing was ended as idle after a slow spill"),
     (1681, "a refusal after a lost answer was to be certain, at a store whose aborts tell nothing"),
+    (
+        14952,
+        "a session that was gone at the second completion, after the first was refused, was left in doubt",
+    ),
 ];
 
 #[test]
