@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::blocks::Blocks;
 use super::disk::Disk;
+use crate::amount::About;
 
 /// Size of a block: small, for thousands of writers may each have begun one; sparse files take no more
 /// of the disk than what is written.
@@ -108,12 +109,11 @@ impl Directory {
     }
 
     pub(super) fn fullness(&self) -> String {
-        const MIB: u64 = 1 << 20;
-        let (name, used) = (self.name(), self.used() / MIB);
+        let (name, used) = (self.name(), About(self.used()));
         match self.disk.space() {
             Ok(space) => {
-                let (free, total) = (space.free / MIB, space.total / MIB);
-                format!("{name} has {free} MiB free of {total} MiB and holds {used} MiB of spooled parts")
+                let (free, total) = (About(space.free), About(space.total));
+                format!("{name} has {free} free of {total} and holds {used} of spooled parts")
             }
             Err(error) => format!("{name}: {error}"),
         }

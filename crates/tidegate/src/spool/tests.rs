@@ -120,7 +120,7 @@ async fn a_write_that_fails_leaves_what_was_stored() {
     let refused = spool.store(&stored, &[data(4 * BLOCK as usize, 2)]).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "no spool directory has room: one has 0 MiB free of 0 MiB and holds 0 MiB of spooled parts"
+        "no spool directory has room: one has 192.0 KiB free of 256.0 KiB and holds 64.0 KiB of spooled parts"
     );
     *disk.broken.lock().unwrap() = true;
     let failed = spool.store(&stored, &[data(10, 3)]).await.unwrap_err();

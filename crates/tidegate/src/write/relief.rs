@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
+use crate::amount::About;
 use crate::budget::{Acquire, Budget, Pressure, Relieving, Share, Starved};
 
 /// Looks after one budget.
@@ -180,15 +181,14 @@ impl Relief {
     }
 
     fn starved(&self, holders: &[Share], waited: Duration) -> Starved {
-        const MIB: f64 = (1 << 20) as f64;
         let held: u64 = holders.iter().map(|share| share.bytes).sum();
         let named = holders.iter().filter_map(|share| Some((share, share.holder.upgrade()?)));
         let named: Vec<_> = named
             .take(Self::NAMED)
             .map(|(share, holder)| {
                 let idle = holder.last_write().elapsed().as_secs_f64();
-                let mib = share.bytes as f64 / MIB;
-                format!("{} holds {mib:.1} MiB and took its last byte {idle:.1} s ago", holder.object())
+                let held = About(share.bytes);
+                format!("{} holds {held} and took its last byte {idle:.1} s ago", holder.object())
             })
             .collect();
         let remedy = match &self.spooling {
@@ -197,12 +197,12 @@ impl Relief {
         };
         let more = if holders.len() > named.len() { ", …" } else { "" };
         let message = format!(
-            "waited {:.1} s for memory that no request can free: {:.1} of {:.1} MiB are held by {} writers with \
+            "waited {:.1} s for memory that no request can free: {} of {} are held by {} writers with \
              half-filled parts whose producers do not go on ({}{more}); {remedy}, raise the memory, or drop \
              writers that are abandoned",
             waited.as_secs_f64(),
-            held as f64 / MIB,
-            self.budget.total() as f64 / MIB,
+            About(held),
+            About(self.budget.total()),
             holders.len(),
             named.join(", "),
         );
