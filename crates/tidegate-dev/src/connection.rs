@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use s3s::service::S3Service;
@@ -17,6 +19,7 @@ use crate::body::{AnswerBody, RequestBody};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Refusal};
+use crate::gcs::{self, Google};
 use crate::shaping::{Link, Rates, ShapedStream};
 use crate::{aws_chunked, control};
 
@@ -24,6 +27,7 @@ use crate::{aws_chunked, control};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) s3: S3Service,
+    pub(crate) google: Google,
     pub(crate) faults: Arc<Faults>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rates: Arc<Rates>,
@@ -32,6 +36,9 @@ pub(crate) struct Shared {
 /// How much of a refused upload is read before it is answered. A client that is still sending
 /// would otherwise meet a reset and never see the answer.
 const DRAINED: usize = 64 * 1024 * 1024;
+
+/// How long a stream that is answered before its end may go on.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// The largest read from a socket: small enough to stay in a processor's cache.
 const READ_BUFFER: usize = 256 * 1024;
@@ -57,12 +64,15 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Can
             Err(error) => {
                 // Out of descriptors, or the peer has gone already: the next may do better.
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
     }
     connections.close();
     connections.wait().await;
+    // What was appending to a session persists what it has, now that nothing more comes.
+    shared.google.tasks.close();
+    shared.google.tasks.wait().await;
 }
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
@@ -108,20 +118,15 @@ impl Shared {
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));
         let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
-        let body = if aws_chunked::is_unsigned_upload(&parts) {
-            exchange.put_aside(body);
-            s3s::Body::empty()
+        let is_google = gcs::is_json_api(&parts);
+        let mut answer = if is_google {
+            self.google.answer(parts, body, &exchange).await
         } else {
-            s3s::Body::http_body(body)
+            self.answer_s3(parts, body, &exchange).await?
         };
-        let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
-        drop(exchange.take_aside());
-
-        let mut answer = answer.map_err(|error| {
-            tracing::error!(?error, "the protocol layer cannot answer");
-            Cut
-        })?;
-        let has_failed = answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
+        // Google says so of an upload that was cancelled as it was asked to be.
+        let is_error = answer.status().as_u16() >= 400 && answer.status().as_u16() != 499;
+        let has_failed = is_error || exchange.refused.load(Ordering::Acquire);
         let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
             || exchange.cut.load(Ordering::Acquire);
         let denial = exchange.denial().filter(|_| !has_failed);
@@ -139,6 +144,21 @@ impl Shared {
         }
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
         if let Some(rest) = exchange.take_leftover() {
+            if is_google && !waits_for_continue && rest.size_hint().exact().is_none() {
+                // A stream may have no end before its client is told: it is answered first, and what
+                // it still sends meanwhile is read, lest the answer meet a reset.
+                let stop = self.google.stop.clone();
+                self.google.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        _ = tokio::time::timeout(LINGER, drain(rest)) => {}
+                    }
+                });
+                answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+                return Ok(
+                    answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters)))
+                );
+            }
             // A client that waits for leave to send its body is not given it, but then the
             // connection is at an end, and the client has to be told so.
             let is_drained = !waits_for_continue && drain(rest).await;
@@ -148,6 +168,26 @@ impl Shared {
             }
         }
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
+    }
+
+    async fn answer_s3(
+        &self,
+        parts: Parts,
+        body: RequestBody,
+        exchange: &Exchange,
+    ) -> Result<http::Response<s3s::Body>, Cut> {
+        let body = if aws_chunked::is_unsigned_upload(&parts) {
+            exchange.put_aside(body);
+            s3s::Body::empty()
+        } else {
+            s3s::Body::http_body(body)
+        };
+        let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
+        drop(exchange.take_aside());
+        answer.map_err(|error| {
+            tracing::error!(?error, "the protocol layer cannot answer");
+            Cut
+        })
     }
 
     fn count(&self, exchange: &Exchange, has_failed: bool) {

@@ -132,7 +132,8 @@ pub struct RateLimit {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// The S3 operation by name, as `UploadPart`; `*` is every operation.
+    /// The operation by name, as S3's `UploadPart` or Google's `storage.resumable.append`; `*` is every
+    /// operation.
     #[serde(default = "every")]
     pub operation: String,
     /// What happens.

@@ -10,7 +10,7 @@ mod list;
 mod meddling;
 mod multipart;
 mod object;
-mod page;
+pub(crate) mod page;
 mod parts;
 mod tagging;
 
@@ -38,16 +38,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    fn lock(&self) -> MutexGuard<'_, Catalog> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Finds the bucket before a body is read into it, or makes it where that is wanted.
-    fn find_bucket(&self, name: &str) -> S3Result<()> {
+    pub(crate) fn find_bucket(&self, name: &str) -> S3Result<()> {
         let mut catalog = self.lock();
         if self.creates_buckets && !catalog.buckets.contains_key(name) {
             return catalog.create_bucket(name);
@@ -56,7 +56,7 @@ impl Store {
     }
 
     /// The time a store takes to make an object or part durable.
-    async fn commit_delay(&self) {
+    pub(crate) async fn commit_delay(&self) {
         let delay = self.faults.commit_delay();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;

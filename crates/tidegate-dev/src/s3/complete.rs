@@ -8,7 +8,7 @@ use super::Store;
 use super::checksum::{Algorithm, Checksum, given_checksums, set_checksum};
 use super::intake::hex;
 use super::object::encryption;
-use crate::catalog::{Condition, Moment, Object, Part, Upload};
+use crate::catalog::{Condition, Moment, Object, Part, Upload, Version};
 use crate::knobs::Knobs;
 
 pub(super) async fn complete_multipart_upload(
@@ -16,7 +16,7 @@ pub(super) async fn complete_multipart_upload(
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let mut input = request.input;
-    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
+    let condition = Condition::etags(input.if_match.take(), input.if_none_match.take());
     store.commit_delay().await;
     let knobs = store.faults.knobs();
     let name = (input.key.clone(), input.upload_id.clone());
@@ -43,6 +43,9 @@ pub(super) async fn complete_multipart_upload(
         checksum: checksum.clone(),
         part_sizes: parts.iter().map(|part| part.piece.length()).collect(),
         attributes: upload.attributes.clone(),
+        version: Version::default(),
+        crc32c: None,
+        md5: None,
         pieces: parts.iter().map(|part| part.piece.clone()).collect(),
     };
     let mut output = CompleteMultipartUploadOutput {

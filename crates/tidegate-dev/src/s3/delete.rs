@@ -10,7 +10,7 @@ pub(super) async fn delete_object(
     store: &Store,
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
-    let condition = Condition { if_match: request.input.if_match, if_none_match: None };
+    let condition = Condition::etags(request.input.if_match, None);
     let (bucket, key) = (request.input.bucket, request.input.key);
     store.lock().remove_object(&bucket, &key, &condition)?;
     Ok(S3Response::new(DeleteObjectOutput::default()))
@@ -31,7 +31,7 @@ pub(super) async fn delete_objects(
     catalog.bucket(&input.bucket)?;
     let (mut deleted, mut errors) = (Vec::new(), Vec::new());
     for object in input.delete.objects {
-        let condition = Condition { if_match: object.e_tag.map(ETagCondition::ETag), if_none_match: None };
+        let condition = Condition::etags(object.e_tag.map(ETagCondition::ETag), None);
         match catalog.remove_object(&input.bucket, &object.key, &condition) {
             Ok(()) => deleted.push(DeletedObject { key: Some(object.key), ..Default::default() }),
             Err(error) => errors.push(describe_error(object.key, &error)),

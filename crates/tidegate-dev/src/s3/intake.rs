@@ -200,6 +200,12 @@ impl Store {
         })
     }
 
+    /// The same for what Google's side takes in, whose hashes are always a CRC32C and, mostly, an MD5.
+    pub(crate) fn google_etag(&self, md5: Option<&[u8; 16]>, crc32c: u32) -> String {
+        let checksum = Checksum::of_bytes(Algorithm::Crc32c, &crc32c.to_be_bytes());
+        self.etag(md5, &[checksum], 0)
+    }
+
     /// The MD5 where that is wanted; otherwise something unique that does not look like one,
     /// because clients compare whatever looks like one.
     fn etag(&self, md5: Option<&[u8; 16]>, checksums: &[Checksum], size: u64) -> String {

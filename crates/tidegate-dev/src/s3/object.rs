@@ -12,7 +12,7 @@ use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 use super::checksum::{Algorithm, given_checksums, set_checksum};
 use super::intake::{Declared, Source};
 use super::{Store, custom};
-use crate::catalog::{Attributes, Condition, Moment, Object, matches_etag};
+use crate::catalog::{Attributes, Condition, Moment, Object, Version, matches_etag};
 use crate::storage;
 
 /// Takes the fields that describe an object out of a request that writes one.
@@ -50,7 +50,7 @@ pub(super) async fn put_object(
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
     store.find_bucket(&input.bucket)?;
-    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
+    let condition = Condition::etags(input.if_match.take(), input.if_none_match.take());
     store.lock().check(&input.bucket, &input.key, &condition)?;
 
     let ignores_checksums = store.faults.knobs().no_checksums;
@@ -75,6 +75,9 @@ pub(super) async fn put_object(
         checksum: received.kept,
         part_sizes: Vec::new(),
         attributes: attributes_of!(input),
+        version: Version::default(),
+        crc32c: None,
+        md5: None,
         pieces: vec![received.piece],
     };
     let mut output = PutObjectOutput {
