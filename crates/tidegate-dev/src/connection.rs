@@ -119,11 +119,20 @@ impl Shared {
         parts.extensions.insert(Arc::clone(&exchange));
         let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
         let is_google = gcs::is_json_api(&parts);
+        let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let mut answer = if is_google {
             self.google.answer(parts, body, &exchange).await
         } else {
             self.answer_s3(parts, body, &exchange).await?
         };
+        if let Some(refusal) = exchange.late_refusal() {
+            answer = denied(refusal, is_google);
+        }
+        if let Some(origin) = exchange.redirect()
+            && let Ok(location) = HeaderValue::try_from(format!("{origin}{path}"))
+        {
+            answer.headers_mut().insert(http::header::LOCATION, location);
+        }
         // Google says so of an upload that was cancelled as it was asked to be.
         let is_error = answer.status().as_u16() >= 400 && answer.status().as_u16() != 499;
         let has_failed = is_error || exchange.refused.load(Ordering::Acquire);
@@ -140,7 +149,7 @@ impl Shared {
             return Err(Cut);
         }
         if let Some(denial) = denial {
-            answer = denied(denial);
+            answer = denied(denial, is_google);
         }
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
         if let Some(rest) = exchange.take_leftover() {
@@ -203,7 +212,10 @@ impl Shared {
 }
 
 /// An error where there was none.
-fn denied(denial: &Refusal) -> http::Response<s3s::Body> {
+fn denied(denial: &Refusal, is_google: bool) -> http::Response<s3s::Body> {
+    if is_google && !denial.code.is_empty() {
+        return gcs::refuse(denial);
+    }
     let code = &denial.code;
     let body = match code.as_str() {
         "" => String::new(),

@@ -113,6 +113,11 @@ impl Google {
     }
 }
 
+/// A refusal of a knob's, as Google would word it.
+pub(crate) fn refuse(refusal: &crate::faults::Refusal) -> Response<Body> {
+    Refusal::by_knob(refusal).answer()
+}
+
 impl From<Denied> for Refusal {
     fn from(denied: Denied) -> Self {
         match denied {

@@ -21,7 +21,7 @@ pub(super) enum Source {
     /// Decoded by s3s, if they need it.
     Decoded(StreamingBlob, Option<TrailingHeaders>),
     /// Taken aside from s3s.
-    Chunked(Decoder),
+    Chunked(Box<Decoder>),
     /// Read from the store itself, to copy.
     Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
     Empty,
@@ -35,7 +35,7 @@ impl Source {
     ) -> Self {
         let aside = extensions.get::<Arc<Exchange>>();
         if let Some(body) = aside.and_then(|exchange| exchange.take_aside()) {
-            return Self::Chunked(Decoder::new(body));
+            return Self::Chunked(Box::new(Decoder::new(body)));
         }
         body.map_or(Self::Empty, |body| Self::Decoded(body, trailers))
     }
