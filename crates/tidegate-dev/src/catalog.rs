@@ -232,11 +232,12 @@ impl Catalog {
         bucket: &str,
         name: &UploadName,
         object: Option<(Object, &Condition, &[u32])>,
-    ) -> S3Result<()> {
+    ) -> S3Result<Option<Arc<Object>>> {
         self.upload(bucket, name)?;
         let mut used: &[u32] = &[];
+        let mut published = None;
         if let Some((object, condition, numbers)) = object {
-            self.put_object(bucket, object, condition)?;
+            published = Some(self.put_object(bucket, object, condition)?);
             used = numbers;
         }
         self.record(|ledger| ledger.remove_upload(bucket, &name.1))?;
@@ -247,7 +248,7 @@ impl Catalog {
                 part.piece.release();
             }
         }
-        Ok(())
+        Ok(published)
     }
 
     fn record(&self, write: impl FnOnce(&Ledger) -> Result<(), Error>) -> S3Result<()> {

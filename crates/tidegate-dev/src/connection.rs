@@ -122,6 +122,8 @@ impl Shared {
         let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let mut answer = if is_google {
             self.google.answer(parts, body, &exchange).await
+        } else if gcs::xml::is_xml_api(&parts) {
+            self.answer_xml(parts, body, &exchange).await?
         } else {
             self.answer_s3(parts, body, &exchange).await?
         };
@@ -177,6 +179,22 @@ impl Shared {
             }
         }
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
+    }
+
+    /// Google's XML API is S3's with other words.
+    async fn answer_xml(
+        &self,
+        mut parts: Parts,
+        body: RequestBody,
+        exchange: &Exchange,
+    ) -> Result<http::Response<s3s::Body>, Cut> {
+        match gcs::xml::to_s3(&mut parts) {
+            Ok(generations) => {
+                exchange.set_google(generations);
+                Ok(gcs::xml::from_s3(self.answer_s3(parts, body, exchange).await?))
+            }
+            Err(refusal) => Ok(gcs::xml::refuse(&refusal)),
+        }
     }
 
     async fn answer_s3(

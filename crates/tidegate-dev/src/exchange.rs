@@ -8,6 +8,7 @@ use std::time::Duration;
 use hyper::body::Incoming;
 
 use crate::body::RequestBody;
+use crate::catalog::Generations;
 use crate::faults::{Refusal, Verdict};
 use crate::shaping::Link;
 
@@ -31,6 +32,8 @@ pub(crate) struct Exchange {
     /// A pause behind so many bytes of the body.
     stall: OnceLock<(u64, Duration)>,
     redirect: OnceLock<String>,
+    /// It came in the words of Google's XML API, with these conditions.
+    google: OnceLock<Generations>,
     /// What to say in place of a success.
     denial: OnceLock<Refusal>,
     /// The request was refused by a knob, whatever its status says.
@@ -59,6 +62,7 @@ impl Exchange {
             refused_late: AtomicBool::new(false),
             stall: OnceLock::new(),
             redirect: OnceLock::new(),
+            google: OnceLock::new(),
             denial: OnceLock::new(),
             refused: AtomicBool::new(false),
             cut: AtomicBool::new(false),
@@ -115,6 +119,15 @@ impl Exchange {
 
     pub(crate) fn stall(&self) -> Option<(u64, Duration)> {
         self.stall.get().copied()
+    }
+
+    pub(crate) fn set_google(&self, generations: Generations) {
+        self.google.get_or_init(|| generations);
+    }
+
+    /// What a request in the words of Google's XML API puts on the object.
+    pub(crate) fn google(&self) -> Option<Generations> {
+        self.google.get().copied()
     }
 
     pub(crate) fn redirect(&self) -> Option<&str> {

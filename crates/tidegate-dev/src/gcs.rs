@@ -1,5 +1,5 @@
-//! Google Cloud Storage's JSON API, over the same storage as S3's side
-//! (`cloud.google.com/storage/docs/json_api`). Each module holds some operations; this one tells
+//! Google Cloud Storage's JSON and XML APIs, over the same storage as S3's side
+//! (`cloud.google.com/storage/docs/apis`). Each module holds some operations; this one tells
 //! Google's requests from S3's and leads them there.
 
 mod bucket;
@@ -13,6 +13,7 @@ mod progress;
 mod refusal;
 mod resource;
 mod resumable;
+pub(crate) mod xml;
 
 use std::sync::Arc;
 

@@ -36,6 +36,10 @@
 //! `query` and `cancel`. A session has persisted whole multiples of 256 KiB, is finished once or never,
 //! lasts a week, and with [`Storage::Disk`] outlives the server.
 //!
+//! Google's XML API is there as far as it is S3's: a request with a word of Google's (`x-goog-…`) or a
+//! token is answered, and counted, as the operation of S3 that it is, so multipart uploads have parts
+//! for `gs://` as well. Objects of it have a CRC32C of the whole.
+//!
 //! What of it is not there: access control, versioning, composing and rewriting, batches, holds,
 //! encryption keys, soft deletion, notifications.
 //!

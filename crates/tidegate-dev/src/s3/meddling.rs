@@ -32,7 +32,7 @@ impl Store {
             Meddling::AbortSessions => {
                 let all = catalog.bucket(bucket)?.uploads.keys();
                 let names: Vec<_> = all.filter(|name| name.0 == key).cloned().collect();
-                names.iter().try_for_each(|name| catalog.end_upload(bucket, name, None))?;
+                names.iter().try_for_each(|name| catalog.end_upload(bucket, name, None).map(drop))?;
                 catalog.cancel_sessions_of(bucket, key).map_err(S3Error::internal_error)
             }
         }

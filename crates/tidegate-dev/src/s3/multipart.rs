@@ -99,8 +99,7 @@ impl Store {
         }
         let catalog = self.lock();
         let upload = catalog.upload(bucket, name)?;
-        let takes_default = self.vault.keeps_bytes() && !self.faults.knobs().no_checksums;
-        let default = takes_default.then_some(Algorithm::Crc64Nvme);
+        let default = self.default_algorithm(None);
         Ok(PartChecksums {
             algorithm: upload.algorithm,
             is_composite: upload.is_composite,

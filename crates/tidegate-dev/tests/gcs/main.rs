@@ -11,3 +11,4 @@ mod resumable;
 mod states;
 mod streams;
 mod uploads;
+mod xml;
