@@ -9,7 +9,8 @@ use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -42,6 +43,9 @@ const LINGER: Duration = Duration::from_secs(5);
 
 /// The largest read from a socket: small enough to stay in a processor's cache.
 const READ_BUFFER: usize = 256 * 1024;
+
+/// How much of gRPC's messages may be on their way to the server.
+const WINDOW: u32 = 4 * 1024 * 1024;
 
 /// A connection that ends without an answer, as a knob wants it.
 #[derive(Debug, thiserror::Error)]
@@ -80,19 +84,21 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
         tracing::debug!(%error, "small answers may be delayed");
     }
     let link = Arc::new(Link::default());
+    let end = link.end.clone();
     let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         let link = Arc::clone(&link);
         async move { shared.answer(request, link).await }
     });
-    let connection = hyper::server::conn::http1::Builder::new()
-        // A client may keep a connection as long as it likes.
-        .header_read_timeout(None)
-        .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(io), service);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // A client may keep a connection as long as it likes.
+    builder.http1().header_read_timeout(None).max_buf_size(READ_BUFFER);
+    builder.http2().initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    let connection = builder.serve_connection(TokioIo::new(io), service);
     tokio::select! {
         () = stop.cancelled() => {}
+        () = end.cancelled() => {}
         served = connection => {
             if let Err(error) = served {
                 tracing::debug!(%error, "connection ended early");
@@ -118,17 +124,17 @@ impl Shared {
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));
         let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
-        let is_google = gcs::is_json_api(&parts);
+        let is_http2 = parts.version == http::Version::HTTP_2;
+        let dialect = Dialect::of(&parts);
         let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-        let mut answer = if is_google {
-            self.google.answer(parts, body, &exchange).await
-        } else if gcs::xml::is_xml_api(&parts) {
-            self.answer_xml(parts, body, &exchange).await?
-        } else {
-            self.answer_s3(parts, body, &exchange).await?
+        let mut answer = match dialect {
+            Dialect::Grpc => self.google.answer_grpc(parts, body, &exchange).await,
+            Dialect::Json => self.google.answer(parts, body, &exchange).await,
+            Dialect::Xml => self.answer_xml(parts, body, &exchange).await?,
+            Dialect::S3 => self.answer_s3(parts, body, &exchange).await?,
         };
         if let Some(refusal) = exchange.late_refusal() {
-            answer = denied(refusal, is_google);
+            answer = dialect.denied(refusal);
         }
         if let Some(origin) = exchange.redirect()
             && let Ok(location) = HeaderValue::try_from(format!("{origin}{path}"))
@@ -137,7 +143,8 @@ impl Shared {
         }
         // Google says so of an upload that was cancelled as it was asked to be.
         let is_error = answer.status().as_u16() >= 400 && answer.status().as_u16() != 499;
-        let has_failed = is_error || exchange.refused.load(Ordering::Acquire);
+        let has_failed =
+            is_error || gcs::grpc::has_failed(&answer) || exchange.refused.load(Ordering::Acquire);
         let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
             || exchange.cut.load(Ordering::Acquire);
         let denial = exchange.denial().filter(|_| !has_failed);
@@ -148,14 +155,18 @@ impl Shared {
         }
         if is_lost {
             link.cut.store(true, Ordering::Relaxed);
+            if is_http2 {
+                // An error would end this one stream of the connection.
+                link.end.cancel();
+            }
             return Err(Cut);
         }
         if let Some(denial) = denial {
-            answer = denied(denial, is_google);
+            answer = dialect.denied(denial);
         }
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
-        if let Some(rest) = exchange.take_leftover() {
-            if is_google && !waits_for_continue && rest.size_hint().exact().is_none() {
+        if let Some(rest) = exchange.take_leftover().filter(|_| !is_http2) {
+            if dialect == Dialect::Json && !waits_for_continue && rest.size_hint().exact().is_none() {
                 // A stream may have no end before its client is told: it is answered first, and what
                 // it still sends meanwhile is read, lest the answer meet a reset.
                 let stop = self.google.stop.clone();
@@ -229,21 +240,44 @@ impl Shared {
     }
 }
 
-/// An error where there was none.
-fn denied(denial: &Refusal, is_google: bool) -> http::Response<s3s::Body> {
-    if is_google && !denial.code.is_empty() {
-        return gcs::refuse(denial);
+/// The words that a request is made in, and wants to be answered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    S3,
+    Xml,
+    Json,
+    Grpc,
+}
+
+impl Dialect {
+    fn of(parts: &Parts) -> Self {
+        if gcs::grpc::is_grpc(parts) {
+            Self::Grpc
+        } else if gcs::is_json_api(parts) {
+            Self::Json
+        } else if gcs::xml::is_xml_api(parts) {
+            Self::Xml
+        } else {
+            Self::S3
+        }
     }
-    let code = &denial.code;
-    let body = match code.as_str() {
-        "" => String::new(),
-        _ => format!(
-            "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
-        ),
-    };
-    let mut answer = http::Response::new(s3s::Body::from(body));
-    *answer.status_mut() = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    answer
+
+    /// An error where there was none.
+    fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
+        let code = &denial.code;
+        let body = match (self, code.as_str()) {
+            (Self::Grpc, _) => return gcs::grpc::refuse(denial),
+            (_, "") => String::new(),
+            (Self::Json, _) => return gcs::refuse(denial),
+            (Self::S3 | Self::Xml, _) => format!(
+                "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
+            ),
+        };
+        let mut answer = http::Response::new(s3s::Body::from(body));
+        let status = StatusCode::from_u16(denial.status);
+        *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        answer
+    }
 }
 
 /// Reads what the operation left of the request's body; says whether it came to the end of it.

@@ -4,6 +4,7 @@
 
 mod bucket;
 mod call;
+pub(crate) mod grpc;
 mod hash;
 mod insert;
 mod intake;

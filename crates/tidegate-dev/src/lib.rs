@@ -40,8 +40,13 @@
 //! token is answered, and counted, as the operation of S3 that it is, so multipart uploads have parts
 //! for `gs://` as well. Objects of it have a CRC32C of the whole.
 //!
+//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2 without TLS): `GetObject`,
+//! `ReadObject`, `ListObjects`, `DeleteObject`, `WriteObject`, `BidiWriteObject`, `StartResumableWrite`,
+//! `QueryWriteStatus` and `CancelResumableWrite`, counted as `storage.v2.WriteObject` and so on. Its
+//! sessions are those of the JSON API: an upload may be begun over one and finished over the other.
+//!
 //! What of it is not there: access control, versioning, composing and rewriting, batches, holds,
-//! encryption keys, soft deletion, notifications.
+//! encryption keys, soft deletion, notifications, appendable objects.
 //!
 //! Knobs and counts are also served over HTTP, on the server's own port, under
 //! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE).

@@ -13,7 +13,6 @@ use crate::catalog::session::Expected;
 /// CRC32C, as Google has it: Castagnoli's polynomial, written big-endian.
 pub(crate) const CRC32C: CrcAlgorithm = CrcAlgorithm::Crc32Iscsi;
 
-#[cfg(test)]
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     narrow(crc_fast::checksum(CRC32C, bytes))
 }

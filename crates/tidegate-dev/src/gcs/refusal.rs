@@ -8,7 +8,9 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use s3s::{Body, S3Error, S3ErrorCode, StdError};
 use serde_json::json;
+use tonic::Code;
 
+use super::grpc::code_of;
 use crate::catalog::session::SessionFault;
 use crate::faults;
 
@@ -22,11 +24,20 @@ pub(crate) struct Refusal {
     /// Said in plain text instead of JSON.
     is_plain: bool,
     retry_after: Option<u64>,
+    /// In gRPC, where it is not the one that its status stands for.
+    code: Option<Code>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), message: message.into(), is_plain: false, retry_after: None }
+        Self {
+            status,
+            reason: reason.into(),
+            message: message.into(),
+            is_plain: false,
+            retry_after: None,
+            code: None,
+        }
     }
 
     /// What the client sent is wrong.
@@ -65,7 +76,7 @@ impl Refusal {
             "Invalid request.  According to the Content-Range header, the upload offset is {offset} byte(s), which exceeds already uploaded size of {persisted} byte(s)."
         );
         let refusal = Self::new(StatusCode::SERVICE_UNAVAILABLE, "backendError", message);
-        Self { is_plain: true, ..refusal }
+        Self { is_plain: true, code: Some(Code::OutOfRange), ..refusal }
     }
 
     /// The request's body ended early or was broken off.
@@ -82,6 +93,11 @@ impl Refusal {
         let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let message = "Refused by a knob of the development server";
         Self { retry_after: refusal.retry_after, ..Self::new(status, refusal.code.clone(), message) }
+    }
+
+    /// As gRPC has it.
+    pub(crate) fn code(&self) -> Code {
+        self.code.unwrap_or_else(|| code_of(self.status))
     }
 
     pub(crate) fn answer(&self) -> Response<Body> {
@@ -140,11 +156,14 @@ impl From<SessionFault> for Refusal {
             SessionFault::Unknown => Self::not_found("No such upload session."),
             SessionFault::Cancelled => Self::new(StatusCode::GONE, "gone", "The upload was cancelled."),
             SessionFault::Finished => Self::invalid("The upload is finished."),
-            SessionFault::Superseded => Self::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "backendError",
-                "Another request has gone on with this upload.",
-            ),
+            SessionFault::Superseded => Self {
+                code: Some(Code::Aborted),
+                ..Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "backendError",
+                    "Another request has gone on with this upload.",
+                )
+            },
             SessionFault::Store(error) => error.into(),
         }
     }

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // what its tests share is test code as well
 
 mod client;
+mod grpc;
 mod knobs;
 mod objects;
 mod restart;
