@@ -165,13 +165,13 @@ fn describe(headers: &mut HeaderMap, object: &Object) {
     put(headers, HeaderName::from_static("x-goog-stored-content-length"), &object.size.to_string());
     let encoding = attributes.content_encoding.as_deref().unwrap_or("identity");
     put(headers, HeaderName::from_static("x-goog-stored-content-encoding"), encoding);
-    add_hashes(headers, object);
+    add_hashes(headers, crc32c_of(object), object.md5.as_ref());
 }
 
 /// One `X-Goog-Hash` for each that is known.
-pub(super) fn add_hashes(headers: &mut HeaderMap, object: &Object) {
-    let crc32c = crc32c_of(object).map(|crc| format!("crc32c={}", encode_crc32c(crc)));
-    let md5 = object.md5.as_ref().map(|md5| format!("md5={}", encode_md5(md5)));
+pub(super) fn add_hashes(headers: &mut HeaderMap, crc32c: Option<u32>, md5: Option<&[u8; 16]>) {
+    let crc32c = crc32c.map(|crc| format!("crc32c={}", encode_crc32c(crc)));
+    let md5 = md5.map(|md5| format!("md5={}", encode_md5(md5)));
     for hash in crc32c.into_iter().chain(md5) {
         if let Ok(value) = HeaderValue::try_from(hash) {
             headers.append("x-goog-hash", value);

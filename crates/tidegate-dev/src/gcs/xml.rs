@@ -7,12 +7,14 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use s3s::{Body, S3Error, S3ErrorCode};
 
+use super::hash::{decode_crc32c, encode_crc32c, encode_md5};
 use super::object::add_hashes;
 use super::refusal::Refusal;
+use super::resource::crc32c_of;
 use super::{header, is_json_api, is_signed_for_s3};
 use crate::catalog::session::Expected;
 use crate::catalog::{Generations, Object};
-use crate::gcs::hash::{encode_crc32c, encode_md5};
+use crate::s3::checksum::{Algorithm, Checksum};
 
 const GOOGLE: &str = "x-goog-";
 const META: &str = "x-goog-meta-";
@@ -126,7 +128,14 @@ pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
     for (name, number) in numbers {
         headers.insert(HeaderName::from_static(name), HeaderValue::from(number));
     }
-    add_hashes(headers, object);
+    add_hashes(headers, crc32c_of(object), object.md5.as_ref());
+}
+
+/// The hashes of a part.
+pub(crate) fn add_part_hashes(headers: &mut HeaderMap, checksum: Option<&Checksum>, md5: Option<&[u8; 16]>) {
+    let checksum = checksum.filter(|checksum| checksum.algorithm == Algorithm::Crc32c);
+    let crc32c = checksum.and_then(|checksum| decode_crc32c(&checksum.value).ok());
+    add_hashes(headers, crc32c, md5);
 }
 
 /// A refusal as the XML API words it, which is as S3 does.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::checksum::{ALGORITHMS, Algorithm, Checksum, Hasher};
 use super::{Store, custom};
 use crate::aws_chunked::{Decoder, FramingError};
+use crate::catalog::Generations;
 use crate::exchange::Exchange;
 use crate::storage::Piece;
 
@@ -92,6 +93,8 @@ pub(super) struct Declared {
     pub(super) checksum: Option<(Algorithm, String)>,
     /// A checksum to come in a trailer.
     trailer: Option<Algorithm>,
+    /// Google tells the MD5 of what it was sent, asked or not.
+    tells_md5: bool,
 }
 
 impl Declared {
@@ -131,6 +134,12 @@ impl Declared {
         Ok(declared)
     }
 
+    /// The same for a request in the words of Google's XML API, where it is one.
+    pub(super) fn told_to(mut self, google: Option<Generations>) -> Self {
+        self.tells_md5 = google.is_some();
+        self
+    }
+
     /// The algorithm of the checksum that comes with the body.
     pub(super) fn algorithm(&self) -> Option<Algorithm> {
         self.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(self.trailer)
@@ -147,6 +156,8 @@ pub(super) struct Received {
     pub(super) checksum: Option<Checksum>,
     /// The checksum of the algorithm asked for.
     pub(super) kept: Option<Checksum>,
+    /// Where it was taken.
+    pub(super) md5: Option<[u8; 16]>,
 }
 
 impl Store {
@@ -164,7 +175,8 @@ impl Store {
                 hashers.push(Hasher::new(algorithm));
             }
         }
-        let mut md5 = (self.has_md5_etags || declared.md5.is_some()).then(Md5::new);
+        let tells_md5 = declared.tells_md5 && self.vault.keeps_bytes();
+        let mut md5 = (self.has_md5_etags || declared.md5.is_some() || tells_md5).then(Md5::new);
         let mut writer = self.vault.writer();
         let mut size = 0;
         while let Some(bytes) = source.next().await {
@@ -197,6 +209,7 @@ impl Store {
             etag: self.etag(md5.as_ref(), &checksums, size),
             checksum: find(declared.algorithm().or(kept)).cloned(),
             kept: find(kept).cloned(),
+            md5,
         })
     }
 

@@ -63,7 +63,8 @@ pub(super) async fn put_object(
         input.content_md5.take(),
         given_checksums!(input),
         ignores_checksums,
-    )?;
+    )?
+    .told_to(google);
     // S3 takes a CRC64NVME of what comes without a checksum, Google a CRC32C.
     let kept = declared.algorithm().or(store.default_algorithm(google));
     let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
@@ -80,7 +81,7 @@ pub(super) async fn put_object(
         attributes: attributes_of!(input),
         version: Version::default(),
         crc32c: None,
-        md5: None,
+        md5: received.md5,
         pieces: vec![received.piece],
     };
     let mut output = PutObjectOutput {

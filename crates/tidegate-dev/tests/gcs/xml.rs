@@ -42,6 +42,8 @@ async fn parts_make_an_object_of_googles() {
         let mut etags = Vec::new();
         for (number, range) in [(1, 0..5 * MIB), (2, 5 * MIB..body.len())] {
             let answer = part(&client, &id, number, &[], body.slice(range)).await.is(200);
+            let hashes: Vec<_> = answer.headers.get_all("x-goog-hash").iter().collect();
+            assert_eq!(hashes.len(), if storage == Storage::Memory { 2 } else { 1 });
             etags.push(answer.header("etag").unwrap().to_owned());
         }
         let listed =
