@@ -72,6 +72,8 @@ pub(crate) struct Catalog {
     pub(crate) buckets: BTreeMap<String, Bucket>,
     /// Google's resumable uploads, by id: they are found by it alone.
     pub(crate) sessions: BTreeMap<String, session::Session>,
+    /// How many there were when they were last looked over for what may be forgotten.
+    sessions_looked_over: usize,
     /// The latest that was given out.
     pub(crate) generation: u64,
     pub(crate) ledger: Option<Ledger>,

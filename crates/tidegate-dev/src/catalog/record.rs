@@ -35,6 +35,11 @@ impl Moment {
         self.0 * 1000
     }
 
+    #[cfg(test)]
+    pub(crate) fn before(time: Duration) -> Self {
+        Self(Self::now().0 - time.as_millis() as u64)
+    }
+
     /// How long ago it was.
     pub(crate) fn age(self) -> Duration {
         Duration::from_millis(Self::now().0.saturating_sub(self.0))

@@ -22,6 +22,9 @@ const LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// No more ended sessions than this are remembered, the latest of them.
 const REMEMBERED: usize = 10_000;
 
+/// How many more sessions there are each time when all are looked over for what may be forgotten.
+const LOOKED_OVER: usize = 1000;
+
 /// What the client says of the whole object ahead of its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
@@ -79,6 +82,10 @@ impl Session {
     fn is_open(&self) -> bool {
         matches!(self.state, State::Open)
     }
+
+    fn is_past(&self) -> bool {
+        self.started.age() > LIFETIME
+    }
 }
 
 /// Why a session does not do what it is asked.
@@ -97,21 +104,25 @@ pub(crate) enum SessionFault {
 }
 
 impl Catalog {
-    /// Opens a session; those that are past their time end.
+    /// Opens a session.
     pub(crate) fn create_session(&mut self, session: Session) -> Result<(), SessionFault> {
         self.bucket(&session.bucket)?;
-        self.forget_sessions()?;
+        if self.sessions.len() >= self.sessions_looked_over + LOOKED_OVER {
+            self.forget_sessions()?;
+            self.sessions_looked_over = self.sessions.len();
+        }
         self.record(|ledger| ledger.save_session(&session))?;
         self.sessions.insert(session.id.clone(), session);
         Ok(())
     }
 
     pub(crate) fn session(&self, id: &str) -> Result<&Session, SessionFault> {
-        self.sessions.get(id).ok_or(SessionFault::Unknown)
+        self.sessions.get(id).filter(|session| !session.is_past()).ok_or(SessionFault::Unknown)
     }
 
     /// The session, for a request that is going to append to it from now on.
     pub(crate) fn claim_session(&mut self, id: &str) -> Result<&Session, SessionFault> {
+        self.session(id)?;
         let session = self.sessions.get_mut(id).ok_or(SessionFault::Unknown)?;
         match session.state {
             State::Open => session.writer += 1,
@@ -197,7 +208,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sessions of an age, and the oldest ended ones of too many: ids sort by age.
+    /// Removes sessions that are past their time, and the oldest ended ones of too many: ids sort by
+    /// age.
     fn forget_sessions(&mut self) -> Result<(), SessionFault> {
         let ended = self.sessions.values().filter(|session| !session.is_open()).count();
         let mut surplus = ended.saturating_sub(REMEMBERED);
@@ -205,7 +217,7 @@ impl Catalog {
         for session in self.sessions.values() {
             let is_surplus = surplus > 0 && !session.is_open();
             surplus -= usize::from(is_surplus);
-            if is_surplus || session.started.age() > LIFETIME {
+            if is_surplus || session.is_past() {
                 old.push(session.id.clone());
             }
         }
@@ -226,3 +238,6 @@ impl Catalog {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

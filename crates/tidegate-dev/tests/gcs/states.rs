@@ -23,7 +23,8 @@ enum Step {
         back: usize,
         breaks_after: Option<usize>,
     },
-    Query,
+    /// The server is stopped and started again.
+    Restart,
     Finish,
     Cancel,
 }
@@ -35,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(back, grains, odd, says_total)| Step::Chunk { back, grains, odd, says_total }),
         2 => (0..3_usize, proptest::option::weighted(0.8, 0..TOTAL))
             .prop_map(|(back, breaks_after)| Step::Stream { back, breaks_after }),
-        2 => Just(Step::Query),
+        2 => Just(Step::Restart),
         1 => Just(Step::Finish),
         1 => Just(Step::Cancel),
     ]
@@ -50,15 +51,24 @@ enum Model {
 }
 
 async fn run(steps: Vec<Step>) {
-    let server = Server::builder().storage(Storage::Memory).start().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let builder = || Server::builder().storage(Storage::Disk(dir.path().to_owned()));
+    let mut server = builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
-    let client = Client::of(&server);
+    let mut client = Client::of(&server);
     let body = bytes(TOTAL);
     let session = client.start("k", "", &[], "").await;
+    let session = session.strip_prefix(&server.endpoint()).unwrap().to_owned();
     let mut model = Model::Open(0);
     let mut generation = None;
     for step in steps {
         model = match (&step, model) {
+            (Step::Restart, before) => {
+                server.stop().await;
+                server = builder().start().await.unwrap();
+                client = Client::of(&server);
+                before
+            }
             (Step::Cancel, before) => {
                 let status = client.send("DELETE", &session, &[], "").await.status;
                 match before {
