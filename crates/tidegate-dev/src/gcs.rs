@@ -12,17 +12,18 @@ mod list;
 mod object;
 mod progress;
 mod refusal;
+mod request;
 mod resource;
 mod resumable;
 pub(crate) mod xml;
 
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, HOST};
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
-use s3s::{Body, StdError};
+use s3s::Body;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -33,9 +34,7 @@ use crate::faults::Subject;
 use crate::gate::{Denied, Gate};
 use call::{Call, Operation};
 use refusal::Refusal;
-
-/// What describes an object is a page of JSON, not a payload.
-const LARGEST_JSON: usize = 4 * 1024 * 1024;
+use request::Request;
 
 /// Google's side of a server.
 #[derive(Debug)]
@@ -74,7 +73,7 @@ impl Google {
             // Java's client cannot say PATCH.
             parts.method = method;
         }
-        let request = Request { parts, body, stop: self.stop.clone() };
+        let request = Request::new(parts, body, self.stop.clone());
         let answer = self.act(request, exchange).await;
         answer.unwrap_or_else(|refusal| refusal.answer())
     }
@@ -133,50 +132,6 @@ impl From<Denied> for Refusal {
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// A request as it comes.
-#[derive(Debug)]
-struct Request {
-    parts: Parts,
-    body: RequestBody,
-    stop: CancellationToken,
-}
-
-/// The server stops while a body is coming in.
-#[derive(Debug, thiserror::Error)]
-#[error("the server stops")]
-struct Stopped;
-
-impl Request {
-    /// Where the client found the server, for links back to it.
-    fn host(&self) -> String {
-        let authority = self.parts.uri.authority().map(|authority| authority.as_str());
-        header(&self.parts.headers, HOST.as_str()).or(authority).unwrap_or("localhost").to_owned()
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        header(&self.parts.headers, name)
-    }
-
-    /// The next bytes of the body.
-    async fn next(&mut self) -> Option<Result<Bytes, StdError>> {
-        tokio::select! {
-            () = self.stop.cancelled() => Some(Err(Box::new(Stopped))),
-            next = self.body.next() => next,
-        }
-    }
-
-    async fn read_json(mut self) -> Result<Bytes, Refusal> {
-        let mut json = BytesMut::new();
-        while let Some(bytes) = self.next().await {
-            json.extend_from_slice(&bytes.map_err(|error| Refusal::broken_body(&error))?);
-            if json.len() > LARGEST_JSON {
-                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "uploadTooLarge", "Too much JSON."));
-            }
-        }
-        Ok(json.freeze())
-    }
 }
 
 fn answer_json(value: &impl Serialize) -> Result<Response<Body>, Refusal> {

@@ -66,7 +66,7 @@ async fn insert_related(
 ) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
     let boundary = boundary(request.header(CONTENT_TYPE.as_str()).unwrap_or_default())?;
     let headers = request.parts.headers.clone();
-    let mut body = Multipart::new(chunks(request), boundary);
+    let mut body = Multipart::new(chunks(request.decompressed()), boundary);
 
     let broken = |error: multer::Error| Refusal::invalid(format!("Malformed multipart body: {error}"));
     let missing = || Refusal::invalid("A multipart upload has two parts: the metadata and the media.");

@@ -1,6 +1,7 @@
 //! One HTTP/1.1 connection a request, nothing followed, nothing retried.
 
 use std::convert::Infallible;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -241,4 +242,11 @@ pub(crate) async fn until_received(server: &Server, total: u64) {
         }
     };
     tokio::time::timeout(PATIENCE, waiting).await.expect("the bytes do not arrive");
+}
+
+/// As a client compresses a body on its way.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }

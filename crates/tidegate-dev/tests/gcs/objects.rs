@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, bytes, server};
+use crate::client::{Client, bytes, gzip, server};
 
 const OBJECTS: &str = "/storage/v1/b/bucket/o";
 
@@ -155,6 +155,22 @@ async fn metadata_is_changed_and_bytes_stay() {
     client.send("PATCH", &format!("{uri}?ifMetagenerationMatch=1"), &[], "{}").await.is(412);
     client.send("PATCH", &uri, &[], r#"{"metadata": {"a": 1}}"#).await.is(400);
     assert_eq!(client.read("k").await, "bytes");
+}
+
+#[tokio::test]
+async fn json_may_be_compressed() {
+    let (_server, client) = server().await;
+    client.put("k", "x").await.is(200);
+    let patch = |body: Vec<u8>| {
+        let client = client.clone();
+        async move { client.send("PATCH", &format!("{OBJECTS}/k"), &[("content-encoding", "gzip")], body).await }
+    };
+    let changed = patch(gzip(br#"{"cacheControl": "no-store"}"#)).await.is(200).json();
+    assert_eq!(changed["cacheControl"], "no-store");
+    patch(b"{}".to_vec()).await.is(400);
+    let half = gzip(b"{}");
+    patch(half[..half.len() - 4].to_vec()).await.is(400);
+    patch(gzip(&vec![b' '; 5 << 20])).await.is(413);
 }
 
 async fn listed(client: &Client, query: &str) -> (Vec<String>, Vec<String>, Option<String>) {

@@ -2,15 +2,20 @@
 
 use serde_json::json;
 
-use crate::client::{Answer, Client, bytes, server};
+use crate::client::{Answer, Client, bytes, gzip, server};
 
-async fn related(client: &Client, query: &str, json: &str, media: &[u8]) -> Answer {
+fn related_body(json: &str, media: &[u8]) -> Vec<u8> {
     let mut body = format!(
         "--sep\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n{json}\r\n--sep\r\ncontent-type: text/y\r\n\r\n"
     )
     .into_bytes();
     body.extend_from_slice(media);
     body.extend_from_slice(b"\r\n--sep--");
+    body
+}
+
+async fn related(client: &Client, query: &str, json: &str, media: &[u8]) -> Answer {
+    let body = related_body(json, media);
     let uri = format!("/upload/storage/v1/b/bucket/o?uploadType=multipart{query}");
     client.send("POST", &uri, &[("content-type", "multipart/related; boundary=\"sep\"")], body).await
 }
@@ -43,6 +48,19 @@ async fn related_describes_the_bytes_first() {
     assert_eq!(client.read("k").await, media);
     let plain = related(&client, "&name=l", "{}", b"").await.is(200).json();
     assert_eq!((&plain["contentType"], &plain["size"]), (&json!("text/y"), &json!("0")));
+}
+
+#[tokio::test]
+async fn related_may_be_compressed() {
+    let (_server, client) = server().await;
+    let uri = "/upload/storage/v1/b/bucket/o?uploadType=multipart&name=k";
+    let headers = [("content-type", "multipart/related; boundary=sep"), ("content-encoding", "gzip")];
+    for media in [bytes(3_000_000), vec![0; 3_000_000].into()] {
+        let body = gzip(&related_body("{}", &media));
+        client.send("POST", uri, &headers, body[..body.len() - 1].to_vec()).await.is(400);
+        client.send("POST", uri, &headers, body).await.is(200);
+        assert_eq!(client.read("k").await, media);
+    }
 }
 
 #[tokio::test]
