@@ -19,6 +19,7 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use prost::Message;
 use s3s::Body;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::server::{Grpc, NamedService};
 use tonic::{Code, Request, Status, Streaming};
@@ -56,6 +57,7 @@ pub(crate) fn is_grpc(parts: &Parts) -> bool {
 struct Context {
     gate: Gate,
     tasks: TaskTracker,
+    stop: CancellationToken,
     exchange: Arc<Exchange>,
 }
 
@@ -77,6 +79,14 @@ impl Context {
         // Of a session that is not there nothing is known, but the request counts all the same.
         let (bucket, key) = names.unwrap_or_default();
         self.admit(operation, &bucket, &key).await
+    }
+
+    /// The next message of a stream.
+    async fn next<M>(&self, stream: &mut Streaming<M>) -> Result<Option<M>, Status> {
+        tokio::select! {
+            () = self.stop.cancelled() => Err(Status::unavailable("The server stops.")),
+            next = stream.message() => next.map_err(|status| self.broken(status)),
+        }
     }
 
     /// Why a stream of messages ended before its time.
@@ -139,8 +149,12 @@ impl Google {
         body: RequestBody,
         exchange: &Arc<Exchange>,
     ) -> Response<Body> {
-        let context =
-            Context { gate: self.gate.clone(), tasks: self.tasks.clone(), exchange: Arc::clone(exchange) };
+        let context = Context {
+            gate: self.gate.clone(),
+            tasks: self.tasks.clone(),
+            stop: self.stop.clone(),
+            exchange: Arc::clone(exchange),
+        };
         let path = parts.uri.path().to_owned();
         let method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
         let method = method.filter(|(service, _)| *service == Service::NAME).map(|(_, method)| method);

@@ -443,3 +443,29 @@ async fn what_is_not_there_is_unimplemented() {
     let request = RewriteObjectRequest::default();
     assert_eq!(grpc.rewrite_object(request).await.unwrap_err().code(), Code::Unimplemented);
 }
+
+#[tokio::test]
+async fn the_server_stops_whatever_stalls() {
+    let (server, client, mut grpc) = start().await;
+    let stall = |operation: &str| Fault::new(operation, Action::Stall { after_bytes: 1, ms: 600_000.0 });
+    let faults = vec![stall("storage.resumable.append"), stall("storage.v2.WriteObject")];
+    server.set_knobs(Knobs { faults, ..Knobs::default() });
+    let over_http = client.start("k", "", &[], "").await;
+    let over_grpc = open(&mut grpc, spec("k")).await;
+    let mut stream = client.stream(&over_http, &[("content-range", "bytes 0-*/*")]);
+    stream.push(bytes(K256)).await;
+    // What is in the first message the server knows before it knows what the request is about.
+    let messages = stream::iter(messages(of_session(&over_grpc), 0, &bytes(2 * MIB2), true));
+    let writing = tokio::spawn(async move { grpc.write_object(messages).await });
+    let both = async {
+        while server.counts().get("storage.resumable.append") + server.counts().get("storage.v2.WriteObject")
+            < 2
+        {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), both).await.expect("the requests do not arrive");
+    tokio::time::timeout(Duration::from_secs(30), server.stop()).await.expect("the server does not stop");
+    writing.await.unwrap().unwrap_err();
+    stream.break_off().await;
+}

@@ -167,6 +167,7 @@ impl<'a> Writing<'a> {
             return Err(Status::invalid_argument("The stream ended without finish_write."));
         }
         self.persist().await?;
+        self.store.commit_delay().await;
         Ok(self.persisted())
     }
 }
@@ -205,7 +206,7 @@ async fn run<M: Into<Step>>(
                     // A client that has gone is noticed by the end of its stream.
                     let _ = tell.send(Ok(told(Told::Persisted(writing.persisted())))).await;
                 }
-                stream.message().await.map_err(|status| context.broken(status))
+                context.next(&mut stream).await
             }
         };
         match next {
@@ -221,7 +222,7 @@ async fn run<M: Into<Step>>(
 }
 
 async fn first<M: Into<Step>>(context: &Context, stream: &mut Streaming<M>) -> Result<Step, Status> {
-    let message = stream.message().await.map_err(|status| context.broken(status))?;
+    let message = context.next(stream).await?;
     message.map(Into::into).ok_or_else(|| Status::invalid_argument("The stream has no message."))
 }
 
