@@ -81,7 +81,8 @@ impl Store {
 
 pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let parameters = &call.parameters;
-    if parameters.match_glob.is_some() {
+    // Go's client says that it has none.
+    if parameters.match_glob.as_ref().is_some_and(|glob| !glob.is_empty()) {
         return Err(Refusal::new(
             StatusCode::NOT_IMPLEMENTED,
             "notImplemented",

@@ -206,6 +206,8 @@ async fn listings() {
     assert_eq!(prefixes, none);
     let (names, ..) = listed(&client, "startOffset=b%2F1&endOffset=d").await;
     assert_eq!(names, ["b/1", "b/2", "c/1"]);
+    let (names, ..) = listed(&client, "prefix=a&delimiter=&endOffset=&matchGlob=&startOffset=").await;
+    assert_eq!(names, ["a"]);
     client.get(&format!("{OBJECTS}?pageToken=%21")).await.is(400);
     client.get(&format!("{OBJECTS}?matchGlob=*")).await.is(501);
 }
