@@ -92,9 +92,7 @@ impl Held {
     /// upload: what was given up then is not there to be sent.
     pub(super) fn take(&self, next: u64) -> Result<Taken> {
         let mut state = self.lock();
-        if let Some(error) = &state.ended {
-            return Err(error.again());
-        }
+        state.check()?;
         state.taken += 1;
         let taken = state.fill.take();
         // Before the lock is given up: nobody ends the writer as idle for what it does not hold any more,
@@ -105,13 +103,21 @@ impl Held {
         Ok(taken)
     }
 
+    /// Asks for the session. Fails where another has ended the upload: that has aborted what there was, and
+    /// nobody would abort what comes after.
+    pub(super) fn open(&self) -> Result<()> {
+        let state = self.lock();
+        state.check()?;
+        self.upload.open();
+        drop(state);
+        Ok(())
+    }
+
     /// All bytes are in: from here on its producer is not what is waited for, and nobody else ends it.
     /// Fails where another has.
     pub(super) fn finish(&self) -> Result<()> {
         let mut state = self.lock();
-        if let Some(error) = &state.ended {
-            return Err(error.again());
-        }
+        state.check()?;
         state.finishing = true;
         Ok(())
     }
@@ -141,10 +147,7 @@ impl Held {
 
     /// Fails where another has ended the upload.
     pub(super) fn check(&self) -> Result<()> {
-        match &self.lock().ended {
-            Some(error) => Err(error.again()),
-            None => Ok(()),
-        }
+        self.lock().check()
     }
 
     /// For as long as it is held, a disk is what is waited for, not the producer: a `write` or a `finish`
@@ -205,6 +208,13 @@ impl State {
     /// Bytes were taken in; or memory was waited for, so that they could not be until now.
     pub(super) fn goes_on(&mut self) {
         self.last_write = Instant::now();
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.ended {
+            Some(error) => Err(error.again()),
+            None => Ok(()),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
 mod disks;
+mod ended;
 mod fair;
 mod limits;
 mod pressure;
