@@ -144,7 +144,7 @@ impl State {
     /// were granted and not yet taken out of the pool.
     fn trim(&mut self, total: u64, slab: usize) {
         let granted = self.granted_bytes + slab as u64;
-        self.pool.trim(total.saturating_sub(self.held) + granted);
+        self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
     }
 
     /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
