@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -102,10 +103,13 @@ impl Deferred {
                 let is_spooling = held.spooling();
                 let spill = async move {
                     let _is_spooling = is_spooling;
-                    while let Err(error) = held.spill_to(spooling.spool()).await {
-                        wait_for_room(error, &spooling).await?;
+                    loop {
+                        let room = Room::from_here_on(&spooling);
+                        match held.spill_to(spooling.spool()).await {
+                            Ok(_) => return Ok(None),
+                            Err(error) => room.comes(error).await?,
+                        }
                     }
-                    Ok(None)
                 };
                 self.spooling.spawn_on(spill, &self.runtime);
             } else {
@@ -124,23 +128,41 @@ async fn spool_part(
     // A spill of it that was begun goes to the same place.
     held.spilled().await;
     loop {
+        let room = Room::from_here_on(&spooling);
         match taken.spool(spooling.spool()).await {
             Ok(taken) => return Ok(Some((number, range, taken))),
             Err((kept, error)) => {
-                wait_for_room(error, &spooling).await?;
+                room.comes(error).await?;
                 taken = kept;
             }
         }
     }
 }
 
-/// Waits until blocks may have come back; fails where none can, because nothing is leaving the spool.
-async fn wait_for_room(error: SpoolError, spooling: &Spooling) -> Result<(), SpoolError> {
+/// Room in the spool that may come while an attempt to write there is made, or after it.
+struct Room<'a> {
+    spooling: &'a Spooling,
+    /// Whether something was leaving the spool.
+    draining: bool,
+    freed: Notified<'a>,
+}
+
+impl<'a> Room<'a> {
     /// In case the room that is made is not of this spool's making.
     const LONGEST: Duration = Duration::from_secs(1);
-    if matches!(error, SpoolError::Failed { .. }) || spooling.draining() == 0 {
-        return Err(error);
+
+    fn from_here_on(spooling: &'a Spooling) -> Self {
+        Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
     }
-    let _ = timeout(LONGEST, spooling.spool().freed().notified()).await;
-    Ok(())
+
+    /// The attempt has failed: waits until blocks may have come back; fails where none can, because nothing
+    /// is leaving the spool, nor was when the attempt began.
+    async fn comes(self, error: SpoolError) -> Result<(), SpoolError> {
+        let draining = self.draining || self.spooling.draining() > 0;
+        if matches!(error, SpoolError::Failed { .. }) || !draining {
+            return Err(error);
+        }
+        let _ = timeout(Self::LONGEST, self.freed).await;
+        Ok(())
+    }
 }

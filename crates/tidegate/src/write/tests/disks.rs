@@ -115,3 +115,68 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     assert!(finished.is_ok(), "{}", finished.unwrap_err());
     waits.await.unwrap().unwrap();
 }
+
+/// A disk whose second write takes its time, and finds no room.
+#[derive(Debug, Default)]
+struct Once {
+    writes: std::sync::atomic::AtomicUsize,
+    begun: tokio::sync::Notify,
+    ends: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl Disk for Once {
+    fn name(&self) -> String {
+        "once".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        if self.writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed) != 1 {
+            return Ok(());
+        }
+        self.begun.notify_one();
+        self.ends.notified().await;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        buffer.fill(0); // what was written
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: 1 << 30, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
+    let disk = Arc::new(Once::default());
+    let tide = builder().spool_disk(disk.clone()).build()?;
+    let store = store(&tide);
+    let spooling = store.engine().relief.spooling().unwrap().clone();
+    // Another's part is on its way out of the spool.
+    let other = spooling.spool().store(&Default::default(), &[data(PART)]).await.unwrap();
+    let leaving = spooling.line().ring().await;
+    let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
+    let zeros = Bytes::from(vec![0; 3 * PART as usize]);
+    let writing = tokio::spawn(async move {
+        writer.write(zeros).await?;
+        writer.finish().await
+    });
+    disk.begun.notified().await;
+    // It has left before the write is known to have failed.
+    drop(other);
+    drop(leaving);
+    disk.ends.notify_one();
+    timeout(LONG, writing).await.expect("it waits for ever").unwrap()?;
+    Ok(())
+}
