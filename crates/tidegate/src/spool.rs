@@ -59,6 +59,12 @@ impl Spool {
     /// Writes `pieces` behind what `stored` has; the result has both. Where it fails or is cancelled,
     /// `stored` is as it was.
     pub(crate) async fn store(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
+        let extended = self.extended(stored, pieces).await?;
+        extended.is_whole();
+        Ok(extended)
+    }
+
+    async fn extended(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         // What is begun goes on where it is, so that a part is one run of blocks where it can be.
         let mut failed = None;

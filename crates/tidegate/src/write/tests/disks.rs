@@ -180,3 +180,56 @@ async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
     timeout(LONG, writing).await.expect("it waits for ever").unwrap()?;
     Ok(())
 }
+
+/// Says that it has room for so many bytes, and takes writes or not: as where a quota is used up.
+#[derive(Debug)]
+struct Says(u64, std::sync::atomic::AtomicBool);
+
+#[async_trait]
+impl Disk for Says {
+    fn name(&self) -> String {
+        "says".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        let takes = self.1.load(std::sync::atomic::Ordering::Relaxed);
+        if takes { Ok(()) } else { Err(io::ErrorKind::QuotaExceeded.into()) }
+    }
+
+    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
+        Ok(None)
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        buffer.fill(0); // what was written
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: self.0, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
+    let [one, other] = [(); 2].map(|()| Arc::new(Says(256 * KIB, true.into())));
+    let builder = builder().memory(512 * KIB).spool_disk(one).spool_disk(other.clone());
+    let tide = builder.build()?;
+    let store = store(&tide);
+    // Both have been measured, the other as the slower one; then that has a quota that is used up.
+    let spool = store.engine().relief.spooling().unwrap().spool().clone();
+    for bytes in [64 * KIB, KIB] {
+        spool.store(&Default::default(), &[data(bytes)]).await.unwrap();
+    }
+    other.1.store(false, std::sync::atomic::Ordering::Relaxed);
+    let mut first = store.writer("first").part_size(4096 * KIB).start().await?;
+    first.write(data(400 * KIB)).await?;
+    let mut second = store.writer("second").part_size(100 * KIB).start().await?;
+    let wrote = timeout(LONG, second.write(data(100 * KIB))).await.expect("it waits for ever");
+    assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
+    Ok(())
+}
