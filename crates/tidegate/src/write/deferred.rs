@@ -93,10 +93,7 @@ impl Deferred {
         let Some(spooling) = relief.spooling() else { return Poll::Ready(Ok(())) };
         loop {
             if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
-                let ended = |ended| SpoolError::Failed {
-                    directory: "all of them".to_owned(),
-                    source: io::Error::other(ended),
-                };
+                let ended = |ended| SpoolError::failed("all of them".to_owned(), io::Error::other(ended));
                 self.parts.extend(joined.map_err(ended)??);
             } else if held.lock().fill.in_memory() >= Self::CHUNK {
                 let (held, spooling) = (held.clone(), spooling.clone());
