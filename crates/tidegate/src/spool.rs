@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 mod blocks;
 mod directory;
 mod disk;
+#[cfg(test)]
+pub(crate) mod sick;
 mod stored;
 #[cfg(test)]
 mod tests;

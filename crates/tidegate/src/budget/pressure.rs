@@ -65,11 +65,11 @@ impl Budget {
 
     pub(crate) fn pressure(&self) -> Pressure {
         let state = self.shared.lock();
-        let Some((_, first)) = state.waiters.first_key_value() else { return Pressure::Passing };
+        let Some(&(first, _)) = state.by_wait.first() else { return Pressure::Passing };
         if !state.is_stopped(self.shared.total) {
             return Pressure::Passing;
         }
-        let since = state.half_moved.map_or(first.since, |moved| moved.max(first.since));
+        let since = state.half_moved.map_or(first, |moved| moved.max(first));
         let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
         let holders = holders.filter_map(|(bytes, account)| {
             let holding = state.accounts.get(account)?;
@@ -101,15 +101,15 @@ impl Budget {
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
-    /// Ends the oldest wait with an error, unless one was ended less than `before` ago: another's relief
+    /// Ends the longest wait with an error, unless one was ended less than `before` ago: another's relief
     /// may have seen the same.
-    pub(crate) fn refuse_oldest(&self, why: &Starved, before: Duration) {
+    pub(crate) fn refuse_longest(&self, why: &Starved, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
         }
         state.refused_at = Some(Instant::now());
-        let Some(id) = state.waiters.first_key_value().map(|(id, _)| *id) else { return };
+        let Some(&(_, id)) = state.by_wait.first() else { return };
         if let Some(waiter) = state.dequeue(id) {
             state.refused.insert(id, (why.clone(), Instant::now()));
             waiter.waker.wake();

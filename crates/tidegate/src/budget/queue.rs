@@ -11,6 +11,18 @@ impl State {
         self.next_id
     }
 
+    /// Where the next wait of a writer, or a request, is in line.
+    pub(super) fn place(&mut self, account: Option<u64>) -> u64 {
+        let holding = account.and_then(|account| self.accounts.get_mut(&account));
+        match holding {
+            Some(holding) => *holding.place.get_or_insert_with(|| {
+                self.next_id += 1;
+                self.next_id
+            }),
+            None => self.take_id(),
+        }
+    }
+
     pub(super) fn forget_part(&mut self, part: u64) {
         if let Some(count) = self.parts.get_mut(&part) {
             *count -= 1;
@@ -32,12 +44,14 @@ impl State {
                 }
             }
         }
+        self.by_wait.insert((waiter.since, id));
         self.waiters.insert(id, waiter);
     }
 
     pub(super) fn dequeue(&mut self, id: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
         self.requests.remove(&id);
+        self.by_wait.remove(&(waiter.since, id));
         self.runtimes.leave(waiter.runtime);
         if let Some(account) = waiter.account
             && let Some(holding) = self.accounts.get_mut(&account)
@@ -83,7 +97,7 @@ impl State {
             || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
     }
 
-    /// Grants what can be granted, first come first served.
+    /// Grants what can be granted, each in its turn.
     pub(super) fn serve(&mut self, shared: &Shared) {
         self.grant(shared.total, shared.slab);
         self.tell(shared);
@@ -147,9 +161,8 @@ impl State {
         self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
     }
 
-    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
-    /// half-filled memory the oldest request, the writer that holds most or the oldest request,
-    /// whichever waits longer.
+    /// The waiter whose turn it is: the first, but where the rule stops that writer, or half-filled
+    /// memory that request, the writer that holds most or the first request, whichever came first.
     pub(super) fn next_to_serve(&self, total: u64) -> Option<u64> {
         let (&first, waiter) = self.waiters.first_key_value()?;
         let its_turn = match waiter.account {

@@ -120,7 +120,7 @@ impl Relief {
             if until.is_some_and(|until| until <= now) {
                 let starved = self.starved(&holders, now - since);
                 warn!(%starved, "memory is held by writers that do not go on");
-                self.budget.refuse_oldest(&starved, Self::SEEN);
+                self.budget.refuse_longest(&starved, Self::SEEN);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());

@@ -1,12 +1,9 @@
 //! Spool disks that fail, and that are full.
 
-use std::io;
-
-use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::*;
-use crate::spool::{Disk, Space};
+use crate::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(3600);
@@ -16,85 +13,19 @@ fn builder() -> crate::Builder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(wait).seed(1)
 }
 
-/// As a disk that is broken, not full.
-#[derive(Debug)]
-struct Fails;
-
-#[async_trait]
-impl Disk for Fails {
-    fn name(&self) -> String {
-        "fails".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
-        Err(io::Error::other("Input/output error"))
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
-        Err(io::Error::other("Input/output error"))
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_broken_disk_is_not_said_to_be_full() {
-    let tide = builder().spool_disk(Arc::new(Fails)).build().unwrap();
+    let tide = builder().spool_disk(Sick::new(Write::Fails)).build().unwrap();
     let mut writer = store(&tide).writer("k").strategy(Strategy::Spool).start().await.unwrap();
     let error = writer.write(data(100 * PART)).await.unwrap_err();
     assert_ne!(error.kind(), ErrorKind::NoSpace, "{error}");
-}
-
-/// A disk without room.
-#[derive(Debug, Default)]
-struct Full(std::sync::atomic::AtomicBool);
-
-#[async_trait]
-impl Disk for Full {
-    fn name(&self) -> String {
-        "full".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
-        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
-            return Ok(());
-        }
-        Err(io::ErrorKind::StorageFull.into())
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
-        buffer.fill(0); // what was written
-        Ok(buffer.len())
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// All of its bytes are in, and what it waits for is room on a disk.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_is_being_finished_is_not_idle() {
     const MIB: u64 = 1 << 20;
-    let (disk, zeros) = (Arc::new(Full::default()), |bytes| Bytes::from(vec![0; bytes as usize]));
+    let (disk, zeros) = (Sick::new(Write::Full), |bytes| Bytes::from(vec![0; bytes as usize]));
     let builder = Tidegate::builder().memory(4 * MIB).slab(64 << 10).part_size(2 * MIB).seed(1);
     let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_secs(600)).build().unwrap();
     let store = store(&tide);
@@ -109,7 +40,7 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     let mut waiting = store.writer("waiting").start().await.unwrap();
     let waits = tokio::spawn(async move { waiting.write(zeros(2 * MIB)).await });
     tokio::time::sleep(Duration::from_secs(10)).await;
-    disk.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    disk.becomes(Write::Forgets);
     drop(leaving);
     let finished = timeout(LONG, finish).await.expect("it waits for ever").unwrap();
     assert!(finished.is_ok(), "{}", finished.unwrap_err());

@@ -1,11 +1,9 @@
 //! Writers that do not go on, with and without a spool.
 
 use super::*;
-use crate::spool::{Disk, Space};
-use async_trait::async_trait;
-use std::io;
-use std::sync::Mutex;
 use tokio::time::{Instant, timeout};
+
+use crate::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 
@@ -17,6 +15,34 @@ fn spooled() -> (tempfile::TempDir, Tidegate) {
     let folder = tempfile::tempdir().unwrap();
     let tide = builder().spool([folder.path()]).build().unwrap();
     (folder, tide)
+}
+
+/// Each of them stops at a moment of its own, so that one limit after the other would be many.
+#[tokio::test(start_paused = true)]
+async fn idle_writers_are_ended_many_at_a_time() -> Result<()> {
+    let (tide, limit, began) = (builder().build()?, Duration::from_secs(2), Instant::now());
+    let store = store(&tide);
+    let writers = (0..300).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut writer = store.writer(format!("{number}")).idle_limit(limit).start().await?;
+            for _ in 0..if number % 3 == 0 { 5 } else { 10 } {
+                writer.write(data(KIB)).await?;
+                tokio::task::yield_now().await;
+            }
+            if number % 3 == 0 {
+                return std::future::pending().await;
+            }
+            writer.finish().await
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    for (number, writer) in writers.into_iter().enumerate().filter(|(number, _)| number % 3 > 0) {
+        assert!(writer.await.unwrap().is_ok(), "{number}");
+    }
+    // 100 abandoned parts of two slabs, of which 14 fit beside the largest part.
+    assert!(began.elapsed() < limit * 12, "{:?}", began.elapsed());
+    Ok(())
 }
 
 /// Writers that hold most of the memory in half-filled parts and do not go on.
@@ -193,53 +219,14 @@ fn store_without_spool() -> Store {
     store(&engine())
 }
 
-/// A disk that forgets, or that is full.
-#[derive(Debug)]
-struct Bad {
-    full: bool,
-    wrote: Mutex<u64>,
-}
-
-#[async_trait]
-impl Disk for Bad {
-    fn name(&self) -> String {
-        "bad".to_owned()
-    }
-
-    async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
-        if self.full {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        *self.wrote.lock().unwrap() += pieces.iter().map(|(_, piece)| piece.len() as u64).sum::<u64>();
-        Ok(())
-    }
-
-    fn read_cached(&self, buffer: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        buffer.fill(0);
-        Ok(Some(buffer.len()))
-    }
-
-    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
-        Ok(buffer.len())
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
-    let disk = Arc::new(Bad { full: false, wrote: Mutex::default() });
+    let disk = Sick::new(Write::Forgets);
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
     writer.write(data(100 * PART)).await?;
-    assert!(*disk.wrote.lock().unwrap() > 0);
+    assert!(disk.writes() > 0);
     let error = writer.finish().await.unwrap_err();
     assert!(error.to_string().contains("gave back other bytes"), "{error}");
     tide.settled().await;
@@ -250,7 +237,7 @@ async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_spool_is_as_none() -> Result<()> {
-    let disk = Arc::new(Bad { full: true, wrote: Mutex::default() });
+    let disk = Sick::new(Write::Full);
     let tide = builder().spool_disk(disk).memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
@@ -261,7 +248,7 @@ async fn a_full_spool_is_as_none() -> Result<()> {
     let mut writer = store.writer("l").start().await?;
     let error = writer.write(data(MEMORY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Starved);
-    assert!(error.to_string().contains("make room in the spool (bad has"), "{error}");
+    assert!(error.to_string().contains("make room in the spool (sick has"), "{error}");
     drop((writer, writers));
     let mut writer = store.writer("m").strategy(Strategy::Spool).start().await?;
     let error = writer.write(data(100 * PART)).await.unwrap_err();
