@@ -47,116 +47,46 @@ async fn a_writer_that_is_being_finished_is_not_idle() {
     waits.await.unwrap().unwrap();
 }
 
-/// A disk whose second write takes its time, and finds no room.
-#[derive(Debug, Default)]
-struct Once {
-    writes: std::sync::atomic::AtomicUsize,
-    begun: tokio::sync::Notify,
-    ends: tokio::sync::Notify,
-}
-
-#[async_trait]
-impl Disk for Once {
-    fn name(&self) -> String {
-        "once".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
-        if self.writes.fetch_add(1, std::sync::atomic::Ordering::Relaxed) != 1 {
-            return Ok(());
-        }
-        self.begun.notify_one();
-        self.ends.notified().await;
-        Err(io::ErrorKind::StorageFull.into())
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
-        buffer.fill(0); // what was written
-        Ok(buffer.len())
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn room_that_came_while_a_write_failed_is_seen() -> Result<()> {
-    let disk = Arc::new(Once::default());
+    let disk = Sick::new(Write::Forgets);
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
     let spooling = store.engine().relief.spooling().unwrap().clone();
     // Another's part is on its way out of the spool.
     let other = spooling.spool().store(&Default::default(), &[data(PART)]).await.unwrap();
     let leaving = spooling.line().ring().await;
+    disk.becomes(Write::Hangs);
     let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
     let zeros = Bytes::from(vec![0; 3 * PART as usize]);
     let writing = tokio::spawn(async move {
         writer.write(zeros).await?;
         writer.finish().await
     });
-    disk.begun.notified().await;
+    while disk.writes() < 2 {
+        tokio::task::yield_now().await;
+    }
     // It has left before the write is known to have failed.
     drop(other);
     drop(leaving);
-    disk.ends.notify_one();
+    disk.becomes(Write::FullOnce);
     timeout(LONG, writing).await.expect("it waits for ever").unwrap()?;
     Ok(())
 }
 
-/// Says that it has room for so many bytes, and takes writes or not: as where a quota is used up.
-#[derive(Debug)]
-struct Says(u64, std::sync::atomic::AtomicBool);
-
-#[async_trait]
-impl Disk for Says {
-    fn name(&self) -> String {
-        "says".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
-        let takes = self.1.load(std::sync::atomic::Ordering::Relaxed);
-        if takes { Ok(()) } else { Err(io::ErrorKind::QuotaExceeded.into()) }
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
-        buffer.fill(0); // what was written
-        Ok(buffer.len())
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: self.0, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
-    let [one, other] = [(); 2].map(|()| Arc::new(Says(256 * KIB, true.into())));
+    let [one, other] = [(); 2].map(|()| Sick::with_free(Write::Forgets, 256 * KIB));
     let builder = builder().memory(512 * KIB).spool_disk(one).spool_disk(other.clone());
     let tide = builder.build()?;
     let store = store(&tide);
-    // Both have been measured, the other as the slower one; then that has a quota that is used up.
+    // Both have been measured, the other as the slower one; then that has less room than it says, as where
+    // a quota is used up.
     let spool = store.engine().relief.spooling().unwrap().spool().clone();
     for bytes in [64 * KIB, KIB] {
         spool.store(&Default::default(), &[data(bytes)]).await.unwrap();
     }
-    other.1.store(false, std::sync::atomic::Ordering::Relaxed);
+    other.becomes(Write::Full);
     let mut first = store.writer("first").part_size(4096 * KIB).start().await?;
     first.write(data(400 * KIB)).await?;
     let mut second = store.writer("second").part_size(100 * KIB).start().await?;

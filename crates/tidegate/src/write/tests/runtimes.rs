@@ -4,6 +4,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::*;
+use crate::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(5);
@@ -64,41 +65,9 @@ fn a_wait_becomes_an_error_where_another_runtime_ends_meanwhile() {
     });
 }
 
-/// A disk that takes a write when it is told to.
-#[derive(Debug)]
-struct Told(tokio::sync::Semaphore, std::sync::atomic::AtomicBool);
-
-#[async_trait::async_trait]
-impl crate::spool::Disk for Told {
-    fn name(&self) -> String {
-        "told".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> std::io::Result<()> {
-        self.1.store(true, std::sync::atomic::Ordering::Relaxed);
-        self.0.acquire().await.map(|_| ()).map_err(std::io::Error::other)
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> std::io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, _: &mut [u8], _: u64) -> std::io::Result<usize> {
-        Err(std::io::ErrorKind::Unsupported.into())
-    }
-
-    fn space(&self) -> std::io::Result<crate::spool::Space> {
-        Ok(crate::spool::Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
-    let disk = Arc::new(Told(tokio::sync::Semaphore::new(0), Default::default()));
+    let disk = Sick::new(Write::Hangs);
     let builder = Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1);
     let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_millis(200)).build().unwrap();
     let (here, there) = (runtime(), runtime());
@@ -109,11 +78,11 @@ fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
     there.block_on(async {
         let write = second.write(data(PART));
         tokio::pin!(write);
-        while !disk.1.load(std::sync::atomic::Ordering::Relaxed) {
+        while disk.writes() == 0 {
             assert!(timeout(Duration::from_millis(10), &mut write).await.is_err(), "there was memory");
         }
     });
-    disk.0.add_permits(1000);
+    disk.becomes(Write::Forgets);
     here.block_on(async {
         let mut third = store.writer("third").start().await.unwrap();
         timeout(LONG, third.write(data(PART))).await.expect("it waits for ever").unwrap();
