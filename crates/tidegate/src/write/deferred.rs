@@ -147,6 +147,8 @@ struct Room<'a> {
 impl<'a> Room<'a> {
     /// In case the room that is made is not of this spool's making.
     const LONGEST: Duration = Duration::from_secs(1);
+    /// Between two parts of a writer that is being finished nothing leaves, until it is polled.
+    const MOMENT: Duration = Duration::from_millis(100);
 
     fn from_here_on(spooling: &'a Spooling) -> Self {
         Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
@@ -155,11 +157,11 @@ impl<'a> Room<'a> {
     /// The attempt has failed: waits until blocks may have come back; fails where none can, because nothing
     /// is leaving the spool, nor was when the attempt began.
     async fn comes(self, error: SpoolError) -> Result<(), SpoolError> {
-        let draining = self.draining || self.spooling.draining() > 0;
-        if matches!(error, SpoolError::Failed { .. }) || !draining {
+        if matches!(error, SpoolError::Failed { .. }) {
             return Err(error);
         }
-        let _ = timeout(Self::LONGEST, self.freed).await;
-        Ok(())
+        let draining = self.draining || self.spooling.draining() > 0;
+        let freed = timeout(if draining { Self::LONGEST } else { Self::MOMENT }, self.freed).await.is_ok();
+        if draining || freed || self.spooling.draining() > 0 { Ok(()) } else { Err(error) }
     }
 }

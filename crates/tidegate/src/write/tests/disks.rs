@@ -94,3 +94,24 @@ async fn what_several_disks_take_in_part_is_no_progress() -> Result<()> {
     assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn between_two_parts_of_a_writer_its_spool_is_not_taken_for_one_that_nothing_leaves() -> Result<()> {
+    let (disk, zeros) =
+        (Sick::new(Write::Forgets), |parts: u64| Bytes::from(vec![0; (parts * PART) as usize]));
+    let tide = builder().spool_disk(disk.clone()).build()?;
+    let store = super::unpolled::slow(&tide);
+    let mut first = store.writer("first").strategy(Strategy::Spool).concurrency(1).start().await?;
+    first.write(zeros(20)).await?;
+    let first = tokio::spawn(first.finish());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    // There is no room but what the parts of the first leave, and that is not enough.
+    disk.becomes(Write::Full);
+    let mut second = store.writer("second").strategy(Strategy::Spool).start().await?;
+    let second = tokio::spawn(async move { second.write(zeros(3)).await });
+    let error = timeout(LONG, second).await.expect("it waits for ever").unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(first.is_finished(), "parts are on their way out of the spool");
+    assert_eq!(first.await.unwrap()?.size, 20 * PART);
+    Ok(())
+}
