@@ -105,6 +105,8 @@ struct State {
     accounts: BTreeMap<u64, Holding>,
     /// `(half-filled bytes, account)`: the last is the writer that holds most.
     by_holding: BTreeSet<(u64, u64)>,
+    /// Those of them that wait: thousands may hold the same, and be passed over at every change.
+    holding_waiters: BTreeSet<(u64, u64)>,
     /// Part size and how many open writers have it: the last is `P`.
     parts: BTreeMap<u64, usize>,
     waiters: BTreeMap<u64, Waiter>,
@@ -264,6 +266,7 @@ impl Drop for Account {
         state.hold(self.id, 0);
         if let Some(holding) = state.accounts.remove(&self.id) {
             state.by_holding.remove(&(0, self.id));
+            state.holding_waiters.remove(&(0, self.id));
             state.forget_part(holding.part);
         }
         state.serve(&self.budget.shared);

@@ -40,6 +40,7 @@ impl State {
             Some(account) => {
                 if let Some(holding) = self.accounts.get_mut(&account) {
                     holding.waiting = Some(id);
+                    self.holding_waiters.insert((holding.half_filled, account));
                 }
             }
         }
@@ -52,8 +53,11 @@ impl State {
         self.requests.remove(&id);
         self.by_wait.remove(&(waiter.since, id));
         self.runtimes.leave(waiter.runtime);
-        if let Some(holding) = waiter.account.and_then(|account| self.accounts.get_mut(&account)) {
+        if let Some(account) = waiter.account
+            && let Some(holding) = self.accounts.get_mut(&account)
+        {
             holding.waiting = None;
+            self.holding_waiters.remove(&(holding.half_filled, account));
         }
         Some(waiter)
     }
@@ -73,6 +77,9 @@ impl State {
         let before = std::mem::replace(&mut holding.half_filled, bytes);
         self.by_holding.remove(&(before, account));
         self.by_holding.insert((bytes, account));
+        if self.holding_waiters.remove(&(before, account)) {
+            self.holding_waiters.insert((bytes, account));
+        }
         self.half_filled = self.half_filled - before + bytes;
         if before != bytes {
             self.half_moved = Some(Instant::now());
@@ -151,7 +158,7 @@ impl State {
     /// were granted and not yet taken out of the pool.
     fn trim(&mut self, total: u64, slab: usize) {
         let granted = self.granted_bytes + slab as u64;
-        self.pool.trim(total.saturating_sub(self.held) + granted);
+        self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
     }
 
     /// The waiter whose turn it is: the first, but where the rule stops that writer, or half-filled
@@ -167,9 +174,8 @@ impl State {
             return Some(first);
         }
         let most = self.by_holding.last().map_or(0, |(held, _)| *held);
-        let hold_most =
-            self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
-        let passes = hold_most.filter_map(|holding| holding.waiting).next();
+        let holds_most = self.holding_waiters.range((most, 0)..).next();
+        let passes = holds_most.and_then(|(_, account)| self.accounts.get(account)?.waiting);
         let fits =
             |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
         let request = self.requests.first().copied().filter(fits);

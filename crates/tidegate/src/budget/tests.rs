@@ -130,6 +130,22 @@ fn many_idle_writers_cost_what_they_hold() {
 }
 
 #[test]
+fn thousands_that_hold_the_same_do_not_make_each_change_dear() {
+    const EACH: u64 = 4 << 10;
+    let total = 20_000 * EACH;
+    let budget = Budget::new(total, 256 << 10);
+    let accounts: Vec<_> = (0..20_000).map(|_| budget.account(total / 2, nobody())).collect();
+    let holding = accounts.iter().map_while(|account| now(account.grow(EACH)));
+    let held: Vec<_> = holding.collect();
+    assert_eq!(budget.usage().half_filled, total / 2 + EACH);
+    let began = std::time::Instant::now();
+    for account in &accounts[held.len()..][..2000] {
+        assert!(now(account.grow(EACH)).is_none());
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
 fn slabs_are_used_again_and_stay_within_the_budget() {
     let budget = Budget::new(100, 10);
     let mut slab = Slab::new(now(budget.lease(10)).unwrap());

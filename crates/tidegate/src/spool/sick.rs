@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::Notify;
 
 use super::disk::{Disk, Space};
 
@@ -16,6 +17,9 @@ pub(crate) enum Write {
     Forgets,
     Fails,
     Full,
+    /// As on a full disk, once.
+    FullOnce,
+    /// Until it becomes otherwise.
     Hangs,
 }
 
@@ -23,16 +27,25 @@ pub(crate) enum Write {
 #[derive(Debug)]
 pub(crate) struct Sick {
     write: Mutex<Write>,
+    changed: Notify,
     writes: AtomicUsize,
+    free: u64,
 }
 
 impl Sick {
     pub(crate) fn new(write: Write) -> Arc<Self> {
-        Arc::new(Self { write: Mutex::new(write), writes: AtomicUsize::new(0) })
+        Self::with_free(write, 1 << 30)
+    }
+
+    /// One that says that it has so many bytes free.
+    pub(crate) fn with_free(write: Write, free: u64) -> Arc<Self> {
+        let (write, changed, writes) = (Mutex::new(write), Notify::new(), AtomicUsize::new(0));
+        Arc::new(Self { write, changed, writes, free })
     }
 
     pub(crate) fn becomes(&self, write: Write) {
         *self.write.lock().unwrap() = write;
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn writes(&self) -> usize {
@@ -48,12 +61,19 @@ impl Disk for Sick {
 
     async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
         self.writes.fetch_add(1, Relaxed);
-        let write = *self.write.lock().unwrap();
-        match write {
-            Write::Forgets => Ok(()),
-            Write::Fails => Err(io::Error::other("Input/output error")),
-            Write::Full => Err(io::ErrorKind::StorageFull.into()),
-            Write::Hangs => std::future::pending().await,
+        loop {
+            let changed = self.changed.notified();
+            let write = *self.write.lock().unwrap();
+            match write {
+                Write::Forgets => return Ok(()),
+                Write::Fails => return Err(io::Error::other("Input/output error")),
+                Write::Full => return Err(io::ErrorKind::StorageFull.into()),
+                Write::FullOnce => {
+                    self.becomes(Write::Forgets);
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Write::Hangs => changed.await,
+            }
         }
     }
 
@@ -67,7 +87,7 @@ impl Disk for Sick {
     }
 
     fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
+        Ok(Space { free: self.free, total: 1 << 30 })
     }
 
     fn clear(&self) -> io::Result<()> {

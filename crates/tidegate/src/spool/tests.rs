@@ -177,6 +177,21 @@ async fn a_disk_that_has_not_ended_its_first_write_is_not_given_the_next() {
     assert!(second.is_ok(), "it waits for the disk that does nothing, beside one that has nothing to do");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_failed_is_left_alone_for_a_second() {
+    let (sick, well) = (Sick::new(Write::Fails), Small::new("well", 64 * BLOCK));
+    let spool = Spool::new(vec![sick.clone(), well.clone()]);
+    let mut stored = spool.store(&Stored::default(), &[data(10, 1)]).await.unwrap();
+    assert_eq!(sick.writes(), 1);
+    for (millis, writes) in [(0, 1), (990, 1), (20, 2)] {
+        tokio::time::advance(std::time::Duration::from_millis(millis)).await;
+        drop(std::mem::take(&mut stored));
+        stored = spool.store(&Stored::default(), &[data(10, 2)]).await.unwrap();
+        assert_eq!(sick.writes(), writes, "{millis} ms later");
+    }
+    assert_eq!(read(&stored, true), data(10, 2));
+}
+
 #[tokio::test]
 async fn a_disk_that_failed_is_not_tried_twice_for_the_same_bytes() {
     let disk = Sick::new(Write::Forgets);

@@ -19,7 +19,7 @@ impl Writer {
             match action {
                 Action::Open => match &mut self.deferred {
                     Some(deferred) => deferred.open(),
-                    None => self.upload.open(),
+                    None => self.held.open().map_err(|error| self.fail(error))?,
                 },
                 Action::Part { number, range } => {
                     let next = memory_of(self.plan.part(), &self.relief);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
@@ -37,6 +37,10 @@ impl Relief {
     const SEEN: Duration = Duration::from_millis(5);
     /// The longest between two looks.
     const LONGEST: Duration = Duration::from_secs(3600);
+    /// A look that takes longer than this, at thousands of holders, is followed by none for so many times
+    /// that long.
+    const QUICK: Duration = Duration::from_micros(100);
+    const RARER: u32 = 10;
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -78,7 +82,9 @@ impl Relief {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
             let (freed, changed) = (pin!(self.freed()), self.budget.changed());
+            let looked = Instant::now();
             let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
+            let look = looked.elapsed();
             let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
@@ -128,7 +134,12 @@ impl Relief {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
             tokio::select! {
-                () = changed => {}
+                // Requests that pass change something all the while.
+                () = changed => {
+                    if look > Self::QUICK {
+                        sleep(look * Self::RARER).await;
+                    }
+                }
                 () = freed => freed_at = Some(Instant::now()),
                 () = sleep_until(wake) => {}
             }

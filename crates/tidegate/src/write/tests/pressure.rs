@@ -266,3 +266,32 @@ async fn an_open_writer_is_small() {
     let finish = size_of_val(&writer.finish());
     assert!(finish <= 500, "{finish} bytes: the writer is in it twice");
 }
+
+#[tokio::test]
+async fn thousands_that_hold_memory_do_not_make_requests_slow() -> Result<()> {
+    const EACH: u64 = 4 << 10;
+    let memory = 20_000 * EACH;
+    let tide = Tidegate::builder().memory(memory).slab(256 << 10).part_size(memory / 2).build()?;
+    let store = store(&tide);
+    let mut writers = Vec::new();
+    for number in 0..10_001 {
+        let mut writer = store.writer(format!("{number}")).start().await?;
+        writer.write(data(1)).await?;
+        writers.push(writer);
+    }
+    // One more writer waits for them, and requests go on.
+    let mut waiting = store.writer("waiting").start().await?;
+    let waits = tokio::spawn(async move { waiting.write(data(1)).await });
+    while tide.usage().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let budget = store.engine().budget.clone();
+    let began = std::time::Instant::now();
+    for _ in 0..1000 {
+        drop(budget.lease(EACH).await.unwrap());
+        tokio::task::yield_now().await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    waits.abort();
+    Ok(())
+}
