@@ -125,7 +125,14 @@ impl Upload {
                 self.given_up.watch(self.backend.part(&session, number, range.start, payload))
             })
             .await
-            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
+            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
+        if (receipt.number, receipt.size) != (number, payload.len()) {
+            // The object would never be whole.
+            let message =
+                format!("the receipt is one of part {} with {} bytes", receipt.number, receipt.size);
+            let error = self.error(ErrorKind::Integrity, Operation::Part, message);
+            return Err(error.at_part(number, range));
+        }
         self.requests.progress.acknowledged(payload.len());
         self.requests.progress.part_stored();
         Ok(receipt)
