@@ -228,14 +228,16 @@ impl Upload {
             }
             aborted.map(|_| ())
         };
-        let task = is_needed.then(|| self.aborts.spawn_on(task, &self.runtime));
         let upload = self.clone();
+        let shut_down = move || {
+            let message = "the runtime was shut down before the session was aborted";
+            upload.error(ErrorKind::Closed, Operation::Abort, message)
+        };
+        let lost = self.lock().is_some().then(&shut_down);
+        let task = is_needed.then(|| self.aborts.spawn_on(task, lost, &self.runtime));
         async move {
             let Some(task) = task else { return Ok(()) };
-            task.await.unwrap_or_else(|ended| {
-                let message = "the runtime was shut down before the session was aborted";
-                Err(upload.error(ErrorKind::Closed, Operation::Abort, message).with_source(ended))
-            })
+            task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
         }
     }
 
