@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
@@ -81,7 +81,7 @@ impl Relief {
     async fn relieve(&self) {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
-            let (freed, changed) = (pin!(self.freed()), self.budget.changed());
+            let (mut freed, changed) = (pin!(self.freed()), self.budget.changed());
             let looked = Instant::now();
             let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
             let look = looked.elapsed();
@@ -136,11 +136,11 @@ impl Relief {
             tokio::select! {
                 // Requests that pass change something all the while.
                 () = changed => {
-                    if look > Self::QUICK {
-                        sleep(look * Self::RARER).await;
+                    if look > Self::QUICK && timeout(look * Self::RARER, freed).await.is_ok() {
+                        freed_at = Some(Instant::now());
                     }
                 }
-                () = freed => freed_at = Some(Instant::now()),
+                () = freed.as_mut() => freed_at = Some(Instant::now()),
                 () = sleep_until(wake) => {}
             }
         }
