@@ -64,6 +64,38 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
     writers
 }
 
+/// One error after the other, each after the whole time, would keep thousands for days.
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_in_vain_are_told_in_twice_the_time() -> Result<()> {
+    let wait = Duration::from_secs(60);
+    let tide = builder().memory_wait(wait).build()?;
+    let store = store(&tide);
+    let mut writers = abandoned(&store, None).await;
+    // Room for some, who wait with a slab each.
+    drop(writers.pop());
+    drop(writers.pop());
+    let began = Instant::now();
+    let waiting = (0..500).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut writer = store.writer(format!("{number}")).start().await?;
+            let result = writer.write(data(MEMORY)).await;
+            assert!(result.is_ok() || began.elapsed() >= wait, "{:?}", began.elapsed());
+            result?;
+            writer.finish().await
+        })
+    });
+    let mut starved = 0;
+    for waiting in waiting.collect::<Vec<_>>() {
+        let Err(error) = waiting.await.unwrap() else { continue };
+        assert_eq!(error.kind(), ErrorKind::Starved, "{error}");
+        starved += 1;
+    }
+    assert!(starved > 100, "{starved}");
+    assert!(began.elapsed() < 3 * wait, "{starved} were told after {:?}", began.elapsed());
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_memory_has_no_room_for_goes_through_the_spool() -> Result<()> {
     let (_folder, tide) = spooled();
