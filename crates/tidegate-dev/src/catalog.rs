@@ -1,9 +1,11 @@
 //! What the store knows: buckets, objects and sessions, in memory for every storage. With disk
 //! storage the [`ledger`] writes down each change before it is made here.
 
+pub(crate) mod generations;
 pub(crate) mod ledger;
 pub(crate) mod load;
 mod record;
+pub(crate) mod session;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +14,8 @@ use s3s::dto::{BucketLifecycleConfiguration, ETag, ETagCondition};
 use s3s::{S3Error, S3Result, s3_error};
 
 use crate::Error;
+use generations::Verdict;
+pub(crate) use generations::{Generations, Version};
 use ledger::Ledger;
 pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, UploadName};
 
@@ -20,10 +24,25 @@ pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, Upload
 pub(crate) struct Condition {
     pub(crate) if_match: Option<ETagCondition>,
     pub(crate) if_none_match: Option<ETagCondition>,
+    pub(crate) generations: Generations,
 }
 
 impl Condition {
+    pub(crate) fn etags(if_match: Option<ETagCondition>, if_none_match: Option<ETagCondition>) -> Self {
+        Self { if_match, if_none_match, generations: Generations::default() }
+    }
+
+    pub(crate) fn generations(generations: Generations) -> Self {
+        Self { generations, ..Self::default() }
+    }
+
     fn check(&self, existing: Option<&Arc<Object>>) -> S3Result<()> {
+        if self.generations.check(existing.map(Arc::as_ref)) != Verdict::Holds {
+            return Err(s3_error!(
+                PreconditionFailed,
+                "At least one of the pre-conditions you specified did not hold."
+            ));
+        }
         if let Some(condition) = &self.if_none_match
             && existing.is_some_and(|object| matches_etag(condition, &object.etag))
         {
@@ -51,6 +70,12 @@ pub(crate) fn matches_etag(condition: &ETagCondition, etag: &str) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     pub(crate) buckets: BTreeMap<String, Bucket>,
+    /// Google's resumable uploads, by id: they are found by it alone.
+    pub(crate) sessions: BTreeMap<String, session::Session>,
+    /// How many there were when they were last looked over for what may be forgotten.
+    sessions_looked_over: usize,
+    /// The latest that was given out.
+    pub(crate) generation: u64,
     pub(crate) ledger: Option<Ledger>,
 }
 
@@ -87,6 +112,7 @@ impl Catalog {
             return Err(s3_error!(BucketNotEmpty, "The bucket you tried to delete is not empty"));
         }
         self.record(|ledger| ledger.remove_bucket(name))?;
+        self.remove_sessions_of(name).map_err(S3Error::internal_error)?;
         if let Some(bucket) = self.buckets.remove(name) {
             for part in bucket.uploads.values().flat_map(|upload| upload.parts.values()) {
                 part.piece.release();
@@ -119,26 +145,47 @@ impl Catalog {
     }
 
     /// Makes the object visible, in place of any other of its key.
-    pub(crate) fn put_object(&mut self, bucket: &str, object: Object, condition: &Condition) -> S3Result<()> {
+    pub(crate) fn put_object(
+        &mut self,
+        bucket: &str,
+        mut object: Object,
+        condition: &Condition,
+    ) -> S3Result<Arc<Object>> {
         self.check(bucket, &object.key, condition)?;
+        self.generation = object.modified.micros().max(self.generation + 1);
+        object.version = Version { generation: self.generation, metageneration: 1, updated: None };
         self.record(|ledger| ledger.save_object(bucket, &object))?;
         for piece in &object.pieces {
             piece.keep();
         }
         let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
-        let old = bucket.objects.insert(object.key.clone(), Arc::new(object));
-        release(old);
-        Ok(())
+        let object = Arc::new(object);
+        release(bucket.objects.insert(object.key.clone(), Arc::clone(&object)));
+        Ok(object)
+    }
+
+    pub(crate) fn set_tags(&mut self, bucket: &str, key: &str, tags: Vec<(String, String)>) -> S3Result<()> {
+        self.describe(bucket, key, &Condition::default(), |object| object.attributes.tags = tags).map(drop)
     }
 
     /// Changes what describes the object, not its bytes.
-    pub(crate) fn set_tags(&mut self, bucket: &str, key: &str, tags: Vec<(String, String)>) -> S3Result<()> {
+    pub(crate) fn describe(
+        &mut self,
+        bucket: &str,
+        key: &str,
+        condition: &Condition,
+        change: impl FnOnce(&mut Object),
+    ) -> S3Result<Arc<Object>> {
         let mut object = Object::clone(&*self.object(bucket, key)?);
-        object.attributes.tags = tags;
+        self.check(bucket, key, condition)?;
+        change(&mut object);
+        object.version.metageneration += 1;
+        object.version.updated = Some(Moment::now());
         self.record(|ledger| ledger.save_object(bucket, &object))?;
         let bucket = self.buckets.get_mut(bucket).ok_or_else(no_such_bucket)?;
-        bucket.objects.insert(key.to_owned(), Arc::new(object));
-        Ok(())
+        let object = Arc::new(object);
+        bucket.objects.insert(key.to_owned(), Arc::clone(&object));
+        Ok(object)
     }
 
     /// Removes the object if it is there.
@@ -187,11 +234,12 @@ impl Catalog {
         bucket: &str,
         name: &UploadName,
         object: Option<(Object, &Condition, &[u32])>,
-    ) -> S3Result<()> {
+    ) -> S3Result<Option<Arc<Object>>> {
         self.upload(bucket, name)?;
         let mut used: &[u32] = &[];
+        let mut published = None;
         if let Some((object, condition, numbers)) = object {
-            self.put_object(bucket, object, condition)?;
+            published = Some(self.put_object(bucket, object, condition)?);
             used = numbers;
         }
         self.record(|ledger| ledger.remove_upload(bucket, &name.1))?;
@@ -202,7 +250,7 @@ impl Catalog {
                 part.piece.release();
             }
         }
-        Ok(())
+        Ok(published)
     }
 
     fn record(&self, write: impl FnOnce(&Ledger) -> Result<(), Error>) -> S3Result<()> {

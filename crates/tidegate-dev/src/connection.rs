@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use s3s::service::S3Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +20,7 @@ use crate::body::{AnswerBody, RequestBody};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Refusal};
+use crate::gcs::{self, Google};
 use crate::shaping::{Link, Rates, ShapedStream};
 use crate::{aws_chunked, control};
 
@@ -24,6 +28,7 @@ use crate::{aws_chunked, control};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) s3: S3Service,
+    pub(crate) google: Google,
     pub(crate) faults: Arc<Faults>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rates: Arc<Rates>,
@@ -33,8 +38,14 @@ pub(crate) struct Shared {
 /// would otherwise meet a reset and never see the answer.
 const DRAINED: usize = 64 * 1024 * 1024;
 
+/// How long a stream that is answered before its end may go on.
+const LINGER: Duration = Duration::from_secs(5);
+
 /// The largest read from a socket: small enough to stay in a processor's cache.
 const READ_BUFFER: usize = 256 * 1024;
+
+/// How much of gRPC's messages may be on their way to the server.
+const WINDOW: u32 = 4 * 1024 * 1024;
 
 /// A connection that ends without an answer, as a knob wants it.
 #[derive(Debug, thiserror::Error)]
@@ -57,12 +68,15 @@ pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: Can
             Err(error) => {
                 // Out of descriptors, or the peer has gone already: the next may do better.
                 tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                tokio::time::sleep(Duration::from_millis(10)).await;
             }
         }
     }
     connections.close();
     connections.wait().await;
+    // What was appending to a session persists what it has, now that nothing more comes.
+    shared.google.tasks.close();
+    shared.google.tasks.wait().await;
 }
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
@@ -70,19 +84,21 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
         tracing::debug!(%error, "small answers may be delayed");
     }
     let link = Arc::new(Link::default());
+    let end = link.end.clone();
     let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         let link = Arc::clone(&link);
         async move { shared.answer(request, link).await }
     });
-    let connection = hyper::server::conn::http1::Builder::new()
-        // A client may keep a connection as long as it likes.
-        .header_read_timeout(None)
-        .max_buf_size(READ_BUFFER)
-        .serve_connection(TokioIo::new(io), service);
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    // A client may keep a connection as long as it likes.
+    builder.http1().header_read_timeout(None).max_buf_size(READ_BUFFER);
+    builder.http2().initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
+    let connection = builder.serve_connection(TokioIo::new(io), service);
     tokio::select! {
         () = stop.cancelled() => {}
+        () = end.cancelled() => {}
         served = connection => {
             if let Err(error) = served {
                 tracing::debug!(%error, "connection ended early");
@@ -108,20 +124,27 @@ impl Shared {
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));
         let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
-        let body = if aws_chunked::is_unsigned_upload(&parts) {
-            exchange.put_aside(body);
-            s3s::Body::empty()
-        } else {
-            s3s::Body::http_body(body)
+        let is_http2 = parts.version == http::Version::HTTP_2;
+        let dialect = Dialect::of(&parts);
+        let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+        let mut answer = match dialect {
+            Dialect::Grpc => self.google.answer_grpc(parts, body, &exchange).await,
+            Dialect::Json => self.google.answer(parts, body, &exchange).await,
+            Dialect::Xml => self.answer_xml(parts, body, &exchange).await?,
+            Dialect::S3 => self.answer_s3(parts, body, &exchange).await?,
         };
-        let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
-        drop(exchange.take_aside());
-
-        let mut answer = answer.map_err(|error| {
-            tracing::error!(?error, "the protocol layer cannot answer");
-            Cut
-        })?;
-        let has_failed = answer.status().as_u16() >= 400 || exchange.refused.load(Ordering::Acquire);
+        if let Some(refusal) = exchange.late_refusal() {
+            answer = dialect.denied(refusal);
+        }
+        if let Some(origin) = exchange.redirect()
+            && let Ok(location) = HeaderValue::try_from(format!("{origin}{path}"))
+        {
+            answer.headers_mut().insert(http::header::LOCATION, location);
+        }
+        // Google says so of an upload that was cancelled as it was asked to be.
+        let is_error = answer.status().as_u16() >= 400 && answer.status().as_u16() != 499;
+        let has_failed =
+            is_error || gcs::grpc::has_failed(&answer) || exchange.refused.load(Ordering::Acquire);
         let is_lost = exchange.lose_answer.load(Ordering::Acquire) && !has_failed
             || exchange.cut.load(Ordering::Acquire);
         let denial = exchange.denial().filter(|_| !has_failed);
@@ -132,13 +155,32 @@ impl Shared {
         }
         if is_lost {
             link.cut.store(true, Ordering::Relaxed);
+            if is_http2 {
+                // An error would end this one stream of the connection.
+                link.end.cancel();
+            }
             return Err(Cut);
         }
         if let Some(denial) = denial {
-            answer = denied(denial);
+            answer = dialect.denied(denial);
         }
         link.cut_head.store(exchange.cut_head.load(Ordering::Acquire), Ordering::Relaxed);
-        if let Some(rest) = exchange.take_leftover() {
+        if let Some(rest) = exchange.take_leftover().filter(|_| !is_http2) {
+            if dialect == Dialect::Json && !waits_for_continue && rest.size_hint().exact().is_none() {
+                // A stream may have no end before its client is told: it is answered first, and what
+                // it still sends meanwhile is read, lest the answer meet a reset.
+                let stop = self.google.stop.clone();
+                self.google.tasks.spawn(async move {
+                    tokio::select! {
+                        () = stop.cancelled() => {}
+                        _ = tokio::time::timeout(LINGER, drain(rest)) => {}
+                    }
+                });
+                answer.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+                return Ok(
+                    answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters)))
+                );
+            }
             // A client that waits for leave to send its body is not given it, but then the
             // connection is at an end, and the client has to be told so.
             let is_drained = !waits_for_continue && drain(rest).await;
@@ -148,6 +190,42 @@ impl Shared {
             }
         }
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
+    }
+
+    /// Google's XML API is S3's with other words.
+    async fn answer_xml(
+        &self,
+        mut parts: Parts,
+        body: RequestBody,
+        exchange: &Exchange,
+    ) -> Result<http::Response<s3s::Body>, Cut> {
+        match gcs::xml::to_s3(&mut parts) {
+            Ok(generations) => {
+                exchange.set_google(generations);
+                Ok(gcs::xml::from_s3(self.answer_s3(parts, body, exchange).await?))
+            }
+            Err(refusal) => Ok(gcs::xml::refuse(&refusal)),
+        }
+    }
+
+    async fn answer_s3(
+        &self,
+        parts: Parts,
+        body: RequestBody,
+        exchange: &Exchange,
+    ) -> Result<http::Response<s3s::Body>, Cut> {
+        let body = if aws_chunked::is_unsigned_upload(&parts) {
+            exchange.put_aside(body);
+            s3s::Body::empty()
+        } else {
+            s3s::Body::http_body(body)
+        };
+        let answer = self.s3.call(http::Request::from_parts(parts, body)).await;
+        drop(exchange.take_aside());
+        answer.map_err(|error| {
+            tracing::error!(?error, "the protocol layer cannot answer");
+            Cut
+        })
     }
 
     fn count(&self, exchange: &Exchange, has_failed: bool) {
@@ -162,18 +240,44 @@ impl Shared {
     }
 }
 
-/// An error where there was none.
-fn denied(denial: &Refusal) -> http::Response<s3s::Body> {
-    let code = &denial.code;
-    let body = match code.as_str() {
-        "" => String::new(),
-        _ => format!(
-            "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
-        ),
-    };
-    let mut answer = http::Response::new(s3s::Body::from(body));
-    *answer.status_mut() = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    answer
+/// The words that a request is made in, and wants to be answered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    S3,
+    Xml,
+    Json,
+    Grpc,
+}
+
+impl Dialect {
+    fn of(parts: &Parts) -> Self {
+        if gcs::grpc::is_grpc(parts) {
+            Self::Grpc
+        } else if gcs::is_json_api(parts) {
+            Self::Json
+        } else if gcs::xml::is_xml_api(parts) {
+            Self::Xml
+        } else {
+            Self::S3
+        }
+    }
+
+    /// An error where there was none.
+    fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
+        let code = &denial.code;
+        let body = match (self, code.as_str()) {
+            (Self::Grpc, _) => return gcs::grpc::refuse(denial),
+            (_, "") => String::new(),
+            (Self::Json, _) => return gcs::refuse(denial),
+            (Self::S3 | Self::Xml, _) => format!(
+                "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
+            ),
+        };
+        let mut answer = http::Response::new(s3s::Body::from(body));
+        let status = StatusCode::from_u16(denial.status);
+        *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        answer
+    }
 }
 
 /// Reads what the operation left of the request's body; says whether it came to the end of it.

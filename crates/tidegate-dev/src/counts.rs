@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// that never got that far (a bad signature, an unknown operation) are under `Refused`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests by the S3 operation's name, as `PutObject`.
+    /// Requests by the operation's name, as S3's `PutObject` or Google's `storage.objects.insert`.
     pub requests: BTreeMap<String, u64>,
     /// Of these, the ones answered with an error or not at all.
     pub failed: BTreeMap<String, u64>,

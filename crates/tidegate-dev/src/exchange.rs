@@ -3,10 +3,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use hyper::body::Incoming;
 
 use crate::body::RequestBody;
+use crate::catalog::Generations;
 use crate::faults::{Refusal, Verdict};
 use crate::shaping::Link;
 
@@ -24,6 +26,14 @@ pub(crate) struct Exchange {
     pub(crate) lose_answer: AtomicBool,
     pub(crate) cut_head: AtomicBool,
     pub(crate) hold_answer: AtomicBool,
+    /// A refusal behind so many bytes of the body, and whether it has come to that.
+    refuse_after: OnceLock<(u64, Refusal)>,
+    pub(crate) refused_late: AtomicBool,
+    /// A pause behind so many bytes of the body.
+    stall: OnceLock<(u64, Duration)>,
+    redirect: OnceLock<String>,
+    /// It came in the words of Google's XML API, with these conditions.
+    google: OnceLock<Generations>,
     /// What to say in place of a success.
     denial: OnceLock<Refusal>,
     /// The request was refused by a knob, whatever its status says.
@@ -48,6 +58,11 @@ impl Exchange {
             lose_answer: AtomicBool::new(false),
             cut_head: AtomicBool::new(false),
             hold_answer: AtomicBool::new(false),
+            refuse_after: OnceLock::new(),
+            refused_late: AtomicBool::new(false),
+            stall: OnceLock::new(),
+            redirect: OnceLock::new(),
+            google: OnceLock::new(),
             denial: OnceLock::new(),
             refused: AtomicBool::new(false),
             cut: AtomicBool::new(false),
@@ -67,6 +82,15 @@ impl Exchange {
         self.lose_answer.store(verdict.lose_answer, Ordering::Release);
         self.cut_head.store(verdict.cut_head, Ordering::Release);
         self.hold_answer.store(verdict.hold_answer, Ordering::Release);
+        if let Some(refuse_after) = &verdict.refuse_after {
+            self.refuse_after.get_or_init(|| refuse_after.clone());
+        }
+        if let Some(stall) = verdict.stall {
+            self.stall.get_or_init(|| stall);
+        }
+        if let Some(redirect) = &verdict.redirect {
+            self.redirect.get_or_init(|| redirect.clone());
+        }
         if let Some(denial) = &verdict.denial {
             self.denial.get_or_init(|| denial.clone());
         }
@@ -80,6 +104,34 @@ impl Exchange {
 
     pub(crate) fn denial(&self) -> Option<&Refusal> {
         self.denial.get()
+    }
+
+    /// After how many bytes of the body the request is refused.
+    pub(crate) fn refuse_after(&self) -> u64 {
+        self.refuse_after.get().map_or(NEVER, |(after, _)| *after)
+    }
+
+    /// The refusal that the request has met in the middle of its body.
+    pub(crate) fn late_refusal(&self) -> Option<&Refusal> {
+        let (_, refusal) = self.refuse_after.get()?;
+        self.refused_late.load(Ordering::Acquire).then_some(refusal)
+    }
+
+    pub(crate) fn stall(&self) -> Option<(u64, Duration)> {
+        self.stall.get().copied()
+    }
+
+    pub(crate) fn set_google(&self, generations: Generations) {
+        self.google.get_or_init(|| generations);
+    }
+
+    /// What a request in the words of Google's XML API puts on the object.
+    pub(crate) fn google(&self) -> Option<Generations> {
+        self.google.get().copied()
+    }
+
+    pub(crate) fn redirect(&self) -> Option<&str> {
+        self.redirect.get().map(String::as_str)
     }
 
     pub(crate) fn put_aside(&self, body: RequestBody) {

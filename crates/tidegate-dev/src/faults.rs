@@ -27,6 +27,12 @@ pub(crate) struct Verdict {
     pub(crate) slow: Option<f64>,
     pub(crate) refusal: Option<Refusal>,
     pub(crate) reset_request: Option<u64>,
+    /// After so many bytes of the body.
+    pub(crate) refuse_after: Option<(u64, Refusal)>,
+    /// After so many bytes of the body, for so long.
+    pub(crate) stall: Option<(u64, Duration)>,
+    /// Where the client is sent instead.
+    pub(crate) redirect: Option<String>,
     pub(crate) reset_response: Option<u64>,
     pub(crate) lose_answer: bool,
     pub(crate) cut_head: bool,
@@ -175,6 +181,19 @@ impl Verdict {
                 Refusal { status: *status, code: code.clone(), retry_after: *retry_after }
             }
             Action::ErrorIn200 { code } => Refusal { status: 200, code: code.clone(), retry_after: None },
+            Action::ErrorAfter { after_bytes, status, code } => {
+                let refusal = Refusal { status: *status, code: code.clone(), retry_after: None };
+                self.refuse_after.get_or_insert((*after_bytes, refusal));
+                return;
+            }
+            Action::Stall { after_bytes, ms } => {
+                self.stall.get_or_insert((*after_bytes, milliseconds(*ms)));
+                return;
+            }
+            Action::Redirect { status, origin } => {
+                self.redirect.get_or_insert_with(|| origin.clone());
+                Refusal { status: *status, code: "TemporaryRedirect".to_owned(), retry_after: None }
+            }
             Action::ResetRequest { after_bytes } => {
                 self.reset_request = Some(*after_bytes);
                 return;

@@ -15,7 +15,7 @@ use crate::faults::{Faults, Refusal, Subject};
 use crate::s3::Store;
 
 /// The gate of one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Gate {
     pub(crate) counters: Arc<Counters>,
     pub(crate) faults: Arc<Faults>,
@@ -23,44 +23,67 @@ pub(crate) struct Gate {
     pub(crate) store: Arc<Store>,
 }
 
-#[async_trait::async_trait]
-impl S3Access for Gate {
-    async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
-        if cx.credentials().is_none() {
-            return Err(s3_error!(AccessDenied, "Anonymous requests are refused"));
-        }
-        let operation = cx.s3_op().name().to_owned();
-        self.counters.request(&operation);
-        let verdict = self.faults.judge(
-            Subject {
-                operation: &operation,
-                bucket: cx.s3_path().get_bucket_name().unwrap_or_default(),
-                key: cx.s3_path().get_object_key().unwrap_or_default(),
-                part_number: part_number(cx.uri()),
-            },
-            Instant::now(),
-        );
-        let exchange = cx.extensions_mut().get::<Arc<Exchange>>().cloned();
-        let Some(exchange) = exchange else {
-            return Err(s3_error!(InternalError, "The request lost its exchange"));
-        };
-        exchange.decide(&operation, &verdict);
+/// A request that does not pass.
+#[derive(Debug)]
+pub(crate) enum Denied {
+    /// The connection is to be cut, without an answer.
+    Reset,
+    Refused(Refusal),
+    /// What others were to do first did not succeed.
+    Store(S3Error),
+}
+
+impl Gate {
+    /// Counts the request, and does to it what the knobs say.
+    pub(crate) async fn admit(&self, exchange: &Exchange, subject: Subject<'_>) -> Result<(), Denied> {
+        self.counters.request(subject.operation);
+        let verdict = self.faults.judge(subject, Instant::now());
+        exchange.decide(subject.operation, &verdict);
         if !verdict.delay.is_zero() {
             tokio::time::sleep(verdict.delay).await;
         }
-        let path = cx.s3_path();
-        if let (Some(bucket), Some(key)) = (path.get_bucket_name(), path.get_object_key()) {
-            verdict.meddling.iter().try_for_each(|meddling| self.store.meddle(*meddling, bucket, key))?;
+        if !subject.bucket.is_empty() && !subject.key.is_empty() {
+            verdict
+                .meddling
+                .iter()
+                .try_for_each(|meddling| self.store.meddle(*meddling, subject.bucket, subject.key))
+                .map_err(Denied::Store)?;
         }
         if exchange.reset_request_after.load(Ordering::Acquire) == 0 {
             // Also requests without a body have a byte zero to be cut at.
             exchange.cut.store(true, Ordering::Release);
-            return Err(s3_error!(RequestTimeout, "Reset by a knob"));
+            return Err(Denied::Reset);
         }
         match verdict.refusal {
             None => Ok(()),
-            Some(refusal) => Err(refuse(&refusal)),
+            Some(refusal) => Err(Denied::Refused(refusal)),
         }
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Gate {
+    async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let exchange = cx.extensions_mut().get::<Arc<Exchange>>().cloned();
+        let Some(exchange) = exchange else {
+            return Err(s3_error!(InternalError, "The request lost its exchange"));
+        };
+        // Google's side asks nobody who he is.
+        if cx.credentials().is_none() && exchange.google().is_none() {
+            return Err(s3_error!(AccessDenied, "Anonymous requests are refused"));
+        }
+        let operation = cx.s3_op().name().to_owned();
+        let subject = Subject {
+            operation: &operation,
+            bucket: cx.s3_path().get_bucket_name().unwrap_or_default(),
+            key: cx.s3_path().get_object_key().unwrap_or_default(),
+            part_number: part_number(cx.uri()),
+        };
+        self.admit(&exchange, subject).await.map_err(|denied| match denied {
+            Denied::Reset => s3_error!(RequestTimeout, "Reset by a knob"),
+            Denied::Refused(refusal) => refuse(&refusal),
+            Denied::Store(error) => error,
+        })
     }
 }
 

@@ -10,19 +10,22 @@ mod list;
 mod meddling;
 mod multipart;
 mod object;
-mod page;
+pub(crate) mod page;
 mod parts;
 mod tagging;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::Extensions;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Generations};
+use crate::exchange::Exchange;
 use crate::faults::Faults;
 use crate::storage::Vault;
+use checksum::Algorithm;
 
 /// The store behind one server.
 #[derive(Debug)]
@@ -38,16 +41,26 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    fn lock(&self) -> MutexGuard<'_, Catalog> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Catalog> {
         self.catalog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> u64 {
+    pub(crate) fn next(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The checksum that is taken of what comes without one.
+    fn default_algorithm(&self, google: Option<Generations>) -> Option<Algorithm> {
+        let takes_one = self.vault.keeps_bytes() && !self.faults.knobs().no_checksums;
+        match google {
+            // Every object of Google's has one.
+            Some(_) => Some(Algorithm::Crc32c),
+            None => takes_one.then_some(Algorithm::Crc64Nvme),
+        }
+    }
+
     /// Finds the bucket before a body is read into it, or makes it where that is wanted.
-    fn find_bucket(&self, name: &str) -> S3Result<()> {
+    pub(crate) fn find_bucket(&self, name: &str) -> S3Result<()> {
         let mut catalog = self.lock();
         if self.creates_buckets && !catalog.buckets.contains_key(name) {
             return catalog.create_bucket(name);
@@ -56,12 +69,17 @@ impl Store {
     }
 
     /// The time a store takes to make an object or part durable.
-    async fn commit_delay(&self) {
+    pub(crate) async fn commit_delay(&self) {
         let delay = self.faults.commit_delay();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
     }
+}
+
+/// The conditions of a request that came in the words of Google's XML API.
+fn google_of(extensions: &Extensions) -> Option<Generations> {
+    extensions.get::<Arc<Exchange>>()?.google()
 }
 
 /// An error whose code s3s does not know.

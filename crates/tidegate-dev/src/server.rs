@@ -10,12 +10,14 @@ use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::catalog::{self, Catalog, Moment};
 use crate::connection::{self, Shared};
 use crate::counts::{Counters, Counts};
 use crate::faults::Faults;
 use crate::gate::Gate;
+use crate::gcs::Google;
 use crate::s3::{Store, StoreHandle};
 use crate::shaping::Rates;
 use crate::storage::Vault;
@@ -166,18 +168,17 @@ impl ServerBuilder {
         let (access, secret) = &self.credentials;
         let mut s3 = S3ServiceBuilder::new(StoreHandle(Arc::clone(&store)));
         s3.set_auth(SimpleAuth::from_single(access.clone(), secret.as_str()));
-        s3.set_access(Gate {
-            counters: Arc::clone(&counters),
-            faults: Arc::clone(&faults),
-            store: Arc::clone(&store),
-        });
+        let gate =
+            Gate { counters: Arc::clone(&counters), faults: Arc::clone(&faults), store: Arc::clone(&store) };
+        s3.set_access(gate.clone());
+        let stop = CancellationToken::new();
         let shared = Arc::new(Shared {
             s3: s3.build(),
+            google: Google { gate, tasks: TaskTracker::new(), stop: stop.clone() },
             faults: Arc::clone(&faults),
             counters: Arc::clone(&counters),
             rates,
         });
-        let stop = CancellationToken::new();
         let accepting = tokio::spawn(connection::accept(listener, shared, stop.clone()));
         Ok(Server {
             addr,

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::knobs::Bandwidth;
 
@@ -104,6 +105,8 @@ pub(crate) struct Link {
     pub(crate) exempt: AtomicBool,
     /// The connection is to end with a reset instead of an orderly close.
     pub(crate) cut: AtomicBool,
+    /// The connection is to end now, whatever else is under way on it.
+    pub(crate) end: CancellationToken,
     /// One byte of the next answer leaves, then the connection is reset.
     pub(crate) cut_head: AtomicBool,
     /// How many times slower than others the connection receives; the bits of an `f64`, 0 for not.

@@ -19,7 +19,9 @@
 //! memory that only a waiting writer could return. When it has, its part is in flight and the next
 //! largest takes its place, with no less room.
 //!
-//! Waiting is first come, first served. Where the rule stops the writer at the head, only a writer
+//! Waiting is first come, first served, by parts: a writer comes when it begins a part, and is behind all
+//! others when it begins the next. So memory goes into parts that become whole, not into the beginnings
+//! of thousands, and each waits for no more than one part of everyone before it. Where the rule stops the writer at the head, only a writer
 //! that holds most and requests (which need nobody else) pass it. A writer does so at most once for
 //! each of its parts. Requests may pass without end, and bring the writer at the head nothing: it counts
 //! as stopped all the while, so that what half-filled memory keeps from it is dealt with as below, and
@@ -49,7 +51,7 @@ mod tests;
 
 pub(crate) use acquire::Acquire;
 use pool::Pool;
-pub(crate) use pressure::{Holder, Pressure, Share, Starved};
+pub(crate) use pressure::{HalfFilled, Holder, Pressure, Share, Starved};
 pub(crate) use runtimes::Relieving;
 use runtimes::{Runtimes, Start};
 pub(crate) use slab::Slab;
@@ -103,12 +105,16 @@ struct State {
     accounts: BTreeMap<u64, Holding>,
     /// `(half-filled bytes, account)`: the last is the writer that holds most.
     by_holding: BTreeSet<(u64, u64)>,
+    /// Those of them that wait: thousands may hold the same, and be passed over at every change.
+    holding_waiters: BTreeSet<(u64, u64)>,
     /// Part size and how many open writers have it: the last is `P`.
     parts: BTreeMap<u64, usize>,
     waiters: BTreeMap<u64, Waiter>,
     runtimes: Runtimes,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
+    /// Since when each of the waiters waits: the first waits longest.
+    by_wait: BTreeSet<(Instant, u64)>,
     granted: BTreeMap<u64, Granted>,
     /// The sum of their bytes.
     granted_bytes: u64,
@@ -116,6 +122,8 @@ struct State {
     refused: BTreeMap<u64, (Starved, Instant)>,
     /// When a wait was last ended with an error.
     refused_at: Option<Instant>,
+    /// How often that was since a part last left.
+    rounds: u32,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
@@ -127,6 +135,8 @@ struct State {
 struct Holding {
     half_filled: u64,
     part: u64,
+    /// Its place in line, from the first byte of its part to the last.
+    place: Option<u64>,
     waiting: Option<u64>,
     /// A grant that its writer has not taken yet.
     granted: Option<u64>,
@@ -191,7 +201,8 @@ impl Budget {
     pub(crate) fn account(&self, part: u64, holder: Weak<dyn Holder>) -> Account {
         let mut state = self.shared.lock();
         let id = state.take_id();
-        state.accounts.insert(id, Holding { half_filled: 0, part, waiting: None, granted: None, holder });
+        let holding = Holding { half_filled: 0, part, place: None, waiting: None, granted: None, holder };
+        state.accounts.insert(id, holding);
         state.by_holding.insert((0, id));
         *state.parts.entry(part).or_default() += 1;
         Account { budget: self.clone(), id }
@@ -223,7 +234,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Waits for memory to fill the current part further.
+    /// Waits for memory to fill the current part further; one wait at a time.
     pub(crate) fn grow(&self, bytes: u64) -> Acquire {
         Acquire { budget: self.budget.clone(), account: Some(self.id), bytes, id: None }
     }
@@ -232,6 +243,10 @@ impl Account {
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
+        state.rounds = 0;
+        if let Some(holding) = state.accounts.get_mut(&self.id) {
+            holding.place = None;
+        }
         state.serve(&self.budget.shared);
     }
 
@@ -254,6 +269,7 @@ impl Drop for Account {
         state.hold(self.id, 0);
         if let Some(holding) = state.accounts.remove(&self.id) {
             state.by_holding.remove(&(0, self.id));
+            state.holding_waiters.remove(&(0, self.id));
             state.forget_part(holding.part);
         }
         state.serve(&self.budget.shared);

@@ -18,6 +18,7 @@
 //! [`Tidegate`] is the engine: one memory budget and one limiter an endpoint. A [`Store`] is one bucket
 //! or directory; a [`Writer`] writes one object; a [`Reader`] reads one.
 
+mod amount;
 pub mod backend;
 pub mod blocking;
 mod budget;

@@ -123,11 +123,9 @@ impl Records {
         .await
     }
 
-    /// Strikes out what was found to be at an end, of processes that are gone and of this one.
+    /// Strikes out what was found to be at an end, of processes that are gone and of this one; and what is so
+    /// old that nobody will find it.
     pub(crate) async fn forget(&self, ended: Vec<Gone>) {
-        if ended.is_empty() {
-            return;
-        }
         self.off(move |inner| {
             let mut files: HashMap<PathBuf, Vec<u64>> = HashMap::new();
             for gone in ended {

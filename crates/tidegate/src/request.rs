@@ -38,6 +38,8 @@ pub(crate) struct Failure {
     pub(crate) in_doubt: bool,
     /// Whether some attempt was never answered by the store, so that it may carry it out yet.
     pub(crate) late: bool,
+    /// Whether an earlier attempt of the same request may be what the last one ran into.
+    pub(crate) ran_into: bool,
 }
 
 impl Requests {
@@ -188,7 +190,8 @@ impl Seen {
     }
 
     fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
-        Failure { fault, attempts, elapsed, in_doubt: self.in_doubt, late: self.late }
+        let ran_into = attempts > 1 && matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
+        Failure { fault, attempts, elapsed, in_doubt: self.in_doubt, late: self.late, ran_into }
     }
 }
 
@@ -216,7 +219,8 @@ pub(crate) async fn answer<T>(
 }
 
 impl Failure {
-    /// The same, where `earlier` requests for the same had failed.
+    /// The same, where `earlier` requests for the same had failed, the last of them by the store's own
+    /// word: it is not what this one ran into.
     pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
         if let Some(earlier) = earlier {
             self.attempts += earlier.attempts;
@@ -230,8 +234,7 @@ impl Failure {
     /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
     /// attempt of our own is what the last one ran into.
     pub(crate) fn is_unsettled(&self) -> bool {
-        let ran_into = matches!(self.fault.kind, FaultKind::NoSession | FaultKind::Exists);
-        self.in_doubt || (self.attempts > 1 && ran_into)
+        self.in_doubt || self.ran_into
     }
 
     pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {

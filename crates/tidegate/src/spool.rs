@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 mod blocks;
 mod directory;
 mod disk;
+#[cfg(test)]
+pub(crate) mod sick;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -31,12 +33,18 @@ pub(crate) struct Spool {
 }
 
 /// Why bytes could not be spooled. They are where they were before.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum SpoolError {
     #[error("no spool directory has room: {0}")]
     Full(String),
     #[error("spool directory {directory}: {source}")]
-    Failed { directory: String, source: io::Error },
+    Failed { directory: String, source: Arc<io::Error> },
+}
+
+impl SpoolError {
+    pub(crate) fn failed(directory: String, source: io::Error) -> Self {
+        Self::Failed { directory, source: Arc::new(source) }
+    }
 }
 
 impl Spool {
@@ -51,7 +59,7 @@ impl Spool {
     pub(crate) fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, SpoolError> {
         let open = |directory: &PathBuf| match DirectoryDisk::open(directory) {
             Ok(disk) => Ok(Arc::new(disk) as Arc<dyn Disk>),
-            Err(source) => Err(SpoolError::Failed { directory: directory.display().to_string(), source }),
+            Err(source) => Err(SpoolError::failed(directory.display().to_string(), source)),
         };
         directories.iter().map(open).collect()
     }
@@ -59,6 +67,12 @@ impl Spool {
     /// Writes `pieces` behind what `stored` has; the result has both. Where it fails or is cancelled,
     /// `stored` is as it was.
     pub(crate) async fn store(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
+        let extended = self.extended(stored, pieces).await?;
+        extended.is_whole();
+        Ok(extended)
+    }
+
+    async fn extended(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
         // What is begun goes on where it is, so that a part is one run of blocks where it can be.
         let mut failed = None;
@@ -78,7 +92,7 @@ impl Spool {
         }
         Err(match failed {
             Some((directory, source)) if !directory::is_full(&source) => {
-                SpoolError::Failed { directory, source }
+                SpoolError::failed(directory, source)
             }
             _ => SpoolError::Full(self.fullness()),
         })

@@ -1,4 +1,4 @@
-//! `tidegate serve`: the embedded S3-compatible server.
+//! `tidegate serve`: the embedded server.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -12,7 +12,10 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Signals;
 use crate::{output, text, values};
 
-/// Run the embedded S3-compatible server, for tests, trials and measurements, until Ctrl-C.
+/// Run the embedded server, for tests, trials and measurements, until Ctrl-C.
+///
+/// It speaks S3 and Google Cloud Storage on one port, over the same buckets: set AWS_ENDPOINT_URL or
+/// STORAGE_EMULATOR_HOST to its address.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on; port 0 takes any free one.
@@ -118,6 +121,8 @@ fn say_how_to_use(server: &Server, directory: Option<&Path>, is_dev: bool) -> Ou
     for (name, value) in variables {
         writeln!(out, "  export {name}={}", text::quoted(value))?;
     }
+    writeln!(out, "for any client of Google Cloud Storage, without credentials:")?;
+    writeln!(out, "  export STORAGE_EMULATOR_HOST={}", text::quoted(&url))?;
     writeln!(out, "Ctrl-C stops it")?;
     Ok(out.flush()?)
 }

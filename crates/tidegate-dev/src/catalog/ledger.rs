@@ -7,6 +7,8 @@
 //! buckets/<bucket>/objects/<name>.json     the name is made from the key, see `file_name`
 //! buckets/<bucket>/uploads/<id>/upload.json
 //! buckets/<bucket>/uploads/<id>/part-00001.json
+//! sessions/<id>/session.json               a resumable upload of Google's
+//! sessions/<id>/piece-0000000000.json
 //! ```
 //!
 //! A file is written beside its place and renamed into it: it is whole or absent. Nothing is
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 use s3s::crypto::{Checksum as _, Sha256};
 use serde::{Deserialize, Serialize};
 
+use super::session::{Session, SessionPiece};
 use super::{Bucket, Object, Part, Upload};
 use crate::Error;
 use crate::storage::Piece;
@@ -47,7 +50,7 @@ pub(super) struct Record<T> {
 impl Ledger {
     /// Takes the directory, making it where it is not there.
     pub(crate) fn open(root: &Path) -> Result<Self, Error> {
-        for dir in [root.join("data"), root.join("buckets")] {
+        for dir in [root.join("data"), root.join("buckets"), root.join("sessions")] {
             fs::create_dir_all(&dir).map_err(Error::storage(dir))?;
         }
         let path = root.join("lock");
@@ -70,6 +73,10 @@ impl Ledger {
 
     pub(super) fn buckets(&self) -> PathBuf {
         self.root.join("buckets")
+    }
+
+    pub(super) fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
     }
 
     pub(super) fn save_bucket(&self, name: &str, bucket: &Bucket) -> Result<(), Error> {
@@ -111,6 +118,36 @@ impl Ledger {
     pub(super) fn remove_upload(&self, bucket: &str, id: &str) -> Result<(), Error> {
         let dir = self.upload_dir(bucket, id);
         remove(&dir.join("upload.json"))?;
+        fs::remove_dir_all(&dir).map_err(Error::storage(dir))
+    }
+
+    pub(super) fn save_session(&self, session: &Session) -> Result<(), Error> {
+        let dir = self.sessions().join(&session.id);
+        fs::create_dir_all(&dir).map_err(Error::storage(&dir))?;
+        write(&dir.join("session.json"), session)
+    }
+
+    pub(super) fn save_session_piece(&self, id: &str, piece: &SessionPiece) -> Result<(), Error> {
+        let record = Record { files: file_of(&piece.piece).into_iter().collect(), record: piece };
+        write(&self.sessions().join(id).join(format!("piece-{:010}.json", piece.number)), &record)
+    }
+
+    /// Writes down what became of a session, which has no pieces from then on.
+    pub(super) fn end_session(&self, session: &Session) -> Result<(), Error> {
+        self.save_session(session)?;
+        let dir = self.sessions().join(&session.id);
+        for entry in fs::read_dir(&dir).map_err(Error::storage(&dir))? {
+            let path = entry.map_err(Error::storage(&dir))?.path();
+            if path.file_name().is_some_and(|name| name != "session.json") {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_session(&self, id: &str) -> Result<(), Error> {
+        let dir = self.sessions().join(id);
+        remove(&dir.join("session.json"))?;
         fs::remove_dir_all(&dir).map_err(Error::storage(dir))
     }
 

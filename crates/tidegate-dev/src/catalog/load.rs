@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::ledger::{Ledger, Record};
-use super::{Bucket, Catalog, Object, Part, Upload};
+use super::session::{Session, SessionPiece, State};
+use super::{Bucket, Catalog, Object, Part, Upload, Version};
 use crate::Error;
 use crate::storage::disk::{DataDir, DataFile};
 use crate::storage::{Piece, Vault};
@@ -29,6 +30,7 @@ pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
         let mut bucket: Bucket = read(&path)?;
         for path in json_files(&dir.join("objects"))? {
             let object = loader.object(&path)?;
+            catalog.generation = catalog.generation.max(object.version.generation);
             bucket.objects.insert(object.key.clone(), Arc::new(object));
         }
         for dir in entries(&dir.join("uploads"))? {
@@ -38,6 +40,11 @@ pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
             }
         }
         catalog.buckets.insert(name_of(&dir), bucket);
+    }
+    for dir in entries(&ledger.sessions())? {
+        if let Some(session) = loader.session(&dir)? {
+            catalog.sessions.insert(session.id.clone(), session);
+        }
     }
     let next = loader.clear_data()?;
     catalog.ledger = Some(ledger);
@@ -58,6 +65,11 @@ impl Loader {
             self.referred.insert(file.name.clone(), true);
             let file = DataFile::existing(&self.data, file.name, file.length);
             record.pieces.push(Piece::File(Arc::new(file)));
+        }
+        if record.version.generation == 0 {
+            // It is from before generations were written down.
+            record.version =
+                Version { generation: record.modified.micros(), metageneration: 1, updated: None };
         }
         Ok(record)
     }
@@ -87,6 +99,40 @@ impl Loader {
             upload.parts.insert(record.number, record);
         }
         Ok(Some(upload))
+    }
+
+    /// The session in `dir`, unless it was being removed. One whose pieces are an object's has been
+    /// finished, though nobody came to write that down: it is gone, and the object tells of it.
+    fn session(&mut self, dir: &Path) -> Result<Option<Session>, Error> {
+        let path = dir.join("session.json");
+        let mut session: Session = if path.exists() {
+            read(&path)?
+        } else {
+            fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+            return Ok(None);
+        };
+        for path in json_files(dir)? {
+            if !name_of(&path).starts_with("piece-") {
+                continue;
+            }
+            if !matches!(session.state, State::Open) {
+                fs::remove_file(&path).map_err(Error::storage(path))?;
+                continue;
+            }
+            let Record { mut record, files } = read::<Record<SessionPiece>>(&path)?;
+            for file in files {
+                if self.referred.get(&file.name) == Some(&true) {
+                    fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+                    return Ok(None);
+                }
+                self.referred.insert(file.name.clone(), false);
+                let file = DataFile::existing(&self.data, file.name, file.length);
+                record.piece = Piece::File(Arc::new(file));
+            }
+            session.pieces.push(record);
+        }
+        session.pieces.sort_by_key(|piece| piece.number);
+        Ok(Some(session))
     }
 
     /// Removes data that no record names; says the first number that is free.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use s3s::dto::{BucketLifecycleConfiguration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::generations::Version;
 use crate::s3::checksum::{Algorithm, Checksum};
 use crate::storage::Piece;
 
@@ -27,6 +28,21 @@ impl Moment {
 
     pub(crate) fn timestamp(self) -> Timestamp {
         Timestamp::from(UNIX_EPOCH + Duration::from_millis(self.0))
+    }
+
+    /// Microseconds: what Google's generations are made of.
+    pub(crate) fn micros(self) -> u64 {
+        self.0 * 1000
+    }
+
+    #[cfg(test)]
+    pub(crate) fn before(time: Duration) -> Self {
+        Self(Self::now().0 - time.as_millis() as u64)
+    }
+
+    /// How long ago it was.
+    pub(crate) fn age(self) -> Duration {
+        Duration::from_millis(Self::now().0.saturating_sub(self.0))
     }
 
     /// As HTTP dates have it: whole seconds.
@@ -60,6 +76,14 @@ pub(crate) struct Object {
     /// The sizes of the parts of an object that came in parts.
     pub(crate) part_sizes: Vec<u64>,
     pub(crate) attributes: Attributes,
+    /// Which of the objects of its key it is, as Google's protocols tell them apart.
+    #[serde(default)]
+    pub(crate) version: Version,
+    /// Of the whole object, where it was taken.
+    #[serde(default)]
+    pub(crate) crc32c: Option<u32>,
+    #[serde(default)]
+    pub(crate) md5: Option<[u8; 16]>,
     #[serde(skip)]
     pub(crate) pieces: Vec<Piece>,
 }
@@ -74,7 +98,7 @@ pub(crate) struct Part {
     pub(crate) piece: Piece,
 }
 
-fn nothing() -> Piece {
+pub(super) fn nothing() -> Piece {
     Piece::Void(0)
 }
 

@@ -4,11 +4,12 @@ use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::Store;
 use super::checksum::{Algorithm, Checksum, given_checksums, set_checksum};
 use super::intake::hex;
 use super::object::encryption;
-use crate::catalog::{Condition, Moment, Object, Part, Upload};
+use super::{Store, google_of};
+use crate::catalog::{Condition, Moment, Object, Part, Upload, Version};
+use crate::gcs::xml;
 use crate::knobs::Knobs;
 
 pub(super) async fn complete_multipart_upload(
@@ -16,7 +17,7 @@ pub(super) async fn complete_multipart_upload(
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let mut input = request.input;
-    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
+    let condition = Condition::etags(input.if_match.take(), input.if_none_match.take());
     store.commit_delay().await;
     let knobs = store.faults.knobs();
     let name = (input.key.clone(), input.upload_id.clone());
@@ -43,6 +44,9 @@ pub(super) async fn complete_multipart_upload(
         checksum: checksum.clone(),
         part_sizes: parts.iter().map(|part| part.piece.length()).collect(),
         attributes: upload.attributes.clone(),
+        version: Version::default(),
+        crc32c: None,
+        md5: None,
         pieces: parts.iter().map(|part| part.piece.clone()).collect(),
     };
     let mut output = CompleteMultipartUploadOutput {
@@ -54,10 +58,14 @@ pub(super) async fn complete_multipart_upload(
     };
     set_checksum!(output, &checksum);
     drop(parts);
-    catalog.end_upload(&input.bucket, &name, Some((object, &condition, &numbers)))?;
+    let object = catalog.end_upload(&input.bucket, &name, Some((object, &condition, &numbers)))?;
     output.bucket = Some(input.bucket);
     output.key = Some(input.key);
-    Ok(S3Response::new(output))
+    let mut answer = S3Response::new(output);
+    if let (Some(object), Some(_)) = (object, google_of(&request.extensions)) {
+        xml::describe(&mut answer.headers, &object);
+    }
+    Ok(answer)
 }
 
 /// The parts that the client names, if they are what it thinks and may make an object.

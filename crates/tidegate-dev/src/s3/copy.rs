@@ -8,7 +8,7 @@ use super::Store;
 use super::checksum::{Algorithm, set_checksum};
 use super::intake::{Declared, Source};
 use super::object::{attributes_of, encryption};
-use crate::catalog::{self, Condition, Moment, matches_etag};
+use crate::catalog::{self, Condition, Moment, Version, matches_etag};
 use crate::storage;
 
 /// What may be asked of the source.
@@ -103,6 +103,9 @@ pub(super) async fn copy_object(
         checksum: received.kept,
         part_sizes: Vec::new(),
         attributes,
+        version: Version::default(),
+        crc32c: None,
+        md5: None,
         pieces: vec![received.piece],
     };
     let mut result = CopyObjectResult {

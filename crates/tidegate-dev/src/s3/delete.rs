@@ -3,14 +3,15 @@
 use s3s::dto::*;
 use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
 
-use super::Store;
+use super::{Store, google_of};
 use crate::catalog::Condition;
 
 pub(super) async fn delete_object(
     store: &Store,
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
-    let condition = Condition { if_match: request.input.if_match, if_none_match: None };
+    let mut condition = Condition::etags(request.input.if_match, None);
+    condition.generations = google_of(&request.extensions).unwrap_or_default();
     let (bucket, key) = (request.input.bucket, request.input.key);
     store.lock().remove_object(&bucket, &key, &condition)?;
     Ok(S3Response::new(DeleteObjectOutput::default()))
@@ -31,7 +32,7 @@ pub(super) async fn delete_objects(
     catalog.bucket(&input.bucket)?;
     let (mut deleted, mut errors) = (Vec::new(), Vec::new());
     for object in input.delete.objects {
-        let condition = Condition { if_match: object.e_tag.map(ETagCondition::ETag), if_none_match: None };
+        let condition = Condition::etags(object.e_tag.map(ETagCondition::ETag), None);
         match catalog.remove_object(&input.bucket, &object.key, &condition) {
             Ok(()) => deleted.push(DeletedObject { key: Some(object.key), ..Default::default() }),
             Err(error) => errors.push(describe_error(object.key, &error)),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::checksum::{ALGORITHMS, Algorithm, Checksum, Hasher};
 use super::{Store, custom};
 use crate::aws_chunked::{Decoder, FramingError};
+use crate::catalog::Generations;
 use crate::exchange::Exchange;
 use crate::storage::Piece;
 
@@ -21,7 +22,7 @@ pub(super) enum Source {
     /// Decoded by s3s, if they need it.
     Decoded(StreamingBlob, Option<TrailingHeaders>),
     /// Taken aside from s3s.
-    Chunked(Decoder),
+    Chunked(Box<Decoder>),
     /// Read from the store itself, to copy.
     Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
     Empty,
@@ -35,7 +36,7 @@ impl Source {
     ) -> Self {
         let aside = extensions.get::<Arc<Exchange>>();
         if let Some(body) = aside.and_then(|exchange| exchange.take_aside()) {
-            return Self::Chunked(Decoder::new(body));
+            return Self::Chunked(Box::new(Decoder::new(body)));
         }
         body.map_or(Self::Empty, |body| Self::Decoded(body, trailers))
     }
@@ -92,6 +93,8 @@ pub(super) struct Declared {
     pub(super) checksum: Option<(Algorithm, String)>,
     /// A checksum to come in a trailer.
     trailer: Option<Algorithm>,
+    /// Google tells the MD5 of what it was sent, asked or not.
+    tells_md5: bool,
 }
 
 impl Declared {
@@ -131,6 +134,12 @@ impl Declared {
         Ok(declared)
     }
 
+    /// The same for a request in the words of Google's XML API, where it is one.
+    pub(super) fn told_to(mut self, google: Option<Generations>) -> Self {
+        self.tells_md5 = google.is_some();
+        self
+    }
+
     /// The algorithm of the checksum that comes with the body.
     pub(super) fn algorithm(&self) -> Option<Algorithm> {
         self.checksum.as_ref().map(|(algorithm, _)| *algorithm).or(self.trailer)
@@ -147,6 +156,8 @@ pub(super) struct Received {
     pub(super) checksum: Option<Checksum>,
     /// The checksum of the algorithm asked for.
     pub(super) kept: Option<Checksum>,
+    /// Where it was taken.
+    pub(super) md5: Option<[u8; 16]>,
 }
 
 impl Store {
@@ -164,7 +175,8 @@ impl Store {
                 hashers.push(Hasher::new(algorithm));
             }
         }
-        let mut md5 = (self.has_md5_etags || declared.md5.is_some()).then(Md5::new);
+        let tells_md5 = declared.tells_md5 && self.vault.keeps_bytes();
+        let mut md5 = (self.has_md5_etags || declared.md5.is_some() || tells_md5).then(Md5::new);
         let mut writer = self.vault.writer();
         let mut size = 0;
         while let Some(bytes) = source.next().await {
@@ -197,7 +209,14 @@ impl Store {
             etag: self.etag(md5.as_ref(), &checksums, size),
             checksum: find(declared.algorithm().or(kept)).cloned(),
             kept: find(kept).cloned(),
+            md5,
         })
+    }
+
+    /// The same for what Google's side takes in, whose hashes are always a CRC32C and, mostly, an MD5.
+    pub(crate) fn google_etag(&self, md5: Option<&[u8; 16]>, crc32c: u32) -> String {
+        let checksum = Checksum::of_bytes(Algorithm::Crc32c, &crc32c.to_be_bytes());
+        self.etag(md5, &[checksum], 0)
     }
 
     /// The MD5 where that is wanted; otherwise something unique that does not look like one,

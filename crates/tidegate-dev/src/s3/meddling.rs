@@ -1,10 +1,10 @@
 //! What others do to a key between two requests of a client, where a knob wants it. No request of
 //! anybody: nothing of it is counted.
 
-use s3s::S3Result;
+use s3s::{S3Error, S3Result};
 
 use super::Store;
-use crate::catalog::{Attributes, Condition, Moment, Object};
+use crate::catalog::{Attributes, Condition, Moment, Object, Version};
 use crate::faults::Meddling;
 
 impl Store {
@@ -21,15 +21,19 @@ impl Store {
                     checksum: None,
                     part_sizes: Vec::new(),
                     attributes: Attributes::default(),
+                    version: Version::default(),
+                    crc32c: None,
+                    md5: None,
                     pieces: Vec::new(),
                 };
-                catalog.put_object(bucket, object, &always)
+                catalog.put_object(bucket, object, &always).map(drop)
             }
             Meddling::Remove => catalog.remove_object(bucket, key, &always),
             Meddling::AbortSessions => {
                 let all = catalog.bucket(bucket)?.uploads.keys();
                 let names: Vec<_> = all.filter(|name| name.0 == key).cloned().collect();
-                names.iter().try_for_each(|name| catalog.end_upload(bucket, name, None))
+                names.iter().try_for_each(|name| catalog.end_upload(bucket, name, None).map(drop))?;
+                catalog.cancel_sessions_of(bucket, key).map_err(S3Error::internal_error)
             }
         }
     }

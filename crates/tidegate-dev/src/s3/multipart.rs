@@ -3,11 +3,12 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::Store;
 use super::checksum::{Algorithm, given_checksums, kind, set_checksum};
 use super::intake::{Declared, Source};
 use super::object::{attributes_of, encryption};
+use super::{Store, google_of};
 use crate::catalog::{Moment, Part, Upload, UploadName};
+use crate::gcs::xml;
 
 /// S3's own limit.
 pub(super) const MOST_PARTS: i32 = 10_000;
@@ -99,8 +100,7 @@ impl Store {
         }
         let catalog = self.lock();
         let upload = catalog.upload(bucket, name)?;
-        let takes_default = self.vault.keeps_bytes() && !self.faults.knobs().no_checksums;
-        let default = takes_default.then_some(Algorithm::Crc64Nvme);
+        let default = self.default_algorithm(None);
         Ok(PartChecksums {
             algorithm: upload.algorithm,
             is_composite: upload.is_composite,
@@ -113,6 +113,7 @@ pub(super) async fn upload_part(
     store: &Store,
     request: S3Request<UploadPartInput>,
 ) -> S3Result<S3Response<UploadPartOutput>> {
+    let google = google_of(&request.extensions);
     let mut input = request.input;
     let name = (input.key, input.upload_id);
     let checksums = store.part_checksums(&input.bucket, &name, input.part_number)?;
@@ -121,7 +122,8 @@ pub(super) async fn upload_part(
         input.content_md5.take(),
         given_checksums!(input),
         store.faults.knobs().no_checksums,
-    )?;
+    )?
+    .told_to(google);
     check_agreement(checksums, declared.algorithm())?;
     // A discarded part's checksum is taken when the client sends one, whatever its session says.
     let kept = checksums.kept.or(declared.algorithm());
@@ -139,8 +141,13 @@ pub(super) async fn upload_part(
         checksum: received.kept,
         piece: received.piece,
     };
+    let crc32c = part.checksum.clone();
     store.lock().put_part(&input.bucket, &name, part)?;
-    Ok(S3Response::new(output))
+    let mut answer = S3Response::new(output);
+    if google.is_some() {
+        xml::add_part_hashes(&mut answer.headers, crc32c.as_ref(), received.md5.as_ref());
+    }
+    Ok(answer)
 }
 
 /// A part's checksum has to be its session's. A session with none takes any; one whose checksum

@@ -9,10 +9,12 @@ use http_body_util::StreamBody;
 use s3s::dto::*;
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use super::checksum::{Algorithm, given_checksums, set_checksum};
+use super::checksum::{given_checksums, set_checksum};
 use super::intake::{Declared, Source};
-use super::{Store, custom};
-use crate::catalog::{Attributes, Condition, Moment, Object, matches_etag};
+use super::{Store, custom, google_of};
+use crate::catalog::generations::Verdict;
+use crate::catalog::{Attributes, Condition, Moment, Object, Version, matches_etag};
+use crate::gcs::xml;
 use crate::storage;
 
 /// Takes the fields that describe an object out of a request that writes one.
@@ -50,7 +52,9 @@ pub(super) async fn put_object(
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
     store.find_bucket(&input.bucket)?;
-    let condition = Condition { if_match: input.if_match.take(), if_none_match: input.if_none_match.take() };
+    let google = google_of(&request.extensions);
+    let mut condition = Condition::etags(input.if_match.take(), input.if_none_match.take());
+    condition.generations = google.unwrap_or_default();
     store.lock().check(&input.bucket, &input.key, &condition)?;
 
     let ignores_checksums = store.faults.knobs().no_checksums;
@@ -59,10 +63,10 @@ pub(super) async fn put_object(
         input.content_md5.take(),
         given_checksums!(input),
         ignores_checksums,
-    )?;
-    // S3 takes a CRC64NVME of what comes without a checksum.
-    let default = (store.vault.keeps_bytes() && !ignores_checksums).then_some(Algorithm::Crc64Nvme);
-    let kept = declared.algorithm().or(default);
+    )?
+    .told_to(google);
+    // S3 takes a CRC64NVME of what comes without a checksum, Google a CRC32C.
+    let kept = declared.algorithm().or(store.default_algorithm(google));
     let source = Source::new(input.body.take(), request.trailing_headers, &request.extensions);
     let received = store.take_in(source, &declared, kept).await?;
     store.commit_delay().await;
@@ -75,6 +79,9 @@ pub(super) async fn put_object(
         checksum: received.kept,
         part_sizes: Vec::new(),
         attributes: attributes_of!(input),
+        version: Version::default(),
+        crc32c: None,
+        md5: received.md5,
         pieces: vec![received.piece],
     };
     let mut output = PutObjectOutput {
@@ -84,8 +91,12 @@ pub(super) async fn put_object(
     };
     set_checksum!(output, &object.checksum);
     output.checksum_type = object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into());
-    store.lock().put_object(&input.bucket, object, &condition)?;
-    Ok(S3Response::new(output))
+    let object = store.lock().put_object(&input.bucket, object, &condition)?;
+    let mut answer = S3Response::new(output);
+    if google.is_some() {
+        xml::describe(&mut answer.headers, &object);
+    }
+    Ok(answer)
 }
 
 pub(super) fn encryption(attributes: &Attributes) -> Option<ServerSideEncryption> {
@@ -172,7 +183,7 @@ fn part_range(object: &Object, number: i32) -> Option<ByteRange<u64>> {
 
 /// Builds the answer that `GetObject` and `HeadObject` have in common.
 macro_rules! describe {
-    ($output:ident, $store:expr, $input:expr) => {{
+    ($output:ident, $store:expr, $input:expr, $google:expr) => {{
         let object = $store.lock().object(&$input.bucket, &$input.key)?;
         let condition = ReadCondition {
             if_match: $input.if_match.take(),
@@ -181,6 +192,14 @@ macro_rules! describe {
             if_unmodified_since: $input.if_unmodified_since.take(),
         };
         condition.check(&object)?;
+        if let Some(generations) = $google
+            && generations.check(Some(&object)) != Verdict::Holds
+        {
+            return Err(s3_error!(
+                PreconditionFailed,
+                "At least one of the pre-conditions you specified did not hold."
+            ));
+        }
         let slice = Slice::new(&object, $input.range, $input.part_number)?;
         let attributes = object.attributes.clone();
         let mut output = $output {
@@ -218,13 +237,14 @@ pub(super) async fn get_object(
     request: S3Request<GetObjectInput>,
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
-    let (object, slice, mut output) = describe!(GetObjectOutput, store, input);
+    let google = google_of(&request.extensions);
+    let (object, slice, mut output) = describe!(GetObjectOutput, store, input, google);
     let tags = object.attributes.tags.len() as i32;
     output.tag_count = (tags > 0).then_some(tags);
     let bytes = storage::read(&object.pieces, slice.range.clone());
     let body = StreamBody::new(bytes.map(|bytes| bytes.map(Frame::data)));
     output.body = Some(StreamingBlob::from(Body::http_body_unsync(body)));
-    Ok(answer(output, &slice))
+    Ok(answer(output, &slice, google.map(|_| &*object)))
 }
 
 pub(super) async fn head_object(
@@ -232,14 +252,20 @@ pub(super) async fn head_object(
     request: S3Request<HeadObjectInput>,
 ) -> S3Result<S3Response<HeadObjectOutput>> {
     let mut input = request.input;
-    let (_, slice, output) = describe!(HeadObjectOutput, store, input);
-    Ok(answer(output, &slice))
+    let google = google_of(&request.extensions);
+    let (object, slice, output) = describe!(HeadObjectOutput, store, input, google);
+    Ok(answer(output, &slice, google.map(|_| &*object)))
 }
 
-fn answer<T>(output: T, slice: &Slice) -> S3Response<T> {
-    if slice.is_part {
+/// `google` is the object where Google is to tell of it.
+fn answer<T>(output: T, slice: &Slice, google: Option<&Object>) -> S3Response<T> {
+    let mut answer = if slice.is_part {
         S3Response::with_status(output, StatusCode::PARTIAL_CONTENT)
     } else {
         S3Response::new(output)
+    };
+    if let Some(object) = google {
+        xml::describe(&mut answer.headers, object);
     }
+    answer
 }

@@ -4,33 +4,33 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// A page of items and of prefixes that stand for many.
 #[derive(Debug, PartialEq)]
-pub(super) struct Page<T> {
-    pub(super) items: Vec<T>,
-    pub(super) prefixes: Vec<String>,
-    pub(super) is_truncated: bool,
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) prefixes: Vec<String>,
+    pub(crate) is_truncated: bool,
     /// The key or prefix that the page ends with.
-    pub(super) last: Option<String>,
+    pub(crate) last: Option<String>,
 }
 
 /// What to list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Query<'a> {
-    pub(super) prefix: &'a str,
-    pub(super) delimiter: Option<&'a str>,
+pub(crate) struct Query<'a> {
+    pub(crate) prefix: &'a str,
+    pub(crate) delimiter: Option<&'a str>,
     /// Where the last page ended; where that was at a prefix, all that begins so is done.
-    pub(super) after: &'a str,
-    pub(super) limit: usize,
+    pub(crate) after: &'a str,
+    pub(crate) limit: usize,
 }
 
 impl Query<'_> {
     /// The first key that may belong to the page, to begin the sequence with.
-    pub(super) fn start(&self) -> &str {
+    pub(crate) fn start(&self) -> &str {
         self.after.max(self.prefix)
     }
 
     /// Makes the page of a sequence that is ordered by key and contains nothing that comes before
     /// the page.
-    pub(super) fn page<'b, T>(&self, sequence: impl Iterator<Item = (&'b str, T)>) -> Page<T> {
+    pub(crate) fn page<'b, T>(&self, sequence: impl Iterator<Item = (&'b str, T)>) -> Page<T> {
         let mut page = Page { items: Vec::new(), prefixes: Vec::new(), is_truncated: false, last: None };
         if self.limit == 0 {
             return page;
@@ -69,7 +69,7 @@ impl Query<'_> {
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'*').remove(b'/');
 
 /// Encodes the text of a listing, if that was asked for.
-pub(super) fn encode(is_url: bool, text: &str) -> String {
+pub(crate) fn encode(is_url: bool, text: &str) -> String {
     if is_url { utf8_percent_encode(text, KEPT).to_string() } else { text.to_owned() }
 }
 

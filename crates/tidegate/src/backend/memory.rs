@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
@@ -19,15 +19,17 @@ use super::{
     Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
     WriteOptions,
 };
-use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::checksum::Checksum;
 use crate::object::Object;
 use crate::payload::Payload;
 
+mod content;
+mod rules;
 #[cfg(test)]
 mod tests;
 
-/// Bytes are kept in blocks of about this size.
-const BLOCK: usize = 256 << 10;
+use content::{cut, describe, etag, joined, take_in};
+use rules::{check_parts, clamp, fits, invalid, no_object, no_session};
 
 /// A store in memory; a clone is the same store.
 #[derive(Clone)]
@@ -82,51 +84,6 @@ impl Memory {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn check_parts(&self, upload: &Upload, parts: &[Receipt]) -> Result<(), Fault> {
-        let limits = &self.capabilities;
-        let Some(last) = parts.last() else {
-            return Err(invalid("a session is completed with at least one part"));
-        };
-        let size = parts.iter().fold(0_u64, |sum, part| sum.saturating_add(part.size));
-        if size > limits.max_object {
-            let message =
-                format!("EntityTooLarge: {size} bytes, of at most {} in one object", limits.max_object);
-            return Err(Fault::new(FaultKind::TooLarge, message));
-        }
-        if let Some(pair) = parts.windows(2).find(|pair| pair[0].number >= pair[1].number) {
-            let message =
-                format!("InvalidPartOrder: part {} comes after part {}", pair[1].number, pair[0].number);
-            return Err(invalid(message));
-        }
-        for part in parts {
-            let number = part.number;
-            match upload.parts.get(&number) {
-                None => return Err(mismatch(format!("InvalidPart: there is no part {number}"))),
-                Some(stored) if stored.receipt != *part => {
-                    return Err(mismatch(format!(
-                        "InvalidPart: part {number} is not the one that was stored"
-                    )));
-                }
-                Some(_) => {}
-            }
-            if number == last.number {
-                continue;
-            }
-            if part.size < limits.min_part {
-                let least = limits.min_part;
-                let message =
-                    format!("EntityTooSmall: part {number} has {} bytes, of at least {least}", part.size);
-                return Err(invalid(message));
-            }
-            if limits.equal_parts && (part.size != parts[0].size || last.size > part.size) {
-                return Err(invalid(
-                    "InvalidPart: all parts but the last must have one size, and the last no more",
-                ));
-            }
-        }
-        Ok(())
     }
 
     fn begin_body(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
@@ -245,7 +202,7 @@ impl Backend for Memory {
     ) -> Result<Object, Fault> {
         let mut state = self.state();
         let upload = state.upload(session)?;
-        self.check_parts(upload, parts)?;
+        check_parts(&self.capabilities, &upload.parts, parts)?;
         if joined(parts, checksum.algorithm()).as_ref() != Some(checksum) {
             let message = "BadDigest: the checksum is not that of the parts together";
             return Err(Fault::new(FaultKind::Integrity, message));
@@ -316,113 +273,4 @@ impl Backend for Memory {
         self.state().objects.remove(key);
         Ok(())
     }
-}
-
-/// Copies a payload's bytes into blocks, and checks them against its checksum.
-async fn take_in(payload: &Payload) -> Result<(Vec<Bytes>, Checksum), Fault> {
-    let mut hasher = Hasher::new(payload.algorithm());
-    let mut blocks = Vec::new();
-    let mut block = BytesMut::new();
-    let mut stream = payload.stream();
-    while let Some(piece) = stream.next().await {
-        let piece =
-            piece.map_err(|error| Fault::new(FaultKind::Source, error.to_string()).with_source(error))?;
-        hasher.update(&piece);
-        block.extend_from_slice(&piece);
-        if block.len() >= BLOCK {
-            blocks.push(block.split().freeze());
-        }
-    }
-    if !block.is_empty() {
-        blocks.push(block.freeze());
-    }
-    let checksum = hasher.finish();
-    if payload.checksum().is_some_and(|claimed| claimed != checksum) {
-        return Err(Fault::new(
-            FaultKind::Integrity,
-            "BadDigest: the bytes are not those that the checksum is of",
-        ));
-    }
-    Ok((blocks, checksum))
-}
-
-fn describe(checksum: &Checksum, parts: Option<usize>) -> Object {
-    let mut object =
-        Object { size: checksum.covers(), etag: Some(etag(checksum, parts)), ..Object::default() };
-    match checksum.algorithm() {
-        Algorithm::Crc64Nvme => object.crc64nvme = Some(checksum.base64()),
-        Algorithm::Crc32c => object.crc32c = Some(checksum.base64()),
-    }
-    object
-}
-
-/// A tag of the content, with its quotes; with the number of parts behind it, as S3 has it.
-fn etag(checksum: &Checksum, parts: Option<usize>) -> String {
-    let parts = parts.map_or_else(String::new, |parts| format!("-{parts}"));
-    format!("\"{:016x}{:016x}{parts}\"", checksum.value(), checksum.covers())
-}
-
-/// The checksum of all parts; `None` where one of them is of another algorithm.
-fn joined(parts: &[Receipt], algorithm: Algorithm) -> Option<Checksum> {
-    parts.iter().try_fold(algorithm.empty(), |sum, part| {
-        (part.checksum.algorithm() == algorithm).then(|| sum.then(&part.checksum))
-    })
-}
-
-/// The range as far as there are bytes. One that begins past the end is refused, as S3 does.
-fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
-    let Some(range) = range else {
-        return Ok(0..size);
-    };
-    if range.start > range.end {
-        return Err(invalid(format!("the range {}..{} ends before it begins", range.start, range.end)));
-    }
-    if range.start > size || (range.start == size && !range.is_empty()) {
-        let message =
-            format!("InvalidRange: the range begins at {}, and the object has {size} bytes", range.start);
-        return Err(invalid(message));
-    }
-    Ok(range.start..range.end.min(size))
-}
-
-/// The bytes of `blocks` within `range`.
-fn cut(blocks: &[Bytes], range: &Range<u64>) -> Vec<Bytes> {
-    let mut offset = 0_u64;
-    let mut pieces = Vec::new();
-    for block in blocks {
-        let len = block.len() as u64;
-        let from = range.start.saturating_sub(offset).min(len) as usize;
-        let to = range.end.saturating_sub(offset).min(len) as usize;
-        if from < to {
-            pieces.push(block.slice(from..to));
-        }
-        offset += len;
-    }
-    pieces
-}
-
-fn fits(size: u64, most: u64, whole: &str) -> Result<(), Fault> {
-    if size > most {
-        return Err(Fault::new(
-            FaultKind::TooLarge,
-            format!("EntityTooLarge: {size} bytes, of at most {most} in {whole}"),
-        ));
-    }
-    Ok(())
-}
-
-fn mismatch(message: impl Into<String>) -> Fault {
-    Fault::new(FaultKind::PartMismatch, message)
-}
-
-fn invalid(message: impl Into<String>) -> Fault {
-    Fault::new(FaultKind::Invalid, message)
-}
-
-fn no_object() -> Fault {
-    Fault::new(FaultKind::NotFound, "no such object")
-}
-
-fn no_session() -> Fault {
-    Fault::new(FaultKind::NoSession, "no such session: it was completed or aborted, or never was")
 }

@@ -43,10 +43,8 @@ impl Future for Acquire {
                         return Poll::Ready(Err(starved));
                     }
                     // Of a write that was cancelled long ago: the next one waits for itself.
-                    Some(_) => self.id = Some(state.take_id()),
-                    None => {}
+                    Some(_) | None => {}
                 }
-                let id = self.id.unwrap_or(id);
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
                     state.moved(id, Handle::try_current().ok(), &budget.shared);
@@ -54,7 +52,7 @@ impl Future for Acquire {
                 }
                 id // it was granted and not taken for so long that it was taken back: it has its old place
             }
-            None => state.take_id(),
+            None => state.place(self.account),
         };
         let waiter = Waiter {
             account: self.account,

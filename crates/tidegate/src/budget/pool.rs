@@ -15,6 +15,12 @@ pub(super) struct Block {
 }
 
 impl Block {
+    /// Whether it is memory of its own.
+    #[cfg(test)]
+    pub(super) fn is_own(&self) -> bool {
+        self.place.is_none()
+    }
+
     /// Memory of its own with these bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.into(), place: None }
@@ -32,6 +38,8 @@ pub(super) struct Pool {
     free: BTreeMap<usize, BTreeMap<(u32, usize), BytesMut>>,
     /// Bytes of all free blocks.
     free_bytes: u64,
+    /// Bytes that were given out and are of no chunk.
+    own: u64,
 }
 
 impl Pool {
@@ -45,8 +53,8 @@ impl Pool {
 
     /// A block of `size` bytes.
     pub(super) fn take(&mut self, size: usize) -> Block {
-        let halves = self.chunk.checked_div(size).unwrap_or(0);
-        if size < Self::LEAST.min(self.chunk) || !halves.is_power_of_two() || halves * size != self.chunk {
+        if self.piece(size) != Some(size) {
+            self.own += size as u64;
             return Block { bytes: BytesMut::zeroed(size), place: None };
         }
         let found = self.free.range_mut(size..).find_map(|(_, blocks)| blocks.pop_first());
@@ -68,22 +76,41 @@ impl Pool {
         Block { bytes, place: Some((chunk, offset)) }
     }
 
-    /// The largest block of at most `size` bytes that is there, where all chunks together would come to
-    /// more than `most` bytes with another one; else a block of `size` bytes. What is free lies in
-    /// pieces then.
+    /// The largest block of at most `size` bytes that is there, where another chunk, or as much memory of
+    /// its own, would come to more than `most` bytes in all; else a block of `size` bytes. What is free lies
+    /// in pieces then.
     pub(super) fn take_at_most(&mut self, size: usize, most: u64) -> Block {
-        let full = (u64::from(self.chunks) + 1) * self.chunk as u64 > most;
-        if !full || self.free.range(size..).any(|(_, blocks)| !blocks.is_empty()) {
+        let Some(piece) = self.piece(size) else { return self.take(size) };
+        let more = if piece == size { self.chunk } else { size };
+        let given = u64::from(self.chunks) * self.chunk as u64 + self.own;
+        if given + more as u64 <= most {
             return self.take(size);
         }
-        let smaller = self.free.range(..size).rev().find(|(_, blocks)| !blocks.is_empty());
-        let size = smaller.map_or(size, |(smaller, _)| *smaller);
-        self.take(size)
+        let mut free = self.free.iter().rev().filter(|(_, blocks)| !blocks.is_empty());
+        let largest = free.next().map(|(largest, _)| piece.min(*largest));
+        self.take(largest.unwrap_or(size))
+    }
+
+    /// The largest piece of a chunk that is no larger than `size`.
+    fn piece(&self, size: usize) -> Option<usize> {
+        let mut piece = self.chunk;
+        while piece > size && piece.is_multiple_of(2) {
+            piece /= 2;
+        }
+        (piece <= size && piece >= Self::LEAST.min(self.chunk)).then_some(piece)
+    }
+
+    /// So many bytes are of a block of its own now, made elsewhere.
+    pub(super) fn count_own(&mut self, bytes: usize) {
+        self.own += bytes as u64;
     }
 
     /// Takes a block back.
     pub(super) fn give_back(&mut self, block: Block) {
-        let Some((chunk, mut offset)) = block.place else { return };
+        let Some((chunk, mut offset)) = block.place else {
+            self.own -= block.bytes.len() as u64;
+            return;
+        };
         let mut bytes = block.bytes;
         while bytes.len() < self.chunk {
             let size = bytes.len();
@@ -152,6 +179,7 @@ mod tests {
             prop_assert_eq!(whole.len() as u32, pool.chunks, "every chunk is whole again");
             prop_assert!(pool.free.values().all(BTreeMap::is_empty));
             prop_assert_eq!(pool.free_bytes, u64::from(pool.chunks) * CHUNK as u64);
+            prop_assert_eq!(pool.own, 0);
         }
     }
 
@@ -196,5 +224,26 @@ mod tests {
         let taken = u64::from(budget.shared.lock().pool.chunks) * CHUNK as u64;
         assert!(taken <= total + CHUNK as u64, "{taken} bytes for a budget of {total}, {usage:?}");
         drop((stay, sent));
+    }
+
+    #[test]
+    fn what_lies_in_pieces_is_used_for_small_files_as_well() {
+        use crate::budget::{Budget, Slab};
+        let total = 32 * CHUNK as u64;
+        let budget = Budget::new(total, CHUNK);
+        let small = || budget.try_lease(4 << 10).map(|lease| Slab::at_most(lease).0);
+        let begun: Vec<_> = std::iter::from_fn(small).collect();
+        let stay: Vec<_> = begun.into_iter().step_by(16).collect();
+        // Files that fit into one slab are of any size.
+        let file = || budget.try_lease(CHUNK as u64 - 100).map(Slab::all_of);
+        let sent: Vec<_> = std::iter::from_fn(file).collect();
+        assert!(sent.len() >= 30);
+        let own = sent.iter().flatten().filter(|slab| slab.is_own()).map(Slab::leased).sum::<u64>();
+        let taken = u64::from(budget.shared.lock().pool.chunks) * CHUNK as u64 + own;
+        // What is left of each is smaller than the smallest piece.
+        let rests = (sent.len() * Pool::LEAST) as u64;
+        assert!(taken <= total + CHUNK as u64 + rests, "{taken} bytes for a budget of {total}");
+        drop((stay, sent));
+        assert_eq!(budget.shared.lock().pool.own, 0);
     }
 }

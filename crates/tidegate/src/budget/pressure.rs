@@ -35,9 +35,20 @@ pub(crate) trait Holder: Debug + Send + Sync + 'static {
 pub(crate) enum Pressure {
     /// Nobody waits, or for memory in flight, which comes back.
     Passing,
-    /// Half-filled parts hold what is waited for, and nobody else can go on: since when, and who holds
-    /// how much, the most first.
-    HalfFilled { since: Instant, holders: Vec<Share> },
+    /// Half-filled parts hold what is waited for, and nobody else can go on.
+    HalfFilled(HalfFilled),
+}
+
+#[derive(Debug)]
+pub(crate) struct HalfFilled {
+    /// When somebody began to wait, or half-filled memory last became more or less.
+    pub(crate) since: Instant,
+    /// When the longest wait began.
+    pub(crate) waited_since: Instant,
+    /// How often waits were ended with an error since a part last left.
+    pub(crate) rounds: u32,
+    /// Who holds how much, the most first.
+    pub(crate) holders: Vec<Share>,
 }
 
 /// What one writer holds.
@@ -65,18 +76,19 @@ impl Budget {
 
     pub(crate) fn pressure(&self) -> Pressure {
         let state = self.shared.lock();
-        let Some((_, first)) = state.waiters.first_key_value() else { return Pressure::Passing };
+        let Some(&(first, _)) = state.by_wait.first() else { return Pressure::Passing };
         if !state.is_stopped(self.shared.total) {
             return Pressure::Passing;
         }
-        let since = state.half_moved.map_or(first.since, |moved| moved.max(first.since));
+        let since = state.half_moved.map_or(first, |moved| moved.max(first));
         let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
         let holders = holders.filter_map(|(bytes, account)| {
             let holding = state.accounts.get(account)?;
             let waits = holding.waiting.or(holding.granted).is_some();
             Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
         });
-        Pressure::HalfFilled { since, holders: holders.collect() }
+        let (holders, rounds) = (holders.collect(), state.rounds);
+        Pressure::HalfFilled(HalfFilled { since, waited_since: first, rounds, holders })
     }
 
     /// Waits until those who wait may wait for something else, from this call on.
@@ -101,18 +113,23 @@ impl Budget {
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
-    /// Ends the oldest wait with an error, unless one was ended less than `before` ago: another's relief
+    /// Ends the longest wait with an error, and twice as many each time until a part has left, of those that
+    /// have lasted for `patience`. Does nothing where that was done less than `before` ago: another's relief
     /// may have seen the same.
-    pub(crate) fn refuse_oldest(&self, why: &Starved, before: Duration) {
+    pub(crate) fn refuse_longest(&self, why: &Starved, patience: Duration, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
         }
         state.refused_at = Some(Instant::now());
-        let Some(id) = state.waiters.first_key_value().map(|(id, _)| *id) else { return };
-        if let Some(waiter) = state.dequeue(id) {
-            state.refused.insert(id, (why.clone(), Instant::now()));
-            waiter.waker.wake();
+        let most = 1_usize.checked_shl(state.rounds).unwrap_or(usize::MAX);
+        state.rounds += 1;
+        let long = state.by_wait.iter().take(most).take_while(|(since, _)| since.elapsed() >= patience);
+        for id in long.map(|(_, id)| *id).collect::<Vec<_>>() {
+            if let Some(waiter) = state.dequeue(id) {
+                state.refused.insert(id, (why.clone(), Instant::now()));
+                waiter.waker.wake();
+            }
         }
         state.serve(&self.shared);
     }

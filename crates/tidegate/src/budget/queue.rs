@@ -11,6 +11,18 @@ impl State {
         self.next_id
     }
 
+    /// Where the next wait of a writer, or a request, is in line.
+    pub(super) fn place(&mut self, account: Option<u64>) -> u64 {
+        let holding = account.and_then(|account| self.accounts.get_mut(&account));
+        match holding {
+            Some(holding) => *holding.place.get_or_insert_with(|| {
+                self.next_id += 1;
+                self.next_id
+            }),
+            None => self.take_id(),
+        }
+    }
+
     pub(super) fn forget_part(&mut self, part: u64) {
         if let Some(count) = self.parts.get_mut(&part) {
             *count -= 1;
@@ -28,18 +40,24 @@ impl State {
             Some(account) => {
                 if let Some(holding) = self.accounts.get_mut(&account) {
                     holding.waiting = Some(id);
+                    self.holding_waiters.insert((holding.half_filled, account));
                 }
             }
         }
+        self.by_wait.insert((waiter.since, id));
         self.waiters.insert(id, waiter);
     }
 
     pub(super) fn dequeue(&mut self, id: u64) -> Option<Waiter> {
         let waiter = self.waiters.remove(&id)?;
         self.requests.remove(&id);
+        self.by_wait.remove(&(waiter.since, id));
         self.runtimes.leave(waiter.runtime);
-        if let Some(holding) = waiter.account.and_then(|account| self.accounts.get_mut(&account)) {
+        if let Some(account) = waiter.account
+            && let Some(holding) = self.accounts.get_mut(&account)
+        {
             holding.waiting = None;
+            self.holding_waiters.remove(&(holding.half_filled, account));
         }
         Some(waiter)
     }
@@ -59,6 +77,9 @@ impl State {
         let before = std::mem::replace(&mut holding.half_filled, bytes);
         self.by_holding.remove(&(before, account));
         self.by_holding.insert((bytes, account));
+        if self.holding_waiters.remove(&(before, account)) {
+            self.holding_waiters.insert((bytes, account));
+        }
         self.half_filled = self.half_filled - before + bytes;
         if before != bytes {
             self.half_moved = Some(Instant::now());
@@ -76,7 +97,7 @@ impl State {
             || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
     }
 
-    /// Grants what can be granted, first come first served.
+    /// Grants what can be granted, each in its turn.
     pub(super) fn serve(&mut self, shared: &Shared) {
         self.grant(shared.total, shared.slab);
         self.tell(shared);
@@ -137,12 +158,11 @@ impl State {
     /// were granted and not yet taken out of the pool.
     fn trim(&mut self, total: u64, slab: usize) {
         let granted = self.granted_bytes + slab as u64;
-        self.pool.trim(total.saturating_sub(self.held) + granted);
+        self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
     }
 
-    /// The waiter whose turn it is: the oldest, but where the rule stops the oldest writer, or
-    /// half-filled memory the oldest request, the writer that holds most or the oldest request,
-    /// whichever waits longer.
+    /// The waiter whose turn it is: the first, but where the rule stops that writer, or half-filled
+    /// memory that request, the writer that holds most or the first request, whichever came first.
     pub(super) fn next_to_serve(&self, total: u64) -> Option<u64> {
         let (&first, waiter) = self.waiters.first_key_value()?;
         let its_turn = match waiter.account {
@@ -154,9 +174,8 @@ impl State {
             return Some(first);
         }
         let most = self.by_holding.last().map_or(0, |(held, _)| *held);
-        let hold_most =
-            self.by_holding.range((most, 0)..).filter_map(|(_, account)| self.accounts.get(account));
-        let passes = hold_most.filter_map(|holding| holding.waiting).next();
+        let holds_most = self.holding_waiters.range((most, 0)..).next();
+        let passes = holds_most.and_then(|(_, account)| self.accounts.get(account)?.waiting);
         let fits =
             |id: &u64| self.waiters.get(id).is_some_and(|waiter| self.half_filled + waiter.bytes <= total);
         let request = self.requests.first().copied().filter(fits);

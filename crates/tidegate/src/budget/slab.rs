@@ -61,6 +61,12 @@ impl Slab {
         self.lease.budget.clone()
     }
 
+    /// Whether it is memory of its own, not a piece of the pool's.
+    #[cfg(test)]
+    pub(super) fn is_own(&self) -> bool {
+        self.block.as_ref().is_some_and(Block::is_own)
+    }
+
     /// What it takes of the budget, in bytes.
     pub(crate) fn leased(&self) -> u64 {
         self.lease.bytes
@@ -94,7 +100,10 @@ impl Slab {
         {
             // What is filled moves out, so that the whole block serves others.
             self.block = Some(Block::of(&block.bytes[..self.filled]));
-            self.lease.budget.shared.lock().pool.give_back(block);
+            let mut state = self.lease.budget.shared.lock();
+            state.pool.give_back(block);
+            state.pool.count_own(self.filled);
+            drop(state);
             drop(self.lease.split(room));
         }
         room

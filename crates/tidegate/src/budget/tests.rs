@@ -55,6 +55,27 @@ fn memory_that_is_given_back_serves_the_next_in_line() {
 }
 
 #[test]
+fn a_part_that_was_begun_is_filled_before_those_that_came_later() {
+    let budget = Budget::new(100, 10);
+    let [a, b] = [20, 20].map(|part| budget.account(part, nobody()));
+    let _begun = now(a.grow(10)).unwrap();
+    let all = now(budget.lease(90)).unwrap();
+    let (mut later, mut rest) = (Box::pin(b.grow(10)), Box::pin(a.grow(10)));
+    assert!(now(later.as_mut()).is_none() && now(rest.as_mut()).is_none());
+    let mut all = all;
+    drop(all.split(10));
+    assert!(now(later.as_mut()).is_none());
+    let _rest = now(rest).expect("its part came first");
+    // The next part of the same writer has come later than the other's.
+    a.dispatched();
+    let mut next = Box::pin(a.grow(10));
+    assert!(now(next.as_mut()).is_none());
+    drop(all.split(10));
+    assert!(now(next).is_none());
+    assert!(now(later).is_some());
+}
+
+#[test]
 fn a_wait_that_is_dropped_leaves_the_line() {
     let budget = Budget::new(100, 10);
     let all = now(budget.lease(100)).unwrap();
@@ -106,6 +127,22 @@ fn many_idle_writers_cost_what_they_hold() {
     let held: Vec<_> = accounts.iter().map(|account| now(account.grow(4 << 10)).unwrap()).collect();
     assert_eq!(budget.usage().held, 1000 * (4 << 10));
     drop(held);
+}
+
+#[test]
+fn thousands_that_hold_the_same_do_not_make_each_change_dear() {
+    const EACH: u64 = 4 << 10;
+    let total = 20_000 * EACH;
+    let budget = Budget::new(total, 256 << 10);
+    let accounts: Vec<_> = (0..20_000).map(|_| budget.account(total / 2, nobody())).collect();
+    let holding = accounts.iter().map_while(|account| now(account.grow(EACH)));
+    let held: Vec<_> = holding.collect();
+    assert_eq!(budget.usage().half_filled, total / 2 + EACH);
+    let began = std::time::Instant::now();
+    for account in &accounts[held.len()..][..2000] {
+        assert!(now(account.grow(EACH)).is_none());
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 
 #[test]

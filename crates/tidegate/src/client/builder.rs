@@ -194,7 +194,7 @@ impl Builder {
     pub fn build(self) -> Result<Tidegate> {
         let refused =
             |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
-        if self.slab == 0 || self.memory < RING * self.slab as u64 {
+        if self.slab == 0 || self.memory / RING < self.slab as u64 {
             let (memory, slab) = (self.memory, self.slab);
             return Err(refused(format!(
                 "a memory budget of {memory} bytes does not hold {RING} buffers of {slab} bytes"
@@ -253,7 +253,7 @@ impl Builder {
         }
         let slab = self.slab as u64;
         let reserve = Spooling::reserve(self.memory, slab);
-        if self.memory < reserve + RING * slab {
+        if self.memory.saturating_sub(reserve) / RING < slab {
             let memory = self.memory;
             return Err(refused(format!(
                 "a memory budget of {memory} bytes leaves too little beside the {reserve} bytes that sending from a \

@@ -69,6 +69,23 @@ async fn what_a_killed_process_left_is_known_until_it_is_struck_out() {
 }
 
 #[tokio::test]
+async fn the_record_of_a_process_that_is_long_gone_goes_though_nobody_finds_its_session() {
+    let directory = tempfile::tempdir().unwrap();
+    let records = Records::new(Some(directory.path().to_owned()));
+    let entry = records.begin("http://gone.example", "s3://gone/1".into()).await;
+    entry.opened("1").await;
+    kill(records, vec![entry]);
+    let path = directory.path().join(&names(directory.path())[0]);
+    let reader = Records::new(Some(directory.path().to_owned()));
+    for (days, left) in [(29, 1), (31, 0)] {
+        let then = SystemTime::now() - std::time::Duration::from_secs(days * 86_400);
+        fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
+        reader.forget(Vec::new()).await; // as a sweep does that has found nothing
+        assert_eq!(names(directory.path()).len(), left, "after {days} days");
+    }
+}
+
+#[tokio::test]
 async fn what_is_given_up_is_nobodys() {
     let directory = tempfile::tempdir().unwrap();
     let records = Records::new(Some(directory.path().to_owned()));

@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::blocks::Blocks;
 use super::disk::Disk;
+use crate::amount::About;
 
 /// Size of a block: small, for thousands of writers may each have begun one; sparse files take no more
 /// of the disk than what is written.
@@ -36,6 +37,8 @@ struct State {
     /// Bytes a second, as measured; 0 where nothing was written yet.
     rate: f64,
     rests_until: Option<Instant>,
+    /// How often blocks came back.
+    came_back: u64,
 }
 
 /// Blocks of a directory, given back when dropped.
@@ -108,12 +111,11 @@ impl Directory {
     }
 
     pub(super) fn fullness(&self) -> String {
-        const MIB: u64 = 1 << 20;
-        let (name, used) = (self.name(), self.used() / MIB);
+        let (name, used) = (self.name(), About(self.used()));
         match self.disk.space() {
             Ok(space) => {
-                let (free, total) = (space.free / MIB, space.total / MIB);
-                format!("{name} has {free} MiB free of {total} MiB and holds {used} MiB of spooled parts")
+                let (free, total) = (About(space.free), About(space.total));
+                format!("{name} has {free} free of {total} and holds {used} of spooled parts")
             }
             Err(error) => format!("{name}: {error}"),
         }
@@ -129,14 +131,22 @@ impl Directory {
     /// Writes pieces at their offsets, and measures.
     pub(super) async fn write(self: &Arc<Self>, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
         let bytes = pieces.iter().map(|(_, piece)| piece.len() as u64).sum();
-        self.lock().queued += bytes;
+        let came_back = {
+            let mut state = self.lock();
+            state.queued += bytes;
+            state.came_back
+        };
         let mut writing = Writing { directory: self, bytes, began: Instant::now(), written: false };
         let result = self.disk.write(pieces).await;
         writing.written = result.is_ok();
         drop(writing);
         if let Err(error) = &result {
             warn!(directory = self.name(), %error, "spooling failed");
-            self.lock().rests_until = Some(Instant::now() + REST);
+            let mut state = self.lock();
+            // What came back meanwhile may be the room that was missing.
+            if state.came_back == came_back || !is_full(error) {
+                state.rests_until = Some(Instant::now() + REST);
+            }
         }
         result
     }
@@ -174,6 +184,7 @@ impl Drop for Allocation {
         let mut state = self.directory.lock();
         if self.written.load(Relaxed) {
             state.rests_until = None;
+            state.came_back += 1;
         }
         if state.blocks.give_back(&self.ranges)
             // Under the lock: nobody is given a block that is about to vanish.

@@ -46,6 +46,14 @@ impl Stored {
         self.sections.last().map(|section| &section.directory)
     }
 
+    /// Its blocks make room when they come back. Those of bytes that were not spooled whole do not: they
+    /// came out of the room that there is.
+    pub(super) fn is_whole(&self) {
+        for allocation in self.sections.iter().flat_map(|section| section.allocations.last()) {
+            allocation.written();
+        }
+    }
+
     /// The same with `pieces` behind it, in `directory`.
     pub(super) async fn extended(&self, directory: &Arc<Directory>, pieces: &[Bytes]) -> io::Result<Self> {
         let mut extended = self.clone();
@@ -98,9 +106,6 @@ impl Section {
             }
         }
         self.directory.write(writes).await?;
-        if let Some(last) = self.allocations.last() {
-            last.written();
-        }
         self.len += bytes;
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 
 use super::directory::BLOCK;
+use super::sick::{Sick, Write};
 use super::*;
 
 /// A disk in memory of this many bytes, which can fail.
@@ -119,7 +120,7 @@ async fn a_write_that_fails_leaves_what_was_stored() {
     let refused = spool.store(&stored, &[data(4 * BLOCK as usize, 2)]).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "no spool directory has room: one has 0 MiB free of 0 MiB and holds 0 MiB of spooled parts"
+        "no spool directory has room: one has 192.0 KiB free of 256.0 KiB and holds 64.0 KiB of spooled parts"
     );
     *disk.broken.lock().unwrap() = true;
     let failed = spool.store(&stored, &[data(10, 3)]).await.unwrap_err();
@@ -165,53 +166,9 @@ fn a_directory_that_is_not_there_is_named() {
     assert!(missing.to_string().starts_with("spool directory /nonexistent/spool: "), "{missing}");
 }
 
-/// A disk whose writes never end, and one that fails; both count.
-#[derive(Debug)]
-struct Sick {
-    hangs: bool,
-    writes: Mutex<usize>,
-}
-
-impl Sick {
-    fn new(hangs: bool) -> Arc<Self> {
-        Arc::new(Self { hangs, writes: Mutex::default() })
-    }
-}
-
-#[async_trait]
-impl Disk for Sick {
-    fn name(&self) -> String {
-        "sick".to_owned()
-    }
-
-    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
-        *self.writes.lock().unwrap() += 1;
-        if self.hangs {
-            std::future::pending::<()>().await;
-        }
-        Err(io::Error::other("Input/output error"))
-    }
-
-    fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        Ok(None)
-    }
-
-    fn read(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
-        Err(io::Error::other("Input/output error"))
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_disk_that_has_not_ended_its_first_write_is_not_given_the_next() {
-    let spool = Spool::new(vec![Sick::new(true), Small::new("well", 64 * BLOCK)]);
+    let spool = Spool::new(vec![Sick::new(Write::Hangs), Small::new("well", 64 * BLOCK)]);
     let (nothing, bytes) = (Stored::default(), [data(1000, 1)]);
     let mut first = Box::pin(spool.store(&nothing, &bytes));
     assert!(futures::poll!(&mut first).is_pending(), "nothing is known of either disk");
@@ -220,41 +177,29 @@ async fn a_disk_that_has_not_ended_its_first_write_is_not_given_the_next() {
     assert!(second.is_ok(), "it waits for the disk that does nothing, beside one that has nothing to do");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_disk_that_failed_is_left_alone_for_a_second() {
+    let (sick, well) = (Sick::new(Write::Fails), Small::new("well", 64 * BLOCK));
+    let spool = Spool::new(vec![sick.clone(), well.clone()]);
+    let mut stored = spool.store(&Stored::default(), &[data(10, 1)]).await.unwrap();
+    assert_eq!(sick.writes(), 1);
+    for (millis, writes) in [(0, 1), (990, 1), (20, 2)] {
+        tokio::time::advance(std::time::Duration::from_millis(millis)).await;
+        drop(std::mem::take(&mut stored));
+        stored = spool.store(&Stored::default(), &[data(10, 2)]).await.unwrap();
+        assert_eq!(sick.writes(), writes, "{millis} ms later");
+    }
+    assert_eq!(read(&stored, true), data(10, 2));
+}
+
 #[tokio::test]
 async fn a_disk_that_failed_is_not_tried_twice_for_the_same_bytes() {
-    let sick = Sick::new(false);
-    /// One that works once.
-    #[derive(Debug)]
-    struct Turns(Arc<Small>, Arc<Sick>);
-    #[async_trait]
-    impl Disk for Turns {
-        fn name(&self) -> String {
-            "turns".to_owned()
-        }
-        async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
-            if *self.1.writes.lock().unwrap() == 0 {
-                *self.1.writes.lock().unwrap() += 1;
-                return self.0.write(pieces).await;
-            }
-            self.1.write(pieces).await
-        }
-        fn read_cached(&self, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-            Ok(None)
-        }
-        fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-            self.0.read(buffer, offset)
-        }
-        fn space(&self) -> io::Result<Space> {
-            self.0.space()
-        }
-        fn clear(&self) -> io::Result<()> {
-            self.0.clear()
-        }
-    }
-    let spool = Spool::new(vec![Arc::new(Turns(Small::new("turns", 64 * BLOCK), sick.clone()))]);
+    let disk = Sick::new(Write::Forgets);
+    let spool = Spool::new(vec![disk.clone()]);
     let stored = spool.store(&Stored::default(), &[data(10, 1)]).await.unwrap();
+    disk.becomes(Write::Fails);
     spool.store(&stored, &[data(10, 2)]).await.unwrap_err();
-    assert_eq!(*sick.writes.lock().unwrap(), 2, "one that worked, one that failed");
+    assert_eq!(disk.writes(), 2, "one that worked, one that failed");
 }
 
 #[tokio::test]

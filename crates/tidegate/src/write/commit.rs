@@ -19,7 +19,7 @@ impl Writer {
             match action {
                 Action::Open => match &mut self.deferred {
                     Some(deferred) => deferred.open(),
-                    None => self.upload.open(),
+                    None => self.held.open().map_err(|error| self.fail(error))?,
                 },
                 Action::Part { number, range } => {
                     let next = memory_of(self.plan.part(), &self.relief);
@@ -180,6 +180,9 @@ impl Writer {
     }
 
     pub(super) fn check_open(&mut self) -> Result<()> {
+        if let Some(journaled) = &self.journaled {
+            return journaled.check_open();
+        }
         if !matches!(self.stage, Stage::Open) {
             return Err(self.closed());
         }

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
@@ -92,20 +93,20 @@ impl Deferred {
         let Some(spooling) = relief.spooling() else { return Poll::Ready(Ok(())) };
         loop {
             if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
-                let ended = |ended| SpoolError::Failed {
-                    directory: "all of them".to_owned(),
-                    source: io::Error::other(ended),
-                };
+                let ended = |ended| SpoolError::failed("all of them".to_owned(), io::Error::other(ended));
                 self.parts.extend(joined.map_err(ended)??);
             } else if held.lock().fill.in_memory() >= Self::CHUNK {
                 let (held, spooling) = (held.clone(), spooling.clone());
                 let is_spooling = held.spooling();
                 let spill = async move {
                     let _is_spooling = is_spooling;
-                    while let Err(error) = held.spill_to(spooling.spool()).await {
-                        wait_for_room(error, &spooling).await?;
+                    loop {
+                        let room = Room::from_here_on(&spooling);
+                        match held.spill_to(spooling.spool()).await {
+                            Ok(_) => return Ok(None),
+                            Err(error) => room.comes(error).await?,
+                        }
                     }
-                    Ok(None)
                 };
                 self.spooling.spawn_on(spill, &self.runtime);
             } else {
@@ -124,23 +125,43 @@ async fn spool_part(
     // A spill of it that was begun goes to the same place.
     held.spilled().await;
     loop {
+        let room = Room::from_here_on(&spooling);
         match taken.spool(spooling.spool()).await {
             Ok(taken) => return Ok(Some((number, range, taken))),
             Err((kept, error)) => {
-                wait_for_room(error, &spooling).await?;
+                room.comes(error).await?;
                 taken = kept;
             }
         }
     }
 }
 
-/// Waits until blocks may have come back; fails where none can, because nothing is leaving the spool.
-async fn wait_for_room(error: SpoolError, spooling: &Spooling) -> Result<(), SpoolError> {
+/// Room in the spool that may come while an attempt to write there is made, or after it.
+struct Room<'a> {
+    spooling: &'a Spooling,
+    /// Whether something was leaving the spool.
+    draining: bool,
+    freed: Notified<'a>,
+}
+
+impl<'a> Room<'a> {
     /// In case the room that is made is not of this spool's making.
     const LONGEST: Duration = Duration::from_secs(1);
-    if matches!(error, SpoolError::Failed { .. }) || spooling.draining() == 0 {
-        return Err(error);
+    /// Between two parts of a writer that is being finished nothing leaves, until it is polled.
+    const MOMENT: Duration = Duration::from_millis(100);
+
+    fn from_here_on(spooling: &'a Spooling) -> Self {
+        Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
     }
-    let _ = timeout(LONGEST, spooling.spool().freed().notified()).await;
-    Ok(())
+
+    /// The attempt has failed: waits until blocks may have come back; fails where none can, because nothing
+    /// is leaving the spool, nor was when the attempt began.
+    async fn comes(self, error: SpoolError) -> Result<(), SpoolError> {
+        if matches!(error, SpoolError::Failed { .. }) {
+            return Err(error);
+        }
+        let draining = self.draining || self.spooling.draining() > 0;
+        let freed = timeout(if draining { Self::LONGEST } else { Self::MOMENT }, self.freed).await.is_ok();
+        if draining || freed || self.spooling.draining() > 0 { Ok(()) } else { Err(error) }
+    }
 }

@@ -9,7 +9,7 @@ use futures::Sink;
 use tokio::io::AsyncWrite;
 
 use super::writer::Writer;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 
 impl AsyncWrite for Writer {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
@@ -35,7 +35,8 @@ impl AsyncWrite for Writer {
     }
 }
 
-/// An item is held until there is room for all of it; `poll_ready` waits for that.
+/// An item is held until there is room for all of it; `poll_ready` waits for that. One that is sent before
+/// then, or behind the end, is an error: no object is published without it.
 impl Sink<Bytes> for Writer {
     type Error = Error;
 
@@ -44,6 +45,12 @@ impl Sink<Bytes> for Writer {
     }
 
     fn start_send(mut self: Pin<&mut Self>, item: Bytes) -> Result<()> {
+        self.check_open()?;
+        if !self.item.is_empty() {
+            let message = "an item was sent before `poll_ready` had taken the one before it";
+            let error = self.upload.error(ErrorKind::InvalidInput, Operation::Write, message);
+            return Err(self.fail(error));
+        }
         self.item = item;
         Ok(())
     }

@@ -5,7 +5,8 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
@@ -15,6 +16,12 @@ use crate::budget::{Account, Acquire, Holder, Lease};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::spool::{Spool, SpoolError};
 
+type Spill = BoxFuture<'static, Result<u64, SpoolError>>;
+
+fn going_on(spilling: &Option<WeakShared<Spill>>) -> Option<Shared<Spill>> {
+    spilling.as_ref().and_then(WeakShared::upgrade).filter(|spill| spill.peek().is_none())
+}
+
 /// A writer's half-filled part and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -22,8 +29,9 @@ pub(super) struct Held {
     account: Account,
     idle_limit: Option<Duration>,
     state: Mutex<State>,
-    /// Held while bytes are on their way to the spool: what comes later goes behind them.
-    spilling: tokio::sync::Mutex<()>,
+    /// The spill that goes on, if any: what comes later goes behind it. Whoever waits for it moves it on, for
+    /// the runtime of the one who began it may stand still.
+    spilling: Mutex<Option<WeakShared<Spill>>>,
     /// After the account: as long as memory is held, there is someone to bring it back.
     _relief: Arc<Relief>,
 }
@@ -66,7 +74,7 @@ impl Held {
                 spooling: 0,
                 ended: None,
             }),
-            spilling: tokio::sync::Mutex::default(),
+            spilling: Mutex::default(),
             _relief: relief.clone(),
         })
     }
@@ -92,9 +100,7 @@ impl Held {
     /// upload: what was given up then is not there to be sent.
     pub(super) fn take(&self, next: u64) -> Result<Taken> {
         let mut state = self.lock();
-        if let Some(error) = &state.ended {
-            return Err(error.again());
-        }
+        state.check()?;
         state.taken += 1;
         let taken = state.fill.take();
         // Before the lock is given up: nobody ends the writer as idle for what it does not hold any more,
@@ -105,13 +111,21 @@ impl Held {
         Ok(taken)
     }
 
+    /// Asks for the session. Fails where another has ended the upload: that has aborted what there was, and
+    /// nobody would abort what comes after.
+    pub(super) fn open(&self) -> Result<()> {
+        let state = self.lock();
+        state.check()?;
+        self.upload.open();
+        drop(state);
+        Ok(())
+    }
+
     /// All bytes are in: from here on its producer is not what is waited for, and nobody else ends it.
     /// Fails where another has.
     pub(super) fn finish(&self) -> Result<()> {
         let mut state = self.lock();
-        if let Some(error) = &state.ended {
-            return Err(error.again());
-        }
+        state.check()?;
         state.finishing = true;
         Ok(())
     }
@@ -125,7 +139,10 @@ impl Held {
 
     /// Gives up everything that is held; what is in flight, to be stopped.
     pub(super) fn give_up(&self) -> Tasks {
-        let mut state = self.lock();
+        self.give_up_all(self.lock())
+    }
+
+    fn give_up_all(&self, mut state: MutexGuard<'_, State>) -> Tasks {
         state.taken += 1;
         let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
         drop(state);
@@ -141,10 +158,7 @@ impl Held {
 
     /// Fails where another has ended the upload.
     pub(super) fn check(&self) -> Result<()> {
-        match &self.lock().ended {
-            Some(error) => Err(error.again()),
-            None => Ok(()),
-        }
+        self.lock().check()
     }
 
     /// For as long as it is held, a disk is what is waited for, not the producer: a `write` or a `finish`
@@ -156,12 +170,41 @@ impl Held {
 
     /// Waits until the spill that goes on, if any, is over.
     pub(super) async fn spilled(&self) {
-        drop(self.spilling.lock().await);
+        let spilling = going_on(&self.lock_spilling());
+        if let Some(spilling) = spilling {
+            // Whoever began it is told how it went.
+            let _ = spilling.await;
+        }
     }
 
     /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
-    pub(super) async fn spill_to(&self, spool: &Spool) -> Result<u64, SpoolError> {
-        let _spilling = self.spilling.lock().await;
+    pub(super) async fn spill_to(self: &Arc<Self>, spool: &Spool) -> Result<u64, SpoolError> {
+        loop {
+            let (spill, is_own) = {
+                let mut spilling = self.lock_spilling();
+                match going_on(&spilling) {
+                    Some(another) => (another, false),
+                    None => {
+                        let (held, spool) = (self.clone(), spool.clone());
+                        let spill: Spill = Box::pin(async move { held.spill_now(&spool).await });
+                        let spill = spill.shared();
+                        *spilling = spill.downgrade();
+                        (spill, true)
+                    }
+                }
+            };
+            let spilled = spill.await;
+            if is_own {
+                return spilled;
+            }
+        }
+    }
+
+    fn lock_spilling(&self) -> MutexGuard<'_, Option<WeakShared<Spill>>> {
+        self.spilling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn spill_now(&self, spool: &Spool) -> Result<u64, SpoolError> {
         let (pieces, trimmed, before, part) = {
             let mut state = self.lock();
             let (pieces, trimmed) = state.fill.pieces();
@@ -206,6 +249,13 @@ impl State {
     pub(super) fn goes_on(&mut self) {
         self.last_write = Instant::now();
     }
+
+    fn check(&self) -> Result<()> {
+        match &self.ended {
+            Some(error) => Err(error.again()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Holder for Held {
@@ -236,8 +286,8 @@ impl Holder for Held {
             state.last_write.elapsed().as_secs_f64()
         );
         state.ended = Some(self.upload.error(ErrorKind::Idle, Operation::Write, message));
-        drop(state);
-        drop(self.upload.abort(self.give_up()));
+        // Under the same lock: its writer, failing now, must not take what is in flight and let it go.
+        drop(self.upload.abort(self.give_up_all(state)));
         true
     }
 }

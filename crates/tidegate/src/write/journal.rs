@@ -157,6 +157,11 @@ impl Journaled {
         self.reach
     }
 
+    /// Fails where it takes no more bytes.
+    pub(super) fn check_open(&self) -> Result<()> {
+        if matches!(self.stage, Stage::Open) { Ok(()) } else { Err(self.closed()) }
+    }
+
     /// Whether `finish` has published the object.
     pub(super) fn is_done(&self) -> bool {
         matches!(self.stage, Stage::Done(_))
@@ -312,6 +317,7 @@ impl Drop for Journaled {
             }
             upload.abort_session().await.map(|_| ())
         };
-        drop(self.upload.aborts.spawn_on(task, &self.upload.runtime));
+        // Where the runtime ends first nothing is lost: it is in the journal.
+        drop(self.upload.aborts.spawn_on(task, None, &self.upload.runtime));
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use crate::amount::Exactly;
 use crate::backend::{Capabilities, Receipt};
 use crate::checksum::{Algorithm, Checksum};
 
@@ -13,7 +14,6 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use schedule::Size;
 pub(crate) use schedule::{Schedule, ScheduleError};
 
 /// What is to be done next.
@@ -35,15 +35,15 @@ pub(crate) enum PlanError {
     /// Past what the store, or memory, allows.
     #[error(
         "the object grows past {}, the most that {parts} parts hold here (raise the memory, or give a size hint)",
-        Size(*reach)
+        Exactly(*reach)
     )]
     PastReach { reach: u64, parts: u32 },
-    #[error("the object grows past {}, the most that this store takes", Size(*limit))]
+    #[error("the object grows past {}, the most that this store takes", Exactly(*limit))]
     TooLarge { limit: u64 },
     #[error(
         "the object grows past {}, the most that one request takes here (raise the memory, give a size hint, or \
          let it be sent in parts)",
-        Size(*limit)
+        Exactly(*limit)
     )]
     PastRequest { limit: u64 },
 }

@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
-use crate::budget::{Acquire, Budget, Pressure, Relieving, Share, Starved};
+use crate::amount::About;
+use crate::budget::{Acquire, Budget, HalfFilled, Pressure, Relieving, Share, Starved};
 
 /// Looks after one budget.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ impl Relief {
     const SEEN: Duration = Duration::from_millis(5);
     /// The longest between two looks.
     const LONGEST: Duration = Duration::from_secs(3600);
+    /// A look that takes longer than this, at thousands of holders, is followed by none for so many times
+    /// that long.
+    const QUICK: Duration = Duration::from_micros(100);
+    const RARER: u32 = 10;
     /// How many holders an error names.
     const NAMED: usize = 3;
 
@@ -76,14 +81,16 @@ impl Relief {
     async fn relieve(&self) {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
-            let (freed, changed) = (pin!(self.freed()), self.budget.changed());
-            let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
+            let (mut freed, changed) = (pin!(self.freed()), self.budget.changed());
+            let looked = Instant::now();
+            let Pressure::HalfFilled(mut seen) = self.budget.pressure() else { return };
+            let look = looked.elapsed();
             let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
             }
             let began = Instant::now();
-            let (spilled, works) = self.spill(&holders).await;
+            let (spilled, works) = self.spill(&seen.holders).await;
             let now = Instant::now();
             // A slow disk was what was waited for, though the part was sent from memory meanwhile.
             if works && now - began > Self::LOOK_AGAIN {
@@ -95,11 +102,10 @@ impl Relief {
             if now - began > Self::LOOK_AGAIN {
                 // What was seen before a slow write is not so any more. It is not tried again at once: where
                 // disks are slow to fail, that would never end.
-                let Pressure::HalfFilled { since: then, holders: left } = self.budget.pressure() else {
-                    return;
-                };
-                (since, holders) = (then, left);
+                let Pressure::HalfFilled(now) = self.budget.pressure() else { return };
+                seen = now;
             }
+            let HalfFilled { since, waited_since, rounds, holders } = seen;
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
@@ -109,12 +115,15 @@ impl Relief {
             // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
-            // None: nothing ends it, for the patience has no end.
-            let until = since.checked_add(self.patience);
+            // What the refused give back may be enough for the others; where it is not, they have been
+            // patient already. None: nothing ends it, for the patience has no end.
+            let moved = since.checked_add(self.patience / 2_u32.saturating_pow(rounds));
+            let waited = waited_since.checked_add(self.patience);
+            let until = moved.zip(waited).map(|(moved, waited)| moved.max(waited));
             if until.is_some_and(|until| until <= now) {
-                let starved = self.starved(&holders, now - since);
+                let starved = self.starved(&holders, now - waited_since);
                 warn!(%starved, "memory is held by writers that do not go on");
-                self.budget.refuse_oldest(&starved, Self::SEEN);
+                self.budget.refuse_longest(&starved, self.patience, Self::SEEN);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());
@@ -127,8 +136,13 @@ impl Relief {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
             tokio::select! {
-                () = changed => {}
-                () = freed => freed_at = Some(Instant::now()),
+                // Requests that pass change something all the while.
+                () = changed => {
+                    if look > Self::QUICK && timeout(look * Self::RARER, freed).await.is_ok() {
+                        freed_at = Some(Instant::now());
+                    }
+                }
+                () = freed.as_mut() => freed_at = Some(Instant::now()),
                 () = sleep_until(wake) => {}
             }
         }
@@ -180,15 +194,14 @@ impl Relief {
     }
 
     fn starved(&self, holders: &[Share], waited: Duration) -> Starved {
-        const MIB: f64 = (1 << 20) as f64;
         let held: u64 = holders.iter().map(|share| share.bytes).sum();
         let named = holders.iter().filter_map(|share| Some((share, share.holder.upgrade()?)));
         let named: Vec<_> = named
             .take(Self::NAMED)
             .map(|(share, holder)| {
                 let idle = holder.last_write().elapsed().as_secs_f64();
-                let mib = share.bytes as f64 / MIB;
-                format!("{} holds {mib:.1} MiB and took its last byte {idle:.1} s ago", holder.object())
+                let held = About(share.bytes);
+                format!("{} holds {held} and took its last byte {idle:.1} s ago", holder.object())
             })
             .collect();
         let remedy = match &self.spooling {
@@ -197,12 +210,12 @@ impl Relief {
         };
         let more = if holders.len() > named.len() { ", …" } else { "" };
         let message = format!(
-            "waited {:.1} s for memory that no request can free: {:.1} of {:.1} MiB are held by {} writers with \
+            "waited {:.1} s for memory that no request can free: {} of {} are held by {} writers with \
              half-filled parts whose producers do not go on ({}{more}); {remedy}, raise the memory, or drop \
              writers that are abandoned",
             waited.as_secs_f64(),
-            held as f64 / MIB,
-            self.budget.total() as f64 / MIB,
+            About(held),
+            About(self.budget.total()),
             holders.len(),
             named.join(", "),
         );

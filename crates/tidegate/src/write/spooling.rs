@@ -106,3 +106,16 @@ impl Drop for Draining {
         self.0.draining.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_eighth_is_set_aside_and_a_ring_for_retries() {
+        const SLAB: u64 = 256 << 10;
+        let rings = |slabs: u64| Spooling::reserve(slabs * SLAB, SLAB) / SLAB / RING;
+        assert_eq!([3, 11, 12, 24, 48, 96].map(rings), [1, 1, 2, 2, 3, 5]);
+        assert_eq!(rings(1024), 1024 / 8 / 3 + 1);
+    }
+}

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{SinkExt, StreamExt};
+use futures::{Sink, SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::Capabilities;
@@ -11,9 +11,11 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 
 mod cancelled;
 mod disks;
+mod ended;
 mod fair;
 mod limits;
 mod pressure;
+mod receipts;
 mod rings;
 mod runtimes;
 mod stopped;
@@ -121,6 +123,23 @@ async fn it_is_an_async_write_a_sink_and_reads_from_a_source() -> Result<()> {
         let requests = if size <= PART { 1 } else { 2 + size.div_ceil(PART) };
         assert_eq!(progress.snapshot().requests, requests, "{size} bytes from a source");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_item_that_comes_unasked_is_not_lost() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    std::pin::Pin::new(&mut writer).start_send(data(100))?;
+    assert!(std::pin::Pin::new(&mut writer).start_send(data(100)).is_err(), "the first one is not taken yet");
+    assert!(SinkExt::close(&mut writer).await.is_err());
+    drop(writer);
+    assert_nothing(&tide, &store).await;
+
+    let mut writer = store.writer("k").start().await?;
+    SinkExt::close(&mut writer).await?;
+    assert!(SinkExt::feed(&mut writer, data(100)).await.is_err(), "the object was published without it");
     Ok(())
 }
 

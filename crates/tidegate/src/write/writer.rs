@@ -408,9 +408,12 @@ impl Writer {
         let (acquire, ..) = self.memory.get_or_insert_with(|| {
             (self.held.grow(bytes), self.upload.requests.progress.waiting(Waiting::Memory), bytes)
         });
+        // Locked: nobody finds it with the memory that it waited for, and its last byte long ago.
+        let mut state = self.held.lock();
         let lease = ready!(Pin::new(acquire).poll(cx));
+        state.goes_on();
+        drop(state);
         self.memory = None;
-        self.held.lock().goes_on();
         Poll::Ready(lease.map_err(|starved| {
             let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
             self.fail(error)

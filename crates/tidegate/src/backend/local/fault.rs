@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use crate::amount::About;
 use crate::backend::{Fault, FaultKind};
 
 /// Runs `work` on the runtime's blocking pool. It runs to its end even where nobody waits any more.
@@ -66,24 +67,12 @@ fn room(directory: &Path) -> String {
         return String::new();
     };
     let unit = found.f_frsize.max(1);
-    let free = readable(found.f_bavail.saturating_mul(unit));
-    let mut room = format!(": {free} of {} are free", readable(found.f_blocks.saturating_mul(unit)));
+    let free = About(found.f_bavail.saturating_mul(unit));
+    let mut room = format!(": {free} of {} are free", About(found.f_blocks.saturating_mul(unit)));
     if found.f_files > 0 && found.f_favail == 0 {
         room.push_str(", and no more files can be made");
     }
     room
-}
-
-fn readable(bytes: u64) -> String {
-    let mut size = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB"] {
-        if size < 1024.0 {
-            let digits = usize::from(unit != "bytes");
-            return format!("{size:.digits$} {unit}");
-        }
-        size /= 1024.0;
-    }
-    format!("{size:.1} TiB")
 }
 
 fn file_in_the_way(directory: &Path) -> &Path {

@@ -2,6 +2,7 @@ use futures::TryStreamExt;
 use proptest::prelude::*;
 
 use super::*;
+use crate::checksum::Algorithm;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;
 

@@ -49,6 +49,7 @@ enum Manner {
 #[derive(Debug)]
 struct Odd {
     manner: Manner,
+    capabilities: Capabilities,
     rules: Mutex<Vec<LifecycleRule>>,
     late: Mutex<Vec<LifecycleRule>>,
 }
@@ -56,7 +57,8 @@ struct Odd {
 fn odd(manner: Manner) -> Store {
     let other =
         LifecycleRule { id: Some("other".into()), canonical: "other".into(), ..LifecycleRule::default() };
-    let odd = Odd { manner, rules: Mutex::new(vec![other]), late: Mutex::default() };
+    let (capabilities, rules) = (Capabilities::default(), Mutex::new(vec![other]));
+    let odd = Odd { manner, capabilities, rules, late: Mutex::default() };
     Tidegate::builder().build().unwrap().store(Arc::new(odd))
 }
 
@@ -97,7 +99,7 @@ impl Backend for Odd {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        unimplemented!()
+        &self.capabilities
     }
 
     async fn put(&self, _: &str, _: Payload, _: &WriteOptions) -> Result<Object, Fault> {

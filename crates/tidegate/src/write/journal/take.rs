@@ -5,8 +5,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
+use super::Journaled;
 use super::source::failed;
-use super::{Journaled, Stage};
 use crate::budget::Lease;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::progress::Waiting;
@@ -89,9 +89,7 @@ impl Journaled {
 
     /// Waits until more bytes can be gathered; how many the object takes yet.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
-        if !matches!(self.stage, Stage::Open) {
-            return Poll::Ready(Err(self.closed()));
-        }
+        self.check_open()?;
         self.check(cx)?;
         while self.gathered.lock().bytes >= Self::CHUNK {
             self.start();

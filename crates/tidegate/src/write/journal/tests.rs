@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
 use crate::backend::Capabilities;
@@ -137,6 +137,15 @@ async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()>
     writer.shutdown().await.unwrap();
     writer.shutdown().await.unwrap();
     assert_eq!(writer.finish().await?.size, bytes.len() as u64);
+    assert_eq!(stored(&store, "k").await, bytes);
+
+    let mut writer = place.writer(&store).await?;
+    for piece in bytes.chunks(7777) {
+        SinkExt::feed(&mut writer, Bytes::copy_from_slice(piece)).await?;
+    }
+    SinkExt::close(&mut writer).await?;
+    let late = SinkExt::feed(&mut writer, data(1)).await.unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Closed, "{late}");
     assert_eq!(stored(&store, "k").await, bytes);
 
     let mut writer = place.writer(&store).await?;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::amount::Exactly;
 use crate::backend::Capabilities;
 
 const MIB: u64 = 1 << 20;
@@ -27,15 +28,15 @@ pub(crate) struct Schedule {
 pub(crate) enum ScheduleError {
     #[error(
         "a part size of {} is outside of what this store takes, {} to {}",
-        Size(*asked), Size(*least), Size(*most)
+        Exactly(*asked), Exactly(*least), Exactly(*most)
     )]
     PartSize { asked: u64, least: u64, most: u64 },
     #[error(
         "parts of {} do not fit in a memory budget of {} (raise the memory, or lower the part size)",
-        Size(*part), Size(*memory)
+        Exactly(*part), Exactly(*memory)
     )]
     Memory { part: u64, memory: u64 },
-    #[error("{} are more than the {} that this store takes in one object", Size(*size), Size(*limit))]
+    #[error("{} are more than the {} that this store takes in one object", Exactly(*size), Exactly(*limit))]
     TooLarge { size: u64, limit: u64 },
     #[error("the strategy `spool` needs a spool directory, and none is set")]
     NoSpool,
@@ -43,22 +44,9 @@ pub(crate) enum ScheduleError {
     NoJournal,
     #[error(
         "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
-        Size(*size), Size(*part), Size(*most)
+        Exactly(*size), Exactly(*part), Exactly(*most)
     )]
     Reach { size: u64, part: u64, most: u64 },
-}
-
-/// Bytes, exactly, in the largest unit that they fill: `5 MiB`, `5242881 bytes`.
-pub(super) struct Size(pub(super) u64);
-
-impl std::fmt::Display for Size {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units.iter().find(|(shift, _)| self.0 >> shift > 0 && self.0.trailing_zeros() >= *shift) {
-            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
 }
 
 impl Schedule {

@@ -46,3 +46,32 @@ async fn patience_without_end_publishes() -> Result<()> {
     writer.finish().await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn memory_without_end_publishes() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("source");
+    std::fs::write(&file, data(3 * PART)).unwrap();
+    for builder in [Tidegate::builder(), Tidegate::builder().spool([folder.path()])] {
+        let tide = builder.memory(u64::MAX).part_size(PART).parts_in_flight(usize::MAX).build()?;
+        let store = store(&tide);
+        for strategy in [Strategy::Auto, Strategy::Put, Strategy::Chunked, Strategy::Parallel] {
+            let mut writer = store.writer("k").strategy(strategy).start().await?;
+            writer.write(data(3 * PART)).await?;
+            writer.finish().await?;
+        }
+        store.upload(&file, "k").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn slabs_without_end_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Tidegate::builder().memory(u64::MAX).spool([folder.path()]);
+    assert_eq!(builder.slab(usize::MAX / 3).build().unwrap_err().kind(), ErrorKind::InvalidInput);
+    for slab in [usize::MAX, usize::MAX / 3 + 1] {
+        let refused = Tidegate::builder().memory(u64::MAX).slab(slab).build().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    }
+}

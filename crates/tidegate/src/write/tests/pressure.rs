@@ -1,11 +1,9 @@
 //! Writers that do not go on, with and without a spool.
 
 use super::*;
-use crate::spool::{Disk, Space};
-use async_trait::async_trait;
-use std::io;
-use std::sync::Mutex;
 use tokio::time::{Instant, timeout};
+
+use crate::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 
@@ -17,6 +15,34 @@ fn spooled() -> (tempfile::TempDir, Tidegate) {
     let folder = tempfile::tempdir().unwrap();
     let tide = builder().spool([folder.path()]).build().unwrap();
     (folder, tide)
+}
+
+/// Each of them stops at a moment of its own, so that one limit after the other would be many.
+#[tokio::test(start_paused = true)]
+async fn idle_writers_are_ended_many_at_a_time() -> Result<()> {
+    let (tide, limit, began) = (builder().build()?, Duration::from_secs(2), Instant::now());
+    let store = store(&tide);
+    let writers = (0..300).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut writer = store.writer(format!("{number}")).idle_limit(limit).start().await?;
+            for _ in 0..if number % 3 == 0 { 5 } else { 10 } {
+                writer.write(data(KIB)).await?;
+                tokio::task::yield_now().await;
+            }
+            if number % 3 == 0 {
+                return std::future::pending().await;
+            }
+            writer.finish().await
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    for (number, writer) in writers.into_iter().enumerate().filter(|(number, _)| number % 3 > 0) {
+        assert!(writer.await.unwrap().is_ok(), "{number}");
+    }
+    // 100 abandoned parts of two slabs, of which 14 fit beside the largest part.
+    assert!(began.elapsed() < limit * 12, "{:?}", began.elapsed());
+    Ok(())
 }
 
 /// Writers that hold most of the memory in half-filled parts and do not go on.
@@ -36,6 +62,38 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
         wrote.unwrap().unwrap();
     }
     writers
+}
+
+/// One error after the other, each after the whole time, would keep thousands for days.
+#[tokio::test(start_paused = true)]
+async fn all_who_wait_in_vain_are_told_in_twice_the_time() -> Result<()> {
+    let wait = Duration::from_secs(60);
+    let tide = builder().memory_wait(wait).build()?;
+    let store = store(&tide);
+    let mut writers = abandoned(&store, None).await;
+    // Room for some, who wait with a slab each.
+    drop(writers.pop());
+    drop(writers.pop());
+    let began = Instant::now();
+    let waiting = (0..500).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut writer = store.writer(format!("{number}")).start().await?;
+            let result = writer.write(data(MEMORY)).await;
+            assert!(result.is_ok() || began.elapsed() >= wait, "{:?}", began.elapsed());
+            result?;
+            writer.finish().await
+        })
+    });
+    let mut starved = 0;
+    for waiting in waiting.collect::<Vec<_>>() {
+        let Err(error) = waiting.await.unwrap() else { continue };
+        assert_eq!(error.kind(), ErrorKind::Starved, "{error}");
+        starved += 1;
+    }
+    assert!(starved > 100, "{starved}");
+    assert!(began.elapsed() < 3 * wait, "{starved} were told after {:?}", began.elapsed());
+    Ok(())
 }
 
 #[tokio::test]
@@ -193,53 +251,14 @@ fn store_without_spool() -> Store {
     store(&engine())
 }
 
-/// A disk that forgets, or that is full.
-#[derive(Debug)]
-struct Bad {
-    full: bool,
-    wrote: Mutex<u64>,
-}
-
-#[async_trait]
-impl Disk for Bad {
-    fn name(&self) -> String {
-        "bad".to_owned()
-    }
-
-    async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
-        if self.full {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
-        *self.wrote.lock().unwrap() += pieces.iter().map(|(_, piece)| piece.len() as u64).sum::<u64>();
-        Ok(())
-    }
-
-    fn read_cached(&self, buffer: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-        buffer.fill(0);
-        Ok(Some(buffer.len()))
-    }
-
-    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
-        Ok(buffer.len())
-    }
-
-    fn space(&self) -> io::Result<Space> {
-        Ok(Space { free: 1 << 30, total: 1 << 30 })
-    }
-
-    fn clear(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
-    let disk = Arc::new(Bad { full: false, wrote: Mutex::default() });
+    let disk = Sick::new(Write::Forgets);
     let tide = builder().spool_disk(disk.clone()).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").strategy(Strategy::Spool).start().await?;
     writer.write(data(100 * PART)).await?;
-    assert!(*disk.wrote.lock().unwrap() > 0);
+    assert!(disk.writes() > 0);
     let error = writer.finish().await.unwrap_err();
     assert!(error.to_string().contains("gave back other bytes"), "{error}");
     tide.settled().await;
@@ -250,7 +269,7 @@ async fn a_disk_that_gives_back_other_bytes_publishes_nothing() -> Result<()> {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_spool_is_as_none() -> Result<()> {
-    let disk = Arc::new(Bad { full: true, wrote: Mutex::default() });
+    let disk = Sick::new(Write::Full);
     let tide = builder().spool_disk(disk).memory_wait(Duration::from_secs(5)).build()?;
     let store = store(&tide);
     let mut writer = store.writer("k").start().await?;
@@ -261,7 +280,7 @@ async fn a_full_spool_is_as_none() -> Result<()> {
     let mut writer = store.writer("l").start().await?;
     let error = writer.write(data(MEMORY)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Starved);
-    assert!(error.to_string().contains("make room in the spool (bad has"), "{error}");
+    assert!(error.to_string().contains("make room in the spool (sick has"), "{error}");
     drop((writer, writers));
     let mut writer = store.writer("m").strategy(Strategy::Spool).start().await?;
     let error = writer.write(data(100 * PART)).await.unwrap_err();
@@ -278,4 +297,33 @@ async fn an_open_writer_is_small() {
     assert!(size <= 1500, "{size} bytes");
     let finish = size_of_val(&writer.finish());
     assert!(finish <= 500, "{finish} bytes: the writer is in it twice");
+}
+
+#[tokio::test]
+async fn thousands_that_hold_memory_do_not_make_requests_slow() -> Result<()> {
+    const EACH: u64 = 4 << 10;
+    let memory = 20_000 * EACH;
+    let tide = Tidegate::builder().memory(memory).slab(256 << 10).part_size(memory / 2).build()?;
+    let store = store(&tide);
+    let mut writers = Vec::new();
+    for number in 0..10_001 {
+        let mut writer = store.writer(format!("{number}")).start().await?;
+        writer.write(data(1)).await?;
+        writers.push(writer);
+    }
+    // One more writer waits for them, and requests go on.
+    let mut waiting = store.writer("waiting").start().await?;
+    let waits = tokio::spawn(async move { waiting.write(data(1)).await });
+    while tide.usage().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let budget = store.engine().budget.clone();
+    let began = std::time::Instant::now();
+    for _ in 0..1000 {
+        drop(budget.lease(EACH).await.unwrap());
+        tokio::task::yield_now().await;
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    waits.abort();
+    Ok(())
 }

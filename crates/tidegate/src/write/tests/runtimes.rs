@@ -4,6 +4,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::*;
+use crate::spool::sick::{Sick, Write};
 
 const MEMORY: u64 = 128 * KIB;
 const LONG: Duration = Duration::from_secs(5);
@@ -62,4 +63,48 @@ fn a_wait_becomes_an_error_where_another_runtime_ends_meanwhile() {
         there.shutdown_background();
         waiting.await.unwrap();
     });
+}
+
+#[test]
+fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
+    let disk = Sick::new(Write::Hangs);
+    let builder = Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1);
+    let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_millis(200)).build().unwrap();
+    let (here, there) = (runtime(), runtime());
+    let store = store(&tide);
+    let mut first = here.block_on(store.writer("first").part_size(MEMORY).start()).unwrap();
+    here.block_on(first.write(data(MEMORY - 24 * KIB))).unwrap();
+    let mut second = there.block_on(store.writer("second").start()).unwrap();
+    there.block_on(async {
+        let write = second.write(data(PART));
+        tokio::pin!(write);
+        while disk.writes() == 0 {
+            assert!(timeout(Duration::from_millis(10), &mut write).await.is_err(), "there was memory");
+        }
+    });
+    disk.becomes(Write::Forgets);
+    here.block_on(async {
+        let mut third = store.writer("third").start().await.unwrap();
+        timeout(LONG, third.write(data(PART))).await.expect("it waits for ever").unwrap();
+    });
+    drop(there);
+}
+
+#[test]
+fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let writer = there.block_on(async {
+        let mut writer = store.writer("k").start().await.unwrap();
+        writer.write(data(3 * PART)).await.unwrap();
+        while store.sessions("").count().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        writer
+    });
+    drop(there);
+    drop(writer);
+    let failed = here.block_on(tide.settled());
+    assert_eq!(here.block_on(store.sessions("").count()), 1);
+    assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
 }

@@ -13,7 +13,7 @@ fn builder() -> crate::Builder {
     Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(Duration::from_secs(5)).seed(1)
 }
 
-fn slow(tide: &Tidegate) -> Store {
+pub(super) fn slow(tide: &Tidegate) -> Store {
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
     tide.store(Arc::new(Slow(Memory::new("test").with_capabilities(capabilities))))
 }

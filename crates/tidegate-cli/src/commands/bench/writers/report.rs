@@ -165,9 +165,11 @@ impl Figures {
                 self.verified,
                 size(self.verified_bytes)
             )?;
-            writeln!(out, "{} in {:.1} s to the last commit", size(self.bytes), self.seconds)?;
-            if let Some(times) = self.times_ideal {
-                writeln!(out, "{times:.3} times what the store's rate allows")?;
+            if self.missing() == 0 {
+                writeln!(out, "{} in {:.1} s to the last commit", size(self.bytes), self.seconds)?;
+                if let Some(times) = self.times_ideal {
+                    writeln!(out, "{times:.3} times what the store's rate allows")?;
+                }
             }
             writeln!(
                 out,
@@ -193,9 +195,14 @@ impl Figures {
         Ok(())
     }
 
+    /// How many writers went on and did not commit.
+    fn missing(&self) -> u64 {
+        self.writers - self.abandoned - self.committed
+    }
+
     /// An error where a writer that went on did not commit.
     pub(super) fn judge(&self) -> Outcome {
-        let missing = self.writers - self.abandoned - self.committed;
+        let missing = self.missing();
         match &self.first_error {
             _ if missing == 0 => Ok(()),
             Some(error) => Err(Failure::Failed(format!("{missing} writers did not commit; first, {error}"))),

@@ -22,27 +22,37 @@ async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, As
             tokio::spawn(serve(socket, answer.clone(), log.clone()));
         }
     });
+    (connect(url).await, asked)
+}
+
+pub(super) async fn connect(url: String) -> S3 {
     let settings = S3Settings::default()
         .with_endpoint_url(url)
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed("a", "b", None));
-    (S3::connect("bucket", &settings).await.unwrap(), asked)
+    S3::connect("bucket", &settings).await.unwrap()
+}
+
+/// The next request's head in lower case, and how many bytes that and its body are; `None` where the
+/// connection has ended.
+pub(super) async fn next_head(socket: &mut TcpStream, held: &mut Vec<u8>) -> Option<(String, usize, usize)> {
+    let end = loop {
+        if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if socket.read_buf(held).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let body = length.map_or(0, |length| length.parse().unwrap());
+    Some((head, end, body))
 }
 
 async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, asked: Asked) {
     let mut held = Vec::new();
-    loop {
-        let end = loop {
-            if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
-                return;
-            }
-        };
-        let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let body: usize = length.map_or(0, |length| length.parse().unwrap());
+    while let Some((head, end, body)) = next_head(&mut socket, &mut held).await {
         while held.len() < end + body {
             if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
                 return;

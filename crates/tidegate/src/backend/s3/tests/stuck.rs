@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
+use super::raw::{connect, next_head};
 use super::*;
 use crate::{RetryPolicy, Strategy, Tidegate};
 
@@ -15,21 +16,10 @@ const MIB: u64 = 1 << 20;
 /// Takes whole requests and answers them; where it is stuck, it keeps the connection and reads nothing.
 async fn serve(mut socket: TcpStream, stuck: bool) {
     let mut held = Vec::new();
-    loop {
-        let end = loop {
-            if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
-            }
-            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
-                return;
-            }
-        };
+    while let Some((head, end, mut body)) = next_head(&mut socket, &mut held).await {
         if stuck {
             sleep(Duration::from_secs(600)).await;
         }
-        let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body: usize = length.map_or(0, |length| length.parse().unwrap());
         body -= held.len() - end;
         held.clear();
         let mut buffer = vec![0; 1 << 16];
@@ -60,11 +50,7 @@ async fn store_with_one_stuck(spool: Option<&std::path::Path>) -> crate::Store {
             tokio::spawn(serve(socket, first.swap(false, Relaxed)));
         }
     });
-    let settings = S3Settings::default()
-        .with_endpoint_url(url)
-        .with_region("us-east-1")
-        .with_credentials(Credentials::fixed("a", "b", None));
-    let s3 = S3::connect("bucket", &settings).await.unwrap();
+    let s3 = connect(url).await;
     let policy = RetryPolicy {
         attempts: 4,
         first_pause: Duration::from_millis(10),

@@ -1,0 +1,98 @@
+//! Generations: how Google's protocols tell the objects of one key apart, and the conditions that a
+//! request may put on them (`cloud.google.com/storage/docs/request-preconditions`).
+
+use serde::{Deserialize, Serialize};
+
+use super::{Moment, Object};
+
+/// Which object of its key, and which state of what describes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Version {
+    /// Of the bytes: never given out twice, larger for what comes later. 0 until it is published.
+    pub(crate) generation: u64,
+    /// Of what describes them: 1 for a new object, one more with every change.
+    pub(crate) metageneration: u64,
+    /// When it was last changed, where that was after it was made.
+    pub(crate) updated: Option<Moment>,
+}
+
+/// Conditions on the live object of a key; those that are not set hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Generations {
+    pub(crate) is: Option<u64>,
+    pub(crate) is_not: Option<u64>,
+    pub(crate) metageneration_is: Option<u64>,
+    pub(crate) metageneration_is_not: Option<u64>,
+}
+
+/// What became of a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Holds,
+    /// What the client has is what there is: a read answers 304, anything else 412.
+    Unchanged,
+    Fails,
+}
+
+impl Generations {
+    /// Generation 0 stands for no object at all. Where there is none, only `is: 0` holds.
+    pub(crate) fn check(&self, live: Option<&Object>) -> Verdict {
+        let generation = live.map_or(0, |object| object.version.generation);
+        let metageneration = live.map(|object| object.version.metageneration);
+        if self.is.is_some_and(|wanted| wanted != generation)
+            || self.metageneration_is.is_some_and(|wanted| Some(wanted) != metageneration)
+        {
+            return Verdict::Fails;
+        }
+        let has_negative = self.is_not.is_some() || self.metageneration_is_not.is_some();
+        if has_negative && live.is_none() {
+            return Verdict::Fails;
+        }
+        let is_same = self.is_not == Some(generation)
+            || (self.metageneration_is_not.is_some() && self.metageneration_is_not == metageneration);
+        if is_same { Verdict::Unchanged } else { Verdict::Holds }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::Attributes;
+
+    fn object(generation: u64, metageneration: u64) -> Object {
+        Object {
+            key: "k".to_owned(),
+            size: 0,
+            etag: String::new(),
+            modified: Moment::now(),
+            checksum: None,
+            part_sizes: Vec::new(),
+            attributes: Attributes::default(),
+            version: Version { generation, metageneration, updated: None },
+            crc32c: None,
+            md5: None,
+            pieces: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn conditions_are_about_the_live_object() {
+        let live = object(7, 2);
+        let (some, none) = (Some(&live), None);
+        let is = |n| Generations { is: Some(n), ..Generations::default() };
+        let is_not = |n| Generations { is_not: Some(n), ..Generations::default() };
+        assert_eq!(Generations::default().check(none), Verdict::Holds);
+        assert_eq!((is(0).check(none), is(0).check(some)), (Verdict::Holds, Verdict::Fails));
+        assert_eq!(
+            (is(7).check(some), is(8).check(some), is(7).check(none)),
+            (Verdict::Holds, Verdict::Fails, Verdict::Fails)
+        );
+        assert_eq!((is_not(0).check(some), is_not(0).check(none)), (Verdict::Holds, Verdict::Fails));
+        assert_eq!((is_not(7).check(some), is_not(8).check(some)), (Verdict::Unchanged, Verdict::Holds));
+        let meta = |n| Generations { metageneration_is: Some(n), ..Generations::default() };
+        let not_meta = |n| Generations { metageneration_is_not: Some(n), ..Generations::default() };
+        assert_eq!((meta(2).check(some), meta(1).check(some)), (Verdict::Holds, Verdict::Fails));
+        assert_eq!((meta(2).check(none), not_meta(2).check(none)), (Verdict::Fails, Verdict::Fails));
+        assert_eq!((not_meta(2).check(some), not_meta(1).check(some)), (Verdict::Unchanged, Verdict::Holds));
+    }
+}

@@ -1,0 +1,243 @@
+//! Resumable uploads as Google has them: sessions that are appended to at one end. What a session has
+//! persisted is a row of pieces, each a multiple of [`GRAIN`] long, so that it can be kept in any
+//! storage as the parts of S3's sessions are.
+
+use std::time::Duration;
+
+use md5::Md5;
+use s3s::S3Error;
+use serde::{Deserialize, Serialize};
+
+use super::generations::Generations;
+use super::{Attributes, Catalog, Condition, Moment, Object};
+use crate::storage::Piece;
+use std::sync::Arc;
+
+/// What is persisted of a session that is not finished is a multiple of this.
+pub(crate) const GRAIN: u64 = 256 * 1024;
+
+/// A session lives for a week; so is remembered what became of it.
+const LIFETIME: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// No more ended sessions than this are remembered, the latest of them.
+const REMEMBERED: usize = 10_000;
+
+/// How many more sessions there are each time when all are looked over for what may be forgotten.
+const LOOKED_OVER: usize = 1000;
+
+/// What the client says of the whole object ahead of its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    pub(crate) size: Option<u64>,
+    pub(crate) crc32c: Option<u32>,
+    pub(crate) md5: Option<[u8; 16]>,
+}
+
+/// Where a session stands.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) enum State {
+    #[default]
+    Open,
+    /// The object that it became, as it was then.
+    Finished(Box<Object>),
+    Cancelled,
+}
+
+/// Some of a session's bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct SessionPiece {
+    pub(crate) number: u64,
+    pub(crate) crc32c: u32,
+    #[serde(skip, default = "super::record::nothing")]
+    pub(crate) piece: Piece,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) bucket: String,
+    pub(crate) key: String,
+    pub(crate) started: Moment,
+    pub(crate) attributes: Attributes,
+    pub(crate) generations: Generations,
+    pub(crate) expected: Expected,
+    #[serde(default)]
+    pub(crate) state: State,
+    #[serde(skip)]
+    pub(crate) pieces: Vec<SessionPiece>,
+    /// Of all that is persisted; `None` after a restart, and where none is taken.
+    #[serde(skip)]
+    pub(crate) md5: Option<Md5>,
+    /// The number of the request that may append: the latest one. What an earlier one still has in
+    /// hand when its client has gone and come again is not the client's word any longer.
+    #[serde(skip)]
+    pub(crate) writer: u64,
+}
+
+impl Session {
+    pub(crate) fn persisted(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.piece.length()).sum()
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.state, State::Open)
+    }
+
+    fn is_past(&self) -> bool {
+        self.started.age() > LIFETIME
+    }
+}
+
+/// Why a session does not do what it is asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SessionFault {
+    #[error("there is no such upload")]
+    Unknown,
+    #[error("the upload was cancelled")]
+    Cancelled,
+    #[error("the upload is finished")]
+    Finished,
+    #[error("another request has gone on with the upload")]
+    Superseded,
+    #[error(transparent)]
+    Store(#[from] S3Error),
+}
+
+impl Catalog {
+    /// Opens a session.
+    pub(crate) fn create_session(&mut self, session: Session) -> Result<(), SessionFault> {
+        self.bucket(&session.bucket)?;
+        if self.sessions.len() >= self.sessions_looked_over + LOOKED_OVER {
+            self.forget_sessions()?;
+            self.sessions_looked_over = self.sessions.len();
+        }
+        self.record(|ledger| ledger.save_session(&session))?;
+        self.sessions.insert(session.id.clone(), session);
+        Ok(())
+    }
+
+    pub(crate) fn session(&self, id: &str) -> Result<&Session, SessionFault> {
+        self.sessions.get(id).filter(|session| !session.is_past()).ok_or(SessionFault::Unknown)
+    }
+
+    /// The session, for a request that is going to append to it from now on.
+    pub(crate) fn claim_session(&mut self, id: &str) -> Result<&Session, SessionFault> {
+        self.session(id)?;
+        let session = self.sessions.get_mut(id).ok_or(SessionFault::Unknown)?;
+        match session.state {
+            State::Open => session.writer += 1,
+            State::Finished(_) => return Err(SessionFault::Finished),
+            State::Cancelled => return Err(SessionFault::Cancelled),
+        }
+        Ok(session)
+    }
+
+    fn claimed(&self, id: &str, writer: u64) -> Result<&Session, SessionFault> {
+        let session = self.session(id)?;
+        match session.state {
+            State::Open if session.writer == writer => Ok(session),
+            State::Cancelled => Err(SessionFault::Cancelled),
+            State::Open | State::Finished(_) => Err(SessionFault::Superseded),
+        }
+    }
+
+    /// Persists more of a session's bytes; `md5` is of all that it then has.
+    pub(crate) fn append_to_session(
+        &mut self,
+        id: &str,
+        writer: u64,
+        piece: Piece,
+        crc32c: u32,
+        md5: Option<Md5>,
+    ) -> Result<(), SessionFault> {
+        let session = self.claimed(id, writer)?;
+        let number = session.pieces.last().map_or(0, |last| last.number + 1);
+        let piece = SessionPiece { number, crc32c, piece };
+        self.record(|ledger| ledger.save_session_piece(id, &piece))?;
+        piece.piece.keep();
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.pieces.push(piece);
+            session.md5 = md5;
+        }
+        Ok(())
+    }
+
+    /// Publishes the object that a session was for, if its conditions hold.
+    pub(crate) fn finish_session(
+        &mut self,
+        id: &str,
+        writer: u64,
+        object: Object,
+    ) -> Result<Arc<Object>, SessionFault> {
+        let session = self.claimed(id, writer)?;
+        let bucket = session.bucket.clone();
+        let condition = Condition::generations(session.generations);
+        let object = self.put_object(&bucket, object, &condition)?;
+        self.end_session(id, State::Finished(Box::new(Object { pieces: Vec::new(), ..(*object).clone() })))?;
+        Ok(object)
+    }
+
+    /// Cancels a session; what it has persisted is gone.
+    pub(crate) fn cancel_session(&mut self, id: &str) -> Result<(), SessionFault> {
+        let session = self.session(id)?;
+        match session.state {
+            State::Finished(_) => return Err(SessionFault::Finished),
+            State::Cancelled => return Err(SessionFault::Cancelled),
+            State::Open => {}
+        }
+        let pieces = session.pieces.clone();
+        self.end_session(id, State::Cancelled)?;
+        pieces.iter().for_each(|piece| piece.piece.release());
+        Ok(())
+    }
+
+    /// Cancels all sessions of a key.
+    pub(crate) fn cancel_sessions_of(&mut self, bucket: &str, key: &str) -> Result<(), SessionFault> {
+        let is_meant =
+            |session: &&Session| session.bucket == bucket && session.key == key && session.is_open();
+        let all = self.sessions.values().filter(is_meant);
+        let ids: Vec<String> = all.map(|session| session.id.clone()).collect();
+        ids.iter().try_for_each(|id| self.cancel_session(id))
+    }
+
+    fn end_session(&mut self, id: &str, state: State) -> Result<(), SessionFault> {
+        let session = self.session(id)?;
+        let ended = Session { state, pieces: Vec::new(), md5: None, ..session.clone() };
+        self.record(|ledger| ledger.end_session(&ended))?;
+        self.sessions.insert(id.to_owned(), ended);
+        Ok(())
+    }
+
+    /// Removes sessions that are past their time, and the oldest ended ones of too many: ids sort by
+    /// age.
+    fn forget_sessions(&mut self) -> Result<(), SessionFault> {
+        let ended = self.sessions.values().filter(|session| !session.is_open()).count();
+        let mut surplus = ended.saturating_sub(REMEMBERED);
+        let mut old = Vec::new();
+        for session in self.sessions.values() {
+            let is_surplus = surplus > 0 && !session.is_open();
+            surplus -= usize::from(is_surplus);
+            if is_surplus || session.is_past() {
+                old.push(session.id.clone());
+            }
+        }
+        old.iter().try_for_each(|id| self.remove_session(id))
+    }
+
+    pub(super) fn remove_sessions_of(&mut self, bucket: &str) -> Result<(), SessionFault> {
+        let of_bucket = self.sessions.values().filter(|session| session.bucket == bucket);
+        let ids: Vec<String> = of_bucket.map(|session| session.id.clone()).collect();
+        ids.iter().try_for_each(|id| self.remove_session(id))
+    }
+
+    fn remove_session(&mut self, id: &str) -> Result<(), SessionFault> {
+        self.record(|ledger| ledger.remove_session(id))?;
+        if let Some(session) = self.sessions.remove(id) {
+            session.pieces.iter().for_each(|piece| piece.piece.release());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Google Cloud Storage's JSON and XML APIs, over the same storage as S3's side
+//! (`cloud.google.com/storage/docs/apis`). Each module holds some operations; this one tells
+//! Google's requests from S3's and leads them there.
+
+mod bucket;
+mod call;
+pub(crate) mod grpc;
+mod hash;
+mod insert;
+mod intake;
+mod list;
+mod object;
+mod progress;
+mod refusal;
+mod request;
+mod resource;
+mod resumable;
+pub(crate) mod xml;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use s3s::Body;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::body::RequestBody;
+use crate::exchange::Exchange;
+use crate::faults::Subject;
+use crate::gate::{Denied, Gate};
+use call::{Call, Operation};
+use refusal::Refusal;
+use request::Request;
+
+/// Google's side of a server.
+#[derive(Debug)]
+pub(crate) struct Google {
+    pub(crate) gate: Gate,
+    /// Requests that append to sessions: they end in order also when their connection is gone.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) stop: CancellationToken,
+}
+
+/// Whether it is signed as S3's clients sign: then it is S3's, whatever its path.
+fn is_signed_for_s3(parts: &Parts) -> bool {
+    let authorization = header(&parts.headers, AUTHORIZATION.as_str()).unwrap_or_default();
+    let query = parts.uri.query().unwrap_or_default();
+    authorization.starts_with("AWS")
+        || query.contains("X-Amz-Signature=")
+        || query.contains("AWSAccessKeyId=")
+}
+
+/// Whether the request is one to the JSON API.
+pub(crate) fn is_json_api(parts: &Parts) -> bool {
+    call::is_path(parts.uri.path()) && !is_signed_for_s3(parts)
+}
+
+impl Google {
+    /// Answers a request to the JSON API.
+    pub(crate) async fn answer(
+        &self,
+        mut parts: Parts,
+        body: RequestBody,
+        exchange: &Exchange,
+    ) -> Response<Body> {
+        if let Some(method) = header(&parts.headers, "x-http-method-override")
+            && let Ok(method) = Method::from_bytes(method.as_bytes())
+        {
+            // Java's client cannot say PATCH.
+            parts.method = method;
+        }
+        let request = Request::new(parts, body, self.stop.clone());
+        let answer = self.act(request, exchange).await;
+        answer.unwrap_or_else(|refusal| refusal.answer())
+    }
+
+    async fn act(&self, request: Request, exchange: &Exchange) -> Result<Response<Body>, Refusal> {
+        let range = header(&request.parts.headers, CONTENT_RANGE.as_str());
+        let is_query = range.is_some_and(|range| range.trim().starts_with("bytes */"));
+        let call = Call::parse(&request.parts.method, &request.parts.uri, is_query)?;
+        let subject = Subject {
+            operation: call.operation.name(),
+            bucket: &call.bucket,
+            key: &call.key,
+            part_number: None,
+        };
+        self.gate.admit(exchange, subject).await?;
+        let store = &self.gate.store;
+        let host = request.host();
+        match call.operation {
+            Operation::InsertBucket => bucket::insert(store, request).await,
+            Operation::GetBucket => bucket::get(store, &host, &call),
+            Operation::ListBuckets => bucket::list(store, &host, &call),
+            Operation::DeleteBucket => bucket::delete(store, &call),
+            Operation::Get => object::get(store, &host, &call),
+            Operation::Download => object::download(store, &request.parts.headers, &call),
+            Operation::List => list::list(store, &host, &call),
+            Operation::Delete => object::delete(store, &call),
+            Operation::Patch | Operation::Update => object::change(store, request, &call).await,
+            Operation::Insert => insert::insert(store, request, call).await,
+            Operation::Start => resumable::start(store, request, call).await,
+            Operation::Cancel => resumable::cancel(store, &call),
+            Operation::Append | Operation::Query => {
+                let store = Arc::clone(store);
+                let appending =
+                    self.tasks.spawn(async move { resumable::append(&store, request, call).await });
+                appending.await.map_err(Refusal::internal)?
+            }
+        }
+    }
+}
+
+/// A refusal of a knob's, as Google would word it.
+pub(crate) fn refuse(refusal: &crate::faults::Refusal) -> Response<Body> {
+    Refusal::by_knob(refusal).answer()
+}
+
+impl From<Denied> for Refusal {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Refused(refusal) => Self::by_knob(&refusal),
+            Denied::Store(error) => error.into(),
+            // Nobody reads it: the connection is cut.
+            Denied::Reset => Self::internal("Reset by a knob"),
+        }
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn answer_json(value: &impl Serialize) -> Result<Response<Body>, Refusal> {
+    let text = serde_json::to_vec(value).map_err(Refusal::internal)?;
+    let mut answer = Response::new(Body::from(Bytes::from(text)));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=UTF-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-store, max-age=0, must-revalidate"));
+    Ok(answer)
+}
+
+fn no_content() -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::NO_CONTENT;
+    answer
+}
+
+/// Keys as Google allows them (`cloud.google.com/storage/docs/objects#naming`).
+fn check_key(key: &str) -> Result<(), Refusal> {
+    if key.is_empty() {
+        return Err(Refusal::required("name"));
+    }
+    let is_reserved = key == "." || key == ".." || key.starts_with(".well-known/acme-challenge/");
+    if key.len() > 1024 || key.contains(['\r', '\n']) || is_reserved {
+        return Err(Refusal::invalid(format!("The specified object name is not valid: {key:?}")));
+    }
+    Ok(())
+}

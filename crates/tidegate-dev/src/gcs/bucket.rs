@@ -1,0 +1,49 @@
+//! Buckets over the JSON API: made, shown, listed, removed.
+
+use http::Response;
+use s3s::Body;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::call::Call;
+use super::refusal::Refusal;
+use super::resource::BucketResource;
+use super::{Request, answer_json};
+use crate::s3::Store;
+
+#[derive(Deserialize)]
+struct Wanted {
+    name: String,
+}
+
+pub(super) async fn insert(store: &Store, request: Request) -> Result<Response<Body>, Refusal> {
+    let host = request.host();
+    let body = request.read_json().await?;
+    let wanted: Wanted =
+        serde_json::from_slice(&body).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))?;
+    if !s3s::path::check_bucket_name(&wanted.name) {
+        return Err(Refusal::invalid(format!("Invalid bucket name: '{}'", wanted.name)));
+    }
+    let mut catalog = store.lock();
+    catalog.create_bucket(&wanted.name)?;
+    answer_json(&BucketResource::new(&host, &wanted.name, catalog.bucket(&wanted.name)?))
+}
+
+pub(super) fn get(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+    let catalog = store.lock();
+    answer_json(&BucketResource::new(host, &call.bucket, catalog.bucket(&call.bucket)?))
+}
+
+/// All on one page: there are not many.
+pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+    let prefix = call.parameters.prefix.as_deref().unwrap_or_default();
+    let catalog = store.lock();
+    let buckets = catalog.buckets.iter().filter(|(name, _)| name.starts_with(prefix));
+    let items: Vec<_> = buckets.map(|(name, bucket)| BucketResource::new(host, name, bucket)).collect();
+    answer_json(&json!({ "kind": "storage#buckets", "items": items }))
+}
+
+pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
+    store.lock().delete_bucket(&call.bucket)?;
+    Ok(super::no_content())
+}

@@ -1,0 +1,225 @@
+//! Google's gRPC protocol, `google.storage.v2` (`github.com/googleapis/googleapis`,
+//! `google/storage/v2/storage.proto`, whose comments are its documents), over the same storage and the
+//! same sessions as the JSON API. The messages are generated; the server's half of the service, which
+//! the generated code does not have, is here and in the modules below.
+
+mod convert;
+mod read;
+mod session;
+mod step;
+mod write;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::stream::BoxStream;
+use googleapis_tonic_google_storage_v2::google::storage::v2 as proto;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+use http::{Response, StatusCode};
+use prost::Message;
+use s3s::Body;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::server::{Grpc, NamedService};
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
+
+use super::refusal::Refusal;
+use super::{Google, header};
+use crate::body::RequestBody;
+use crate::exchange::Exchange;
+use crate::faults::{self, Subject};
+use crate::gate::Gate;
+use crate::s3::Store;
+
+/// No message carries more data: `ServiceConstants.Values.MAX_READ_CHUNK_BYTES`, and the same for writes.
+const LARGEST_DATA: usize = 2 * 1024 * 1024;
+
+/// Room for a message with that much data and all that may stand beside it.
+const LARGEST_MESSAGE: usize = LARGEST_DATA + 1024 * 1024;
+
+/// The service, by the name that leads paths to it.
+struct Service;
+
+impl NamedService for Service {
+    const NAME: &'static str = "google.storage.v2.Storage";
+}
+
+/// Whether the request is one of gRPC.
+pub(crate) fn is_grpc(parts: &Parts) -> bool {
+    header(&parts.headers, CONTENT_TYPE.as_str()).is_some_and(|kind| kind.starts_with("application/grpc"))
+}
+
+/// What an operation needs of the request that it is called by.
+#[derive(Clone, Debug)]
+struct Context {
+    gate: Gate,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    exchange: Arc<Exchange>,
+}
+
+impl Context {
+    fn store(&self) -> &Store {
+        &self.gate.store
+    }
+
+    /// Counts the request, and does to it what the knobs say.
+    async fn admit(&self, operation: &str, bucket: &str, key: &str) -> Result<(), Status> {
+        let subject = Subject { operation, bucket, key, part_number: None };
+        Ok(self.gate.admit(&self.exchange, subject).await.map_err(Refusal::from)?)
+    }
+
+    /// The same for a request to a session.
+    async fn admit_to_session(&self, operation: &str, id: &str) -> Result<(), Status> {
+        let names =
+            self.store().lock().session(id).map(|session| (session.bucket.clone(), session.key.clone()));
+        // Of a session that is not there nothing is known, but the request counts all the same.
+        let (bucket, key) = names.unwrap_or_default();
+        self.admit(operation, &bucket, &key).await
+    }
+
+    /// The next message of a stream.
+    async fn next<M>(&self, stream: &mut Streaming<M>) -> Result<Option<M>, Status> {
+        tokio::select! {
+            () = self.stop.cancelled() => Err(Status::unavailable("The server stops.")),
+            next = stream.message() => next.map_err(|status| self.broken(status)),
+        }
+    }
+
+    /// Why a stream of messages ended before its time.
+    fn broken(&self, status: Status) -> Status {
+        match self.exchange.late_refusal() {
+            Some(refusal) => Refusal::by_knob(refusal).into(),
+            None => status,
+        }
+    }
+}
+
+type Answering = Response<tonic::body::Body>;
+type Answers<A> = BoxStream<'static, Result<A, Status>>;
+
+fn codec<A: Message + 'static, Q: Message + Default + 'static>() -> Grpc<ProstCodec<A, Q>> {
+    Grpc::new(ProstCodec::default()).max_decoding_message_size(LARGEST_MESSAGE)
+}
+
+/// Answers with one message to one.
+async fn unary<Q, A, F>(
+    context: Context,
+    request: http::Request<RequestBody>,
+    act: fn(Context, Q) -> F,
+) -> Answering
+where
+    Q: Message + Default + 'static,
+    A: Message + 'static,
+    F: Future<Output = Result<A, Status>>,
+{
+    let service = service_fn(move |request: Request<Q>| {
+        let acting = act(context.clone(), request.into_inner());
+        async move { Ok(tonic::Response::new(acting.await?)) }
+    });
+    codec().unary(service, request).await
+}
+
+/// Answers with many messages to one.
+async fn server_streaming<Q, A, F>(
+    context: Context,
+    request: http::Request<RequestBody>,
+    act: fn(Context, Q) -> F,
+) -> Answering
+where
+    Q: Message + Default + 'static,
+    A: Message + 'static,
+    F: Future<Output = Result<Answers<A>, Status>>,
+{
+    let service = service_fn(move |request: Request<Q>| {
+        let acting = act(context.clone(), request.into_inner());
+        async move { Ok(tonic::Response::new(acting.await?)) }
+    });
+    codec().server_streaming(service, request).await
+}
+
+impl Google {
+    /// Answers a request of gRPC.
+    pub(crate) async fn answer_grpc(
+        &self,
+        parts: Parts,
+        body: RequestBody,
+        exchange: &Arc<Exchange>,
+    ) -> Response<Body> {
+        let context = Context {
+            gate: self.gate.clone(),
+            tasks: self.tasks.clone(),
+            stop: self.stop.clone(),
+            exchange: Arc::clone(exchange),
+        };
+        let path = parts.uri.path().to_owned();
+        let method = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        let method = method.filter(|(service, _)| *service == Service::NAME).map(|(_, method)| method);
+        let request = http::Request::from_parts(parts, body);
+        let answer = match method.unwrap_or_default() {
+            "GetObject" => unary(context, request, read::get_object).await,
+            "ListObjects" => unary(context, request, read::list_objects).await,
+            "DeleteObject" => unary(context, request, read::delete_object).await,
+            "ReadObject" => server_streaming(context, request, read::read_object).await,
+            "StartResumableWrite" => unary(context, request, session::start).await,
+            "QueryWriteStatus" => unary(context, request, session::query).await,
+            "CancelResumableWrite" => unary(context, request, session::cancel).await,
+            "WriteObject" => {
+                let service = service_fn(move |request: Request<Streaming<proto::WriteObjectRequest>>| {
+                    let writing = write::write_object(context.clone(), request.into_inner());
+                    async move { Ok(tonic::Response::new(writing.await?)) }
+                });
+                codec().client_streaming(service, request).await
+            }
+            "BidiWriteObject" => {
+                let service =
+                    service_fn(move |request: Request<Streaming<proto::BidiWriteObjectRequest>>| {
+                        let writing = write::bidi_write_object(context.clone(), request.into_inner());
+                        async move { Ok(tonic::Response::new(writing.await?)) }
+                    });
+                codec().streaming(service, request).await
+            }
+            _ => Status::unimplemented(format!("There is no {path} here.")).into_http(),
+        };
+        answer.map(Body::http_body_unsync)
+    }
+}
+
+/// Whether an answer of gRPC, whose HTTP status is always 200, says that something went wrong.
+pub(crate) fn has_failed(answer: &Response<Body>) -> bool {
+    header(answer.headers(), "grpc-status").is_some_and(|code| code != "0")
+}
+
+/// A refusal of a knob's, in gRPC's words.
+pub(crate) fn refuse(refusal: &faults::Refusal) -> Response<Body> {
+    let status = Status::from(Refusal::by_knob(refusal));
+    status.into_http::<tonic::body::Body>().map(Body::http_body_unsync)
+}
+
+impl From<Refusal> for Status {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code(), refusal.message)
+    }
+}
+
+/// The code of gRPC that stands for a status of HTTP (`cloud.google.com/apis/design/errors`).
+pub(super) fn code_of(status: StatusCode) -> Code {
+    match status.as_u16() {
+        400 => Code::InvalidArgument,
+        401 => Code::Unauthenticated,
+        403 => Code::PermissionDenied,
+        404 | 410 => Code::NotFound,
+        408 | 504 => Code::DeadlineExceeded,
+        409 => Code::AlreadyExists,
+        304 | 412 => Code::FailedPrecondition,
+        416 => Code::OutOfRange,
+        429 => Code::ResourceExhausted,
+        499 => Code::Cancelled,
+        501 => Code::Unimplemented,
+        502 | 503 => Code::Unavailable,
+        _ => Code::Internal,
+    }
+}

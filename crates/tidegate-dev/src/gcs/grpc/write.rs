@@ -1,0 +1,269 @@
+//! Bytes over gRPC: `WriteObject` and `BidiWriteObject`, which differ in how they answer. Either writes
+//! a whole object in one stream, or goes on with a session, the JSON API's among them.
+
+use bytes::Buf;
+use futures::channel::mpsc;
+use futures::{SinkExt, StreamExt};
+use std::sync::Arc;
+use tonic::{Status, Streaming};
+
+use super::convert::{add_checksums, content, number, object, signed, target};
+use super::step::{First, Step};
+use super::{Answers, Context, proto};
+use crate::catalog::Object;
+use crate::catalog::session::{Expected, GRAIN, SessionFault, State};
+use crate::gcs::intake::{Appender, Single, Target};
+use crate::gcs::refusal::Refusal;
+use crate::s3::Store;
+
+/// Where the bytes go.
+#[derive(Debug)]
+enum Way<'a> {
+    Single(Box<(Single, Target)>),
+    Session(Box<Appender<'a>>),
+}
+
+/// A write under way.
+#[derive(Debug)]
+struct Writing<'a> {
+    store: &'a Store,
+    bucket: String,
+    way: Way<'a>,
+    expected: Expected,
+    /// Up to where the stream has come; what it sends from before there is known.
+    position: u64,
+}
+
+/// What a stream begins with.
+enum Opened<'a> {
+    Writing(Box<Writing<'a>>),
+    /// The session is finished: its object is the answer to everything.
+    Finished(String, Box<Object>),
+}
+
+/// A first message, admitted.
+#[derive(Debug)]
+enum Admitted {
+    Session(String),
+    Object(Box<(String, Target, Expected)>),
+}
+
+async fn admit(context: &Context, operation: &str, first: Option<First>) -> Result<Admitted, Status> {
+    match first {
+        Some(First::Session(id)) => {
+            context.admit_to_session(operation, &id).await?;
+            Ok(Admitted::Session(id))
+        }
+        Some(First::Object(spec)) => {
+            let (bucket, target, expected) = target(*spec)?;
+            context.admit(operation, &bucket, &target.key).await?;
+            context.store().find_bucket(&bucket).map_err(Refusal::from)?;
+            Ok(Admitted::Object(Box::new((bucket, target, expected))))
+        }
+        Some(First::Append) => Err(Status::unimplemented("Appendable objects are not implemented here.")),
+        None => Err(Status::invalid_argument("The first message names no upload and no object.")),
+    }
+}
+
+impl<'a> Writing<'a> {
+    fn open(store: &'a Store, admitted: &'a Admitted, offset: i64) -> Result<Opened<'a>, Status> {
+        let position = number(offset, "The offset")?;
+        let id = match admitted {
+            Admitted::Object(..) if position != 0 => {
+                return Err(Status::out_of_range("An object begins at its offset 0."));
+            }
+            Admitted::Object(object) => {
+                let (bucket, target, expected) = object.as_ref().clone();
+                let way = Way::Single(Box::new((Single::new(store, &expected), target)));
+                return Ok(Opened::Writing(Box::new(Self { store, bucket, way, expected, position })));
+            }
+            Admitted::Session(id) => id,
+        };
+        let mut catalog = store.lock();
+        let session = catalog.session(id).map_err(Refusal::from)?;
+        match &session.state {
+            State::Finished(object) => return Ok(Opened::Finished(session.bucket.clone(), object.clone())),
+            State::Cancelled => return Err(Refusal::from(SessionFault::Cancelled).into()),
+            State::Open => {}
+        }
+        let persisted = session.persisted();
+        if position > persisted {
+            return Err(Refusal::gap(position, persisted).into());
+        }
+        let session = catalog.claim_session(id).map_err(Refusal::from)?;
+        let (bucket, expected) = (session.bucket.clone(), session.expected);
+        let appender = Box::new(Appender::new(store, id, session, persisted - position));
+        let way = Way::Session(appender);
+        Ok(Opened::Writing(Box::new(Self { store, bucket, way, expected, position })))
+    }
+
+    async fn take(&mut self, step: &mut Step) -> Result<(), Status> {
+        add_checksums(&mut self.expected, step.checksums.as_ref())?;
+        let offset = number(step.offset, "The offset")?;
+        if offset > self.position {
+            let message =
+                format!("The offset {offset} is behind the end of what was sent, {}.", self.position);
+            return Err(Status::out_of_range(message));
+        }
+        let Some(data) = step.data.take() else {
+            return Ok(());
+        };
+        let mut bytes = content(data)?;
+        let is_whole = (bytes.len() as u64).is_multiple_of(GRAIN);
+        if step.is_strict && !step.is_last && !is_whole && matches!(self.way, Way::Session(_)) {
+            return Err(Status::invalid_argument(format!(
+                "A message has {} bytes, which is not a multiple of {GRAIN}, and is not the last.",
+                bytes.len()
+            )));
+        }
+        let known = (self.position - offset).min(bytes.len() as u64);
+        // Not more than the bytes' own length.
+        bytes.advance(known as usize);
+        self.position += bytes.len() as u64;
+        match &mut self.way {
+            Way::Single(single) => Ok(single.0.push(bytes).await?),
+            Way::Session(appender) => Ok(appender.push(bytes).await?),
+        }
+    }
+
+    async fn persist(&mut self) -> Result<(), Status> {
+        match &mut self.way {
+            Way::Single(..) => Ok(()),
+            Way::Session(appender) => Ok(appender.persist().await?),
+        }
+    }
+
+    /// What is safe; of a write in one stream, what has come.
+    fn persisted(&self) -> i64 {
+        signed(match &self.way {
+            Way::Single(_) => self.position,
+            Way::Session(appender) => appender.persisted(),
+        })
+    }
+
+    async fn publish(self) -> Result<proto::Object, Status> {
+        if let Some(size) = self.expected.size.filter(|size| *size != self.position) {
+            let message = format!("The object has {} bytes, and was to have {size}.", self.position);
+            return Err(Status::out_of_range(message));
+        }
+        let published: Arc<Object> = match self.way {
+            Way::Single(single) => {
+                let (single, target) = *single;
+                single.publish(self.store, &self.bucket, target, &self.expected).await?
+            }
+            Way::Session(appender) if self.position < appender.persisted() => {
+                return Err(Status::out_of_range(
+                    "The object is to be shorter than what is persisted of it.",
+                ));
+            }
+            Way::Session(appender) => appender.publish(&self.expected, []).await?,
+        };
+        Ok(object(&self.bucket, &published))
+    }
+
+    /// The end of a stream that did not finish the object.
+    async fn leave(mut self) -> Result<i64, Status> {
+        if matches!(self.way, Way::Single(..)) {
+            return Err(Status::invalid_argument("The stream ended without finish_write."));
+        }
+        self.persist().await?;
+        self.store.commit_delay().await;
+        Ok(self.persisted())
+    }
+}
+
+/// What a client is told on the way.
+enum Told {
+    Persisted(i64),
+    Resource(Box<proto::Object>),
+}
+
+/// Carries a stream out. `tell` is given what is said before its end, and gives back whether to go on.
+async fn run<M: Into<Step>>(
+    context: &Context,
+    admitted: &Admitted,
+    mut step: Step,
+    mut stream: Streaming<M>,
+    mut tell: Option<mpsc::Sender<Result<proto::BidiWriteObjectResponse, Status>>>,
+) -> Result<Told, Status> {
+    let mut writing = match Writing::open(context.store(), admitted, step.offset)? {
+        Opened::Writing(writing) => writing,
+        Opened::Finished(bucket, finished) => {
+            return Ok(Told::Resource(Box::new(object(&bucket, &finished))));
+        }
+    };
+    loop {
+        let taken = writing.take(&mut step).await;
+        let next = match taken {
+            Err(status) => Err(status),
+            Ok(()) if step.is_last => return Ok(Told::Resource(Box::new(writing.publish().await?))),
+            Ok(()) => {
+                if step.flush {
+                    writing.persist().await?;
+                    context.store().commit_delay().await;
+                }
+                if let Some(tell) = tell.as_mut().filter(|_| step.state_lookup) {
+                    // A client that has gone is noticed by the end of its stream.
+                    let _ = tell.send(Ok(told(Told::Persisted(writing.persisted())))).await;
+                }
+                context.next(&mut stream).await
+            }
+        };
+        match next {
+            Ok(Some(message)) => step = message.into(),
+            Ok(None) => return Ok(Told::Persisted(writing.leave().await?)),
+            Err(status) => {
+                // What came before is as good as ever.
+                writing.persist().await?;
+                return Err(status);
+            }
+        }
+    }
+}
+
+async fn first<M: Into<Step>>(context: &Context, stream: &mut Streaming<M>) -> Result<Step, Status> {
+    let message = context.next(stream).await?;
+    message.map(Into::into).ok_or_else(|| Status::invalid_argument("The stream has no message."))
+}
+
+fn told(told: Told) -> proto::BidiWriteObjectResponse {
+    use proto::bidi_write_object_response::WriteStatus;
+    let status = match told {
+        Told::Persisted(size) => WriteStatus::PersistedSize(size),
+        Told::Resource(resource) => WriteStatus::Resource(*resource),
+    };
+    proto::BidiWriteObjectResponse { write_handle: None, write_status: Some(status) }
+}
+
+pub(super) async fn write_object(
+    context: Context,
+    mut stream: Streaming<proto::WriteObjectRequest>,
+) -> Result<proto::WriteObjectResponse, Status> {
+    use proto::write_object_response::WriteStatus;
+    let mut step = first(&context, &mut stream).await?;
+    let admitted = admit(&context, "storage.v2.WriteObject", step.first.take()).await?;
+    // In a task, so that it ends in order also when its connection is gone.
+    let tasks = context.tasks.clone();
+    let running = tasks.spawn(async move { run(&context, &admitted, step, stream, None).await });
+    let status = match running.await.map_err(|error| Status::internal(error.to_string()))?? {
+        Told::Persisted(size) => WriteStatus::PersistedSize(size),
+        Told::Resource(resource) => WriteStatus::Resource(*resource),
+    };
+    Ok(proto::WriteObjectResponse { write_status: Some(status) })
+}
+
+pub(super) async fn bidi_write_object(
+    context: Context,
+    mut stream: Streaming<proto::BidiWriteObjectRequest>,
+) -> Result<Answers<proto::BidiWriteObjectResponse>, Status> {
+    let mut step = first(&context, &mut stream).await?;
+    let admitted = admit(&context, "storage.v2.BidiWriteObject", step.first.take()).await?;
+    let (mut sender, receiver) = mpsc::channel(1);
+    let tasks = context.tasks.clone();
+    tasks.spawn(async move {
+        let end = run(&context, &admitted, step, stream, Some(sender.clone())).await;
+        // A client that has gone does not want to know.
+        let _ = sender.send(end.map(told)).await;
+    });
+    Ok(receiver.boxed())
+}

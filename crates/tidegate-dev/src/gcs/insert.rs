@@ -1,0 +1,128 @@
+//! Whole objects in one request: `uploadType=media` (the bytes and nothing else) and
+//! `uploadType=multipart` (JSON that describes them first, as `multipart/related`).
+
+use bytes::Bytes;
+use futures::stream::{self, Stream};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response};
+use multer::Multipart;
+use s3s::{Body, StdError};
+
+use super::call::{Call, Parameters};
+use super::intake::{Single, Target};
+use super::refusal::Refusal;
+use super::resource::{Description, ObjectResource};
+use super::{Request, answer_json, check_key};
+use crate::catalog::session::Expected;
+use crate::s3::Store;
+
+pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+    store.find_bucket(&call.bucket)?;
+    let host = request.host();
+    let bucket = call.bucket.clone();
+    let object = match call.parameters.upload_type.as_deref() {
+        Some("multipart") => insert_related(store, request, call).await?,
+        _ => insert_media(store, request, call).await?,
+    };
+    answer_json(&ObjectResource::new(&host, &bucket, &object))
+}
+
+/// What is said of the object, from all the places where it may be said.
+pub(super) fn target(
+    parameters: &Parameters,
+    key: String,
+    description: Description,
+    headers: &HeaderMap,
+) -> Result<(Target, Expected), Refusal> {
+    check_key(&key)?;
+    let mut expected = description.expected()?;
+    expected.add_headers(headers)?;
+    let mut attributes = description.into_attributes();
+    if let Some(encoding) = &parameters.content_encoding {
+        attributes.content_encoding = Some(encoding.clone());
+    }
+    Ok((Target { key, attributes, generations: parameters.generations() }, expected))
+}
+
+async fn insert_media(
+    store: &Store,
+    mut request: Request,
+    call: Call,
+) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
+    let content_type = request.header(CONTENT_TYPE.as_str()).map(str::to_owned);
+    let description = Description { content_type, ..Description::default() };
+    let (target, expected) = target(&call.parameters, call.key, description, &request.parts.headers)?;
+    let mut single = Single::new(store, &expected);
+    while let Some(bytes) = request.next().await {
+        single.push(bytes.map_err(|error| Refusal::broken_body(&error))?).await?;
+    }
+    single.publish(store, &call.bucket, target, &expected).await
+}
+
+async fn insert_related(
+    store: &Store,
+    request: Request,
+    call: Call,
+) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
+    let boundary = boundary(request.header(CONTENT_TYPE.as_str()).unwrap_or_default())?;
+    let headers = request.parts.headers.clone();
+    let mut body = Multipart::new(chunks(request.decompressed()), boundary);
+
+    let broken = |error: multer::Error| Refusal::invalid(format!("Malformed multipart body: {error}"));
+    let missing = || Refusal::invalid("A multipart upload has two parts: the metadata and the media.");
+    let described = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
+    let mut description = Description::parse(&described.bytes().await.map_err(broken)?)?;
+    let mut media = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
+    if description.content_type.is_none() {
+        let content_type = media.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        description.content_type = content_type.map(str::to_owned);
+    }
+    let key = description.name.take().unwrap_or(call.key);
+    let (target, expected) = target(&call.parameters, key, description, &headers)?;
+    let mut single = Single::new(store, &expected);
+    while let Some(bytes) = media.chunk().await.map_err(broken)? {
+        single.push(bytes).await?;
+    }
+    drop(media);
+    // The body is whole when its last boundary has come.
+    if body.next_field().await.map_err(broken)?.is_some() {
+        return Err(missing());
+    }
+    single.publish(store, &call.bucket, target, &expected).await
+}
+
+/// The request's body for the parser, which takes all that is ready before it gives anything back:
+/// behind each piece there is a moment in which nothing is ready.
+fn chunks(request: Request) -> impl Stream<Item = Result<Bytes, StdError>> + Send {
+    stream::unfold((request, false), |(mut request, has_given)| async move {
+        if has_given {
+            tokio::task::yield_now().await;
+        }
+        Some((request.next().await?, (request, true)))
+    })
+}
+
+fn boundary(content_type: &str) -> Result<String, Refusal> {
+    let parsed: Option<mime::Mime> = content_type.parse().ok();
+    let related = parsed.filter(|mime| mime.type_() == mime::MULTIPART);
+    let boundary = related.and_then(|mime| Some(mime.get_param(mime::BOUNDARY)?.as_str().to_owned()));
+    boundary.ok_or_else(|| {
+        Refusal::invalid(format!(
+            "A multipart upload is multipart/related with a boundary, not {content_type:?}."
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::boundary;
+
+    #[test]
+    fn boundaries_are_read() {
+        assert_eq!(boundary("multipart/related; boundary=abc").unwrap(), "abc");
+        assert_eq!(boundary(r#"multipart/related; boundary="==123==""#).unwrap(), "==123==");
+        for wrong in ["", "text/plain; boundary=x", "multipart/related"] {
+            assert!(boundary(wrong).is_err(), "{wrong}");
+        }
+    }
+}

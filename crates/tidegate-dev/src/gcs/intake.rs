@@ -1,0 +1,257 @@
+//! Takes bytes into the vault for Google's side: whole objects, and what is appended to a session.
+
+use std::collections::VecDeque;
+
+use bytes::{Buf, Bytes};
+use futures::TryStreamExt;
+use md5::Md5;
+
+use super::hash::{Hasher, finish_md5, join};
+use super::refusal::Refusal;
+use crate::catalog::session::{Expected, GRAIN, Session};
+use crate::catalog::{Attributes, Condition, Generations, Moment, Object, Version};
+use crate::s3::Store;
+use crate::storage::{self, Piece, Writer};
+use std::sync::Arc;
+
+/// A session's bytes are persisted whenever there are so many; a multiple of the grain.
+const PIECE: u64 = 8 * 1024 * 1024;
+
+impl Store {
+    /// Whether the MD5 of an object is taken.
+    fn wants_md5(&self, expected: &Expected) -> bool {
+        self.vault.keeps_bytes() || self.has_md5_etags || expected.md5.is_some()
+    }
+
+    pub(super) fn start_md5(&self, expected: &Expected) -> Option<Md5> {
+        self.wants_md5(expected).then(Md5::default)
+    }
+}
+
+/// What is known of an object whose bytes are all in.
+#[derive(Debug)]
+struct Whole {
+    key: String,
+    attributes: Attributes,
+    pieces: Vec<Piece>,
+    size: u64,
+    crc32c: u32,
+    md5: Option<[u8; 16]>,
+}
+
+impl Whole {
+    fn into_object(self, store: &Store) -> Object {
+        let etag = store.google_etag(self.md5.as_ref(), self.crc32c);
+        Object {
+            key: self.key,
+            size: self.size,
+            etag,
+            modified: Moment::now(),
+            checksum: None,
+            part_sizes: Vec::new(),
+            attributes: self.attributes,
+            // It gets one when it is published.
+            version: Version::default(),
+            crc32c: Some(self.crc32c),
+            md5: self.md5,
+            pieces: self.pieces,
+        }
+    }
+}
+
+/// Takes a whole object in one go; dropped unfinished, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Single {
+    writer: Writer,
+    hasher: Hasher,
+    size: u64,
+}
+
+impl Single {
+    pub(super) fn new(store: &Store, expected: &Expected) -> Self {
+        Self { writer: store.vault.writer(), hasher: Hasher::new(store.start_md5(expected)), size: 0 }
+    }
+
+    pub(super) async fn push(&mut self, bytes: Bytes) -> Result<(), Refusal> {
+        self.hasher.update(&bytes);
+        self.size += bytes.len() as u64;
+        Ok(self.writer.push(bytes).await?)
+    }
+
+    /// Publishes the object, if it is what was said of it and its conditions hold.
+    pub(super) async fn publish(
+        self,
+        store: &Store,
+        bucket: &str,
+        target: Target,
+        expected: &Expected,
+    ) -> Result<Arc<Object>, Refusal> {
+        let crc32c = self.hasher.crc32c();
+        let md5 = self.hasher.md5.map(finish_md5);
+        expected.check(self.size, crc32c, md5.as_ref())?;
+        let pieces = vec![self.writer.finish().await?];
+        let Target { key, attributes, generations } = target;
+        let whole = Whole { key, attributes, pieces, size: self.size, crc32c, md5 };
+        store.commit_delay().await;
+        let condition = Condition::generations(generations);
+        Ok(store.lock().put_object(bucket, whole.into_object(store), &condition)?)
+    }
+}
+
+/// What an object is to be called and to be described by, and what has to hold for it to be written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Target {
+    pub(super) key: String,
+    pub(super) attributes: Attributes,
+    pub(super) generations: Generations,
+}
+
+/// Appends to a session. What is not a multiple of the grain waits in memory for the rest of it, and is
+/// gone with the request unless it is the object's end.
+#[derive(Debug)]
+pub(super) struct Appender<'a> {
+    store: &'a Store,
+    id: &'a str,
+    /// The claim on the session: see [`Session::writer`].
+    claim: u64,
+    skip: u64,
+    persisted: u64,
+    /// The piece that is being filled, a multiple of the grain.
+    writer: Option<Writer>,
+    filled: u64,
+    hasher: Hasher,
+    held: VecDeque<Bytes>,
+    held_length: u64,
+}
+
+impl<'a> Appender<'a> {
+    /// Goes on with a session that was just claimed; the first `skip` bytes are there already.
+    pub(super) fn new(store: &'a Store, id: &'a str, session: &Session, skip: u64) -> Self {
+        let persisted = session.persisted();
+        let md5 = match persisted {
+            0 => store.start_md5(&session.expected),
+            _ => session.md5.clone(),
+        };
+        Self {
+            store,
+            id,
+            claim: session.writer,
+            skip,
+            persisted,
+            writer: None,
+            filled: 0,
+            hasher: Hasher::new(md5),
+            held: VecDeque::new(),
+            held_length: 0,
+        }
+    }
+
+    /// What is safe from now on, whatever becomes of the request.
+    pub(super) fn persisted(&self) -> u64 {
+        self.persisted
+    }
+
+    pub(super) async fn push(&mut self, mut bytes: Bytes) -> Result<(), Refusal> {
+        let known = self.skip.min(bytes.len() as u64);
+        self.skip -= known;
+        // Not more than the bytes' own length.
+        bytes.advance(known as usize);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.held_length += bytes.len() as u64;
+        self.held.push_back(bytes);
+        self.fill(self.held_length - self.held_length % GRAIN).await?;
+        if self.filled >= PIECE {
+            self.persist().await?;
+        }
+        Ok(())
+    }
+
+    /// Moves so many bytes from what waits into the piece.
+    async fn fill(&mut self, mut length: u64) -> Result<(), Refusal> {
+        while length > 0 {
+            let Some(mut bytes) = self.held.pop_front() else {
+                break;
+            };
+            if bytes.len() as u64 > length {
+                self.held.push_front(bytes.split_off(length as usize));
+            }
+            length -= bytes.len() as u64;
+            self.held_length -= bytes.len() as u64;
+            self.filled += bytes.len() as u64;
+            self.hasher.update(&bytes);
+            self.writer.get_or_insert_with(|| self.store.vault.writer()).push(bytes).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_piece(&mut self) -> Result<Option<(Piece, u32)>, Refusal> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(None);
+        };
+        let crc32c = self.hasher.crc32c();
+        self.hasher = Hasher::new(self.hasher.md5.take());
+        self.filled = 0;
+        Ok(Some((writer.finish().await?, crc32c)))
+    }
+
+    /// Persists what has come, as far as it fills grains.
+    pub(super) async fn persist(&mut self) -> Result<(), Refusal> {
+        if let Some((piece, crc32c)) = self.take_piece().await? {
+            let length = piece.length();
+            let md5 = self.hasher.md5.clone();
+            self.store.lock().append_to_session(self.id, self.claim, piece, crc32c, md5)?;
+            self.persisted += length;
+        }
+        Ok(())
+    }
+
+    /// The end of the object: publishes it, if it is what was said of it and its conditions hold. If
+    /// not, the session has what fills its grains, and its end may be sent again.
+    pub(super) async fn publish(
+        mut self,
+        expected: &Expected,
+        metadata: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Arc<Object>, Refusal> {
+        self.persist().await?;
+        self.fill(self.held_length).await?;
+        let tail = self.take_piece().await?;
+        let session = self.store.lock().session(self.id)?.clone();
+        let mut crc32c = 0;
+        let mut pieces = Vec::with_capacity(session.pieces.len() + 1);
+        let all = session.pieces.into_iter().map(|piece| (piece.piece, piece.crc32c)).chain(tail);
+        for (piece, crc) in all {
+            crc32c = join(crc32c, crc, piece.length());
+            pieces.push(piece);
+        }
+        let size = pieces.iter().map(Piece::length).sum();
+        let md5 = match self.hasher.md5.take() {
+            Some(md5) => Some(finish_md5(md5)),
+            // It was lost with an earlier process.
+            None if self.store.vault.keeps_bytes() && self.store.wants_md5(expected) => {
+                Some(read_md5(&pieces, size).await?)
+            }
+            None => None,
+        };
+        expected.check(size, crc32c, md5.as_ref())?;
+        self.store.commit_delay().await;
+        let mut attributes = session.attributes;
+        let mut metadata = metadata.into_iter().peekable();
+        if metadata.peek().is_some() {
+            attributes.metadata.get_or_insert_default().extend(metadata);
+        }
+        let whole = Whole { key: session.key, attributes, pieces, size, crc32c, md5 };
+        let object = whole.into_object(self.store);
+        Ok(self.store.lock().finish_session(self.id, self.claim, object)?)
+    }
+}
+
+async fn read_md5(pieces: &[Piece], size: u64) -> Result<[u8; 16], Refusal> {
+    let mut hasher = Hasher::new(Some(Md5::default()));
+    let mut bytes = storage::read(pieces, 0..size);
+    while let Some(bytes) = bytes.try_next().await? {
+        hasher.update(&bytes);
+    }
+    hasher.md5.map(finish_md5).ok_or_else(|| Refusal::internal("the MD5 was not taken"))
+}

@@ -1,0 +1,118 @@
+//! Listings of objects: `storage.objects.list`.
+
+use std::ops::Bound;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use http::{Response, StatusCode};
+use s3s::Body;
+use serde_json::json;
+use std::sync::Arc;
+
+use super::answer_json;
+use super::call::Call;
+use super::refusal::Refusal;
+use super::resource::ObjectResource;
+use crate::catalog::Object;
+use crate::s3::Store;
+use crate::s3::page::Query;
+
+/// Google's own limit on a page.
+const LONGEST_PAGE: usize = 1000;
+
+/// What is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Wanted<'a> {
+    pub(super) prefix: &'a str,
+    pub(super) delimiter: Option<&'a str>,
+    pub(super) token: Option<&'a str>,
+    pub(super) limit: Option<usize>,
+    /// Names from here on, and before there.
+    pub(super) start: &'a str,
+    pub(super) end: Option<&'a str>,
+    /// What has the very name of a prefix is among the items as well.
+    pub(super) includes_prefixes: bool,
+}
+
+/// One page.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub(super) objects: Vec<Arc<Object>>,
+    pub(super) prefixes: Vec<String>,
+    pub(super) next: Option<String>,
+}
+
+impl Store {
+    pub(super) fn list_google(&self, bucket: &str, wanted: &Wanted<'_>) -> Result<Listing, Refusal> {
+        let after = match wanted.token {
+            None => String::new(),
+            Some(token) => {
+                let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+                let after = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+                after.ok_or_else(|| Refusal::invalid("Invalid page token."))?
+            }
+        };
+        let query = Query {
+            prefix: wanted.prefix,
+            delimiter: wanted.delimiter.filter(|text| !text.is_empty()),
+            after: &after,
+            limit: wanted.limit.unwrap_or(LONGEST_PAGE).clamp(1, LONGEST_PAGE),
+        };
+        let start = query.start().max(wanted.start);
+        let start =
+            if start == after && !after.is_empty() { Bound::Excluded(start) } else { Bound::Included(start) };
+        let end = wanted.end.filter(|end| !end.is_empty());
+        let catalog = self.lock();
+        let all = &catalog.bucket(bucket)?.objects;
+        let objects = all
+            .range::<str, _>((start, Bound::Unbounded))
+            .map(|(key, object)| (key.as_str(), object))
+            .take_while(|(key, _)| end.is_none_or(|end| *key < end));
+        let page = query.page(objects);
+        let mut objects: Vec<Arc<Object>> = page.items.into_iter().cloned().collect();
+        if wanted.includes_prefixes {
+            objects.extend(page.prefixes.iter().filter_map(|prefix| all.get(prefix).cloned()));
+            objects.sort_by(|one, other| one.key.cmp(&other.key));
+        }
+        let next = page.last.filter(|_| page.is_truncated).map(|last| URL_SAFE_NO_PAD.encode(last));
+        Ok(Listing { objects, prefixes: page.prefixes, next })
+    }
+}
+
+pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+    let parameters = &call.parameters;
+    // Go's client says that it has none.
+    if parameters.match_glob.as_ref().is_some_and(|glob| !glob.is_empty()) {
+        return Err(Refusal::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "notImplemented",
+            "matchGlob is not implemented here.",
+        ));
+    }
+    let listing = store.list_google(
+        &call.bucket,
+        &Wanted {
+            prefix: parameters.prefix.as_deref().unwrap_or_default(),
+            delimiter: parameters.delimiter.as_deref(),
+            token: parameters.page_token.as_deref(),
+            limit: parameters.max_results,
+            start: parameters.start_offset.as_deref().unwrap_or_default(),
+            end: parameters.end_offset.as_deref(),
+            includes_prefixes: parameters.includes_trailing_delimiter(),
+        },
+    )?;
+    let items: Vec<_> =
+        listing.objects.iter().map(|object| ObjectResource::new(host, &call.bucket, object)).collect();
+    let mut answer = json!({ "kind": "storage#objects" });
+    // What is empty is left out.
+    if !items.is_empty() {
+        answer["items"] = json!(items);
+    }
+    if !listing.prefixes.is_empty() {
+        answer["prefixes"] = json!(listing.prefixes);
+    }
+    if let Some(next) = listing.next {
+        answer["nextPageToken"] = json!(next);
+    }
+    answer_json(&answer)
+}

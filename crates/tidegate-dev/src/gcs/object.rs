@@ -1,0 +1,212 @@
+//! Objects over the JSON API: shown, read, changed, removed.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH,
+    CONTENT_RANGE, CONTENT_TYPE, ETAG, LAST_MODIFIED, RANGE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::StreamBody;
+use s3s::Body;
+use s3s::dto::TimestampFormat;
+
+use super::call::{Call, Operation};
+use super::hash::{encode_crc32c, encode_md5};
+use super::refusal::Refusal;
+use super::resource::{Change, ObjectResource, crc32c_of, etag, storage_class};
+use super::{Request, answer_json};
+use crate::catalog::generations::Verdict;
+use crate::catalog::{Condition, Generations, Object};
+use crate::s3::Store;
+use crate::storage;
+
+impl Store {
+    /// The live object, if it is of the generation that is asked for and the conditions hold.
+    pub(super) fn find_google(
+        &self,
+        bucket: &str,
+        key: &str,
+        generation: Option<u64>,
+        conditions: &Generations,
+    ) -> Result<Arc<Object>, Refusal> {
+        let catalog = self.lock();
+        let live = catalog.bucket(bucket)?.objects.get(key);
+        let asked = live.filter(|live| generation.is_none_or(|wanted| wanted == live.version.generation));
+        let object = asked.ok_or_else(|| Refusal::no_such_object(bucket, key))?;
+        match conditions.check(Some(object)) {
+            Verdict::Holds => Ok(Arc::clone(object)),
+            Verdict::Fails => Err(Refusal::condition_not_met()),
+            Verdict::Unchanged => Err(Refusal::new(StatusCode::NOT_MODIFIED, "notModified", "Not Modified")),
+        }
+    }
+}
+
+fn find(store: &Store, call: &Call) -> Result<Arc<Object>, Refusal> {
+    let parameters = &call.parameters;
+    store.find_google(&call.bucket, &call.key, parameters.generation(), &parameters.generations())
+}
+
+pub(super) fn get(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+    let object = find(store, call)?;
+    answer_json(&ObjectResource::new(host, &call.bucket, &object))
+}
+
+pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
+    let parameters = &call.parameters;
+    // A removal meets a 412 where a read would meet a 304.
+    find(store, call).map_err(|refusal| match refusal.status {
+        StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
+        _ => refusal,
+    })?;
+    let mut generations = parameters.generations();
+    generations.is = generations.is.or(parameters.generation());
+    let condition = Condition::generations(generations);
+    store.lock().remove_object(&call.bucket, &call.key, &condition)?;
+    Ok(super::no_content())
+}
+
+pub(super) async fn change(store: &Store, request: Request, call: &Call) -> Result<Response<Body>, Refusal> {
+    let host = request.host();
+    let change = Change::parse(&request.read_json().await?)?;
+    find(store, call).map_err(|refusal| match refusal.status {
+        StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
+        _ => refusal,
+    })?;
+    let condition = Condition::generations(call.parameters.generations());
+    let is_update = call.operation == Operation::Update;
+    let object = store.lock().describe(&call.bucket, &call.key, &condition, |object| {
+        change.apply(&mut object.attributes, is_update);
+    })?;
+    answer_json(&ObjectResource::new(&host, &call.bucket, &object))
+}
+
+pub(super) fn download(store: &Store, headers: &HeaderMap, call: &Call) -> Result<Response<Body>, Refusal> {
+    let object = find(store, call)?;
+    let range = match wanted_range(headers, object.size) {
+        Wanted::All => None,
+        Wanted::Part(range) => Some(range),
+        Wanted::Nothing => {
+            let message = "The requested range cannot be satisfied.";
+            let refusal =
+                Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "requestedRangeNotSatisfiable", message);
+            let mut answer = refusal.answer();
+            put(answer.headers_mut(), CONTENT_RANGE, &format!("bytes */{}", object.size));
+            return Ok(answer);
+        }
+    };
+    let mut answer = Response::new(Body::empty());
+    if let Some(range) = &range {
+        *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let text = format!("bytes {}-{}/{}", range.start, range.end - 1, object.size);
+        put(answer.headers_mut(), CONTENT_RANGE, &text);
+    }
+    let range = range.unwrap_or(0..object.size);
+    describe(answer.headers_mut(), &object);
+    answer.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
+    let bytes = storage::read(&object.pieces, range);
+    let body = StreamBody::new(bytes.map(|bytes| bytes.map(Frame::data)));
+    *answer.body_mut() = Body::http_body_unsync(body);
+    Ok(answer)
+}
+
+/// What a `Range` header asks of an object of that size.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    Part(Range<u64>),
+    Nothing,
+}
+
+/// What cannot be read as one range of bytes is no range, as HTTP has it.
+fn wanted_range(headers: &HeaderMap, size: u64) -> Wanted {
+    let text = headers.get(RANGE).and_then(|value| value.to_str().ok());
+    let Some(range) = text.and_then(|text| s3s::dto::Range::parse(text).ok()) else {
+        return Wanted::All;
+    };
+    match range.check(size) {
+        Ok(range) if range.start < range.end => Wanted::Part(range),
+        _ => Wanted::Nothing,
+    }
+}
+
+/// The headers that tell of the object whose bytes follow.
+fn describe(headers: &mut HeaderMap, object: &Object) {
+    let attributes = &object.attributes;
+    let content_type = attributes.content_type.as_deref().unwrap_or("application/octet-stream");
+    put(headers, CONTENT_TYPE, content_type);
+    let optional = [
+        (CACHE_CONTROL, &attributes.cache_control),
+        (CONTENT_DISPOSITION, &attributes.content_disposition),
+        (CONTENT_ENCODING, &attributes.content_encoding),
+        (CONTENT_LANGUAGE, &attributes.content_language),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            put(headers, name, value);
+        }
+    }
+    put(headers, ACCEPT_RANGES, "bytes");
+    put(headers, ETAG, &etag(&object.version));
+    let mut date = Vec::new();
+    if object.modified.seconds().format(TimestampFormat::HttpDate, &mut date).is_ok() {
+        put(headers, LAST_MODIFIED, &String::from_utf8_lossy(&date));
+    }
+    put(headers, HeaderName::from_static("x-goog-generation"), &object.version.generation.to_string());
+    put(
+        headers,
+        HeaderName::from_static("x-goog-metageneration"),
+        &object.version.metageneration.to_string(),
+    );
+    put(headers, HeaderName::from_static("x-goog-storage-class"), storage_class(attributes));
+    put(headers, HeaderName::from_static("x-goog-stored-content-length"), &object.size.to_string());
+    let encoding = attributes.content_encoding.as_deref().unwrap_or("identity");
+    put(headers, HeaderName::from_static("x-goog-stored-content-encoding"), encoding);
+    add_hashes(headers, crc32c_of(object), object.md5.as_ref());
+}
+
+/// One `X-Goog-Hash` for each that is known.
+pub(super) fn add_hashes(headers: &mut HeaderMap, crc32c: Option<u32>, md5: Option<&[u8; 16]>) {
+    let crc32c = crc32c.map(|crc| format!("crc32c={}", encode_crc32c(crc)));
+    let md5 = md5.map(|md5| format!("md5={}", encode_md5(md5)));
+    for hash in crc32c.into_iter().chain(md5) {
+        if let Ok(value) = HeaderValue::try_from(hash) {
+            headers.append("x-goog-hash", value);
+        }
+    }
+}
+
+/// What no header can say is left out, with a word in the log: it came from a JSON document.
+fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    match HeaderValue::from_str(value) {
+        Ok(value) => {
+            headers.insert(name, value);
+        }
+        Err(error) => tracing::warn!(%name, %error, "an attribute does not fit into a header"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_of_the_object() {
+        let wanted = |text: &str, size| {
+            let mut headers = HeaderMap::new();
+            headers.insert(RANGE, text.parse().unwrap());
+            wanted_range(&headers, size)
+        };
+        assert_eq!(wanted("bytes=0-3", 10), Wanted::Part(0..4));
+        assert_eq!(wanted("bytes=5-", 10), Wanted::Part(5..10));
+        assert_eq!(wanted("bytes=5-100", 10), Wanted::Part(5..10));
+        assert_eq!(wanted("bytes=-3", 10), Wanted::Part(7..10));
+        assert_eq!(wanted("bytes=10-", 10), Wanted::Nothing);
+        assert_eq!(wanted("bytes=0-", 0), Wanted::Nothing);
+        assert_eq!(wanted("lines=1-2", 10), Wanted::All);
+        assert_eq!(wanted_range(&HeaderMap::new(), 10), Wanted::All);
+    }
+}

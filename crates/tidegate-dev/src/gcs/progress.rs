@@ -1,0 +1,123 @@
+//! What a request to a resumable session may do, by its `Content-Range` and what the session has:
+//! the rules of `cloud.google.com/storage/docs/performing-resumable-uploads`, without any I/O.
+
+use super::refusal::Refusal;
+use crate::catalog::session::GRAIN;
+
+/// A request's `Content-Range`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentRange {
+    /// None was sent: the body is the whole object.
+    Whole,
+    /// `bytes */*` and `bytes */total`: what is there?
+    Query { total: Option<u64> },
+    /// `bytes first-last/*` and `bytes first-last/total`.
+    Chunk { first: u64, last: u64, total: Option<u64> },
+    /// `bytes first-*/*`: all from there on, as long as the body goes.
+    Rest { first: u64, total: Option<u64> },
+}
+
+impl ContentRange {
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, Refusal> {
+        let Some(text) = text else {
+            return Ok(Self::Whole);
+        };
+        let range = Self::read(text);
+        range.ok_or_else(|| Refusal::invalid(format!("Failed to parse Content-Range header: {text:?}")))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let (range, total) = text.trim().strip_prefix("bytes")?.trim_start().split_once('/')?;
+        let total = match total {
+            "*" => None,
+            number => Some(number.parse().ok()?),
+        };
+        let Some((first, last)) = range.split_once('-') else {
+            return (range == "*").then_some(Self::Query { total });
+        };
+        let first: u64 = first.parse().ok()?;
+        if last == "*" {
+            return Some(Self::Rest { first, total });
+        }
+        let last: u64 = last.parse().ok()?;
+        let is_ordered = first <= last && total.is_none_or(|total| last < total);
+        is_ordered.then_some(Self::Chunk { first, last, total })
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Say what is persisted.
+    Tell,
+    /// Take the body in.
+    Take(Intake),
+}
+
+/// How a body is taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Intake {
+    /// So many of its first bytes are there already, and are dropped unseen.
+    pub(crate) skip: u64,
+    /// How long it has to be, where that is known.
+    pub(crate) length: Option<u64>,
+    /// How long the object is, where the request says so.
+    pub(crate) total: Option<u64>,
+    /// The object is finished by its end.
+    pub(crate) is_last: bool,
+}
+
+/// Decides about a request to a session that has `persisted` bytes and is not finished.
+/// `length` is that of the body, where the request says it.
+pub(crate) fn plan(range: ContentRange, length: Option<u64>, persisted: u64) -> Result<Plan, Refusal> {
+    let (first, total) = match range {
+        ContentRange::Query { total } => {
+            if length.is_some_and(|length| length > 0) {
+                return Err(Refusal::invalid("A query for the status of an upload has no body."));
+            }
+            return match total {
+                // All is there, and now it is known to be all.
+                Some(total) if total == persisted => {
+                    Ok(Plan::Take(Intake { skip: 0, length: Some(0), total: Some(total), is_last: true }))
+                }
+                Some(total) if total < persisted => Err(too_much(total, persisted)),
+                _ => Ok(Plan::Tell),
+            };
+        }
+        ContentRange::Whole => (0, length),
+        ContentRange::Chunk { first, total, .. } | ContentRange::Rest { first, total } => (first, total),
+    };
+    if first > persisted {
+        return Err(Refusal::gap(first, persisted));
+    }
+    if let Some(total) = total.filter(|total| *total < persisted) {
+        return Err(too_much(total, persisted));
+    }
+    let skip = persisted - first;
+    let ContentRange::Chunk { last, .. } = range else {
+        // Where the total is known, so is the body's length.
+        let length = total.map(|total| total.saturating_sub(first)).or(length);
+        return Ok(Plan::Take(Intake { skip, length, total, is_last: true }));
+    };
+    let chunk = last - first + 1;
+    if length.is_some_and(|length| length != chunk) {
+        return Err(Refusal::invalid(format!(
+            "The Content-Range is of {chunk} bytes, and the request has {}.",
+            length.unwrap_or_default()
+        )));
+    }
+    let is_last = total == Some(last + 1);
+    if !is_last && chunk < GRAIN {
+        return Err(Refusal::invalid(format!(
+            "Invalid request.  The number of bytes uploaded is required to be equal or greater than {GRAIN}, except for the final request (it's recommended to be the exact multiple of {GRAIN}).  The received request contained {chunk} bytes, which does not meet this requirement."
+        )));
+    }
+    Ok(Plan::Take(Intake { skip, length: Some(chunk), total, is_last }))
+}
+
+fn too_much(total: u64, persisted: u64) -> Refusal {
+    Refusal::invalid(format!("The object is to have {total} byte(s), and {persisted} are uploaded already."))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! A request to the JSON API as it comes, and its body piece by piece.
+
+use std::io::Write as _;
+
+use bytes::{Bytes, BytesMut};
+use flate2::write::GzDecoder;
+use http::StatusCode;
+use http::header::{CONTENT_ENCODING, HOST};
+use http::request::Parts;
+use s3s::StdError;
+use tokio_util::sync::CancellationToken;
+
+use super::header;
+use super::refusal::Refusal;
+use crate::body::RequestBody;
+
+/// What describes an object is a page of JSON, not a payload.
+const LARGEST_JSON: usize = 4 * 1024 * 1024;
+
+/// So much is decompressed at a time; it can become a thousand times as much.
+const DECOMPRESSED: usize = 4 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) parts: Parts,
+    body: RequestBody,
+    stop: CancellationToken,
+    gzip: Option<Gzip>,
+}
+
+/// The server stops while a body is coming in.
+#[derive(Debug, thiserror::Error)]
+#[error("the server stops")]
+struct Stopped;
+
+#[derive(Debug)]
+struct Gzip {
+    decoder: GzDecoder<Vec<u8>>,
+    rest: Bytes,
+}
+
+impl Request {
+    pub(super) fn new(parts: Parts, body: RequestBody, stop: CancellationToken) -> Self {
+        Self { parts, body, stop, gzip: None }
+    }
+
+    /// Where the client found the server, for links back to it.
+    pub(super) fn host(&self) -> String {
+        let authority = self.parts.uri.authority().map(|authority| authority.as_str());
+        header(&self.parts.headers, HOST.as_str()).or(authority).unwrap_or("localhost").to_owned()
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.parts.headers, name)
+    }
+
+    /// From here on the body is what it was before the client compressed it, if it did: Java's does so
+    /// with JSON and with `multipart/related`. The bytes of an object by themselves are taken as they
+    /// are.
+    pub(super) fn decompressed(mut self) -> Self {
+        if self.header(CONTENT_ENCODING.as_str()) == Some("gzip") {
+            self.gzip = Some(Gzip { decoder: GzDecoder::new(Vec::new()), rest: Bytes::new() });
+        }
+        self
+    }
+
+    /// The next bytes of the body.
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, StdError>> {
+        loop {
+            if let Some(gzip) = &mut self.gzip {
+                match gzip.some() {
+                    Ok(bytes) if bytes.is_empty() => {}
+                    Ok(bytes) => return Some(Ok(bytes)),
+                    Err(error) => return Some(Err(error.into())),
+                }
+            }
+            let next = tokio::select! {
+                () = self.stop.cancelled() => Some(Err(Box::new(Stopped) as StdError)),
+                next = self.body.next() => next,
+            };
+            match (next, &mut self.gzip) {
+                (Some(Ok(bytes)), Some(gzip)) => gzip.rest = bytes,
+                // A body that was cut short has no end.
+                (None, Some(gzip)) => {
+                    let end = gzip.decoder.try_finish();
+                    let bytes = std::mem::take(gzip.decoder.get_mut());
+                    self.gzip = None;
+                    match end {
+                        Err(error) => return Some(Err(error.into())),
+                        Ok(()) if bytes.is_empty() => return None,
+                        Ok(()) => return Some(Ok(bytes.into())),
+                    }
+                }
+                (next, _) => return next,
+            }
+        }
+    }
+
+    pub(super) async fn read_json(self) -> Result<Bytes, Refusal> {
+        let mut request = self.decompressed();
+        let mut json = BytesMut::new();
+        while let Some(bytes) = request.next().await {
+            json.extend_from_slice(&bytes.map_err(|error| Refusal::broken_body(&error))?);
+            if json.len() > LARGEST_JSON {
+                return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "uploadTooLarge", "Too much JSON."));
+            }
+        }
+        Ok(json.freeze())
+    }
+}
+
+impl Gzip {
+    /// Some of what is in hand, decompressed; none where nothing is in hand.
+    fn some(&mut self) -> std::io::Result<Bytes> {
+        while !self.rest.is_empty() {
+            let piece = self.rest.split_to(self.rest.len().min(DECOMPRESSED));
+            self.decoder.write_all(&piece)?;
+            let bytes = std::mem::take(self.decoder.get_mut());
+            if !bytes.is_empty() {
+                return Ok(bytes.into());
+            }
+        }
+        Ok(Bytes::new())
+    }
+}

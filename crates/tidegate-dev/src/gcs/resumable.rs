@@ -1,0 +1,185 @@
+//! Resumable uploads: started, sent bytes, asked for their status, cancelled
+//! (`cloud.google.com/storage/docs/performing-resumable-uploads`).
+
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+use s3s::Body;
+
+use super::call::Call;
+use super::insert::target;
+use super::intake::{Appender, Target};
+use super::progress::{ContentRange, Intake, Plan, plan};
+use super::refusal::Refusal;
+use super::resource::{Description, ObjectResource, escape, metadata_headers};
+use super::{Request, answer_json, header};
+use crate::catalog::Moment;
+use crate::catalog::session::{Expected, Session, SessionFault, State};
+use crate::s3::Store;
+
+/// Lets a client that takes 308 for a redirect have it as a 200.
+const NO_308: &str = "x-guploader-no-308";
+const UPLOAD_ID: HeaderName = HeaderName::from_static("x-guploader-uploadid");
+
+impl Store {
+    /// Opens a session and names it.
+    pub(super) fn start_session(
+        &self,
+        bucket: String,
+        target: Target,
+        expected: Expected,
+    ) -> Result<String, Refusal> {
+        self.find_bucket(&bucket)?;
+        // Sorts by age, and cannot be guessed.
+        let id = format!("{:016x}{:016x}", self.next(), fastrand::u64(..));
+        let session = Session {
+            id: id.clone(),
+            bucket,
+            key: target.key,
+            started: Moment::now(),
+            attributes: target.attributes,
+            generations: target.generations,
+            expected,
+            state: State::Open,
+            pieces: Vec::new(),
+            md5: None,
+            writer: 0,
+        };
+        self.lock().create_session(session)?;
+        Ok(id)
+    }
+}
+
+pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+    let host = request.host();
+    let headers = request.parts.headers.clone();
+    let mut description = Description::parse(&request.read_json().await?)?;
+    if description.content_type.is_none() {
+        description.content_type = header(&headers, "x-upload-content-type").map(str::to_owned);
+    }
+    let key = description.name.take().unwrap_or(call.key);
+    let (target, mut expected) = target(&call.parameters, key, description, &headers)?;
+    expected.size = match header(&headers, "x-upload-content-length").map(str::parse) {
+        None => None,
+        Some(Ok(size)) => Some(size),
+        Some(Err(_)) => return Err(Refusal::invalid("X-Upload-Content-Length is not a number of bytes.")),
+    };
+    let name = escape(&target.key);
+    let id = store.start_session(call.bucket.clone(), target, expected)?;
+    let uri = format!(
+        "http://{host}/upload/storage/v1/b/{}/o?uploadType=resumable&name={name}&upload_id={id}",
+        call.bucket
+    );
+    let mut answer = Response::new(Body::empty());
+    for (name, value) in [(LOCATION, uri), (UPLOAD_ID, id)] {
+        answer.headers_mut().insert(name, HeaderValue::try_from(value).map_err(Refusal::internal)?);
+    }
+    Ok(answer)
+}
+
+pub(super) fn cancel(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
+    store.lock().cancel_session(id_of(call)?)?;
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::from_u16(499).map_err(Refusal::internal)?;
+    Ok(answer)
+}
+
+fn id_of(call: &Call) -> Result<&str, Refusal> {
+    call.parameters.upload_id.as_deref().ok_or_else(|| Refusal::required("upload_id"))
+}
+
+/// A PUT to a session: bytes for it, or a query.
+pub(super) async fn append(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+    let id = id_of(&call)?;
+    let headers = request.parts.headers.clone();
+    let host = request.host();
+    let length = header(&headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+    let range = ContentRange::parse(header(&headers, CONTENT_RANGE.as_str()))?;
+    let mut expected;
+    let (appender, intake) = {
+        let mut catalog = store.lock();
+        let session = catalog.session(id)?;
+        match &session.state {
+            State::Finished(object) => {
+                return answer_json(&ObjectResource::new(&host, &session.bucket, object));
+            }
+            State::Cancelled => return Err(SessionFault::Cancelled.into()),
+            State::Open => {}
+        }
+        expected = session.expected;
+        let persisted = session.persisted();
+        match plan(range, length, persisted)? {
+            Plan::Tell => return Ok(told(&headers, persisted)),
+            Plan::Take(intake) => (Appender::new(store, id, catalog.claim_session(id)?, intake.skip), intake),
+        }
+    };
+    if intake.is_last {
+        expected.add_headers(&headers)?;
+    }
+    if let Some(total) = intake.total {
+        if expected.size.is_some_and(|size| size != total) {
+            return Err(Refusal::invalid(format!(
+                "The object was to have {} byte(s), and now {total}.",
+                expected.size.unwrap_or_default()
+            )));
+        }
+        expected.size = Some(total);
+    }
+    let bucket = call.bucket.clone();
+    let mut appender = take_in(request, appender, intake).await?;
+    if !intake.is_last {
+        appender.persist().await?;
+        store.commit_delay().await;
+        return Ok(told(&headers, appender.persisted()));
+    }
+    let object = appender.publish(&expected, metadata_headers(&headers)).await?;
+    answer_json(&ObjectResource::new(&host, &bucket, &object))
+}
+
+/// Reads the request's body. Where it breaks off, what has come is persisted as far as it fills grains.
+async fn take_in<'a>(
+    mut request: Request,
+    mut appender: Appender<'a>,
+    intake: Intake,
+) -> Result<Appender<'a>, Refusal> {
+    let mut received = 0;
+    while let Some(bytes) = request.next().await {
+        let refusal = match bytes {
+            Ok(bytes) if intake.length.is_some_and(|length| received + bytes.len() as u64 > length) => {
+                Refusal::invalid("The request has more bytes than its Content-Range.")
+            }
+            Ok(bytes) => {
+                received += bytes.len() as u64;
+                appender.push(bytes).await?;
+                continue;
+            }
+            Err(error) => Refusal::broken_body(&error),
+        };
+        appender.persist().await?;
+        return Err(refusal);
+    }
+    // An object is not shorter than what it has already; a chunk may lie within that.
+    let is_short =
+        intake.length.is_some_and(|length| received != length) || (intake.is_last && received < intake.skip);
+    if is_short {
+        appender.persist().await?;
+        return Err(Refusal::invalid(format!("The request ended after {received} byte(s), too early.")));
+    }
+    Ok(appender)
+}
+
+/// What is persisted, as a 308.
+fn told(headers: &HeaderMap, persisted: u64) -> Response<Body> {
+    let mut answer = Response::new(Body::empty());
+    if header(headers, NO_308).is_some() {
+        let code = HeaderValue::from_static("308");
+        answer.headers_mut().insert(HeaderName::from_static("x-http-status-code-override"), code);
+    } else {
+        *answer.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    }
+    if persisted > 0
+        && let Ok(range) = HeaderValue::try_from(format!("bytes=0-{}", persisted - 1))
+    {
+        answer.headers_mut().insert(RANGE, range);
+    }
+    answer
+}

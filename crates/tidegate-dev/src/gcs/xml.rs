@@ -1,0 +1,151 @@
+//! Google's XML API, whose multipart uploads are S3's with other headers
+//! (`cloud.google.com/storage/docs/xml-api`): a request is put into S3's words, and its answer into
+//! Google's. So it is counted, and meets faults, by the names of S3's operations.
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use s3s::{Body, S3Error, S3ErrorCode};
+
+use super::hash::{decode_crc32c, encode_crc32c, encode_md5};
+use super::object::add_hashes;
+use super::refusal::Refusal;
+use super::resource::crc32c_of;
+use super::{header, is_json_api, is_signed_for_s3};
+use crate::catalog::session::Expected;
+use crate::catalog::{Generations, Object};
+use crate::s3::checksum::{Algorithm, Checksum};
+
+const GOOGLE: &str = "x-goog-";
+const META: &str = "x-goog-meta-";
+
+/// Whether the request is one to the XML API: it is not signed as S3's are, and has a word of Google's
+/// or a token. Nothing else tells an anonymous request to Google from one to S3.
+pub(crate) fn is_xml_api(parts: &Parts) -> bool {
+    let has_word = || parts.headers.keys().any(|name| name.as_str().starts_with(GOOGLE));
+    let is_presigned = || parts.uri.query().is_some_and(|query| query.contains("X-Goog-Signature="));
+    !is_signed_for_s3(parts)
+        && !is_json_api(parts)
+        && (parts.headers.contains_key(AUTHORIZATION) || has_word() || is_presigned())
+}
+
+/// Puts a request into S3's words; what S3 has no word for is in what it returns.
+pub(crate) fn to_s3(parts: &mut Parts) -> Result<Generations, Refusal> {
+    let headers = std::mem::take(&mut parts.headers);
+    let query = parts.uri.query().unwrap_or_default();
+    let has = |name: &str| query.split('&').any(|pair| pair.split('=').next() == Some(name));
+    let is_multipart = has("uploads") || has("uploadId");
+    let is_initiation = has("uploads") && parts.method == Method::POST;
+    if headers.contains_key("x-goog-resumable") {
+        return Err(Refusal::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "NotImplemented",
+            "Resumable uploads are to be had over the JSON API here.",
+        ));
+    }
+    let generations = generations(&headers)?;
+    if is_multipart && generations != Generations::default() {
+        let message = "Preconditions are not supported in multipart uploads.";
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", message));
+    }
+    let mut expected = Expected::default();
+    expected.add_headers(&headers)?;
+    for (name, value) in &headers {
+        let name = match name.as_str() {
+            "authorization" => continue,
+            "x-goog-storage-class" => HeaderName::from_static("x-amz-storage-class"),
+            text if text.starts_with(META) => translated(text, META, "x-amz-meta-")?,
+            text if text.starts_with(GOOGLE) => continue,
+            _ => name.clone(),
+        };
+        parts.headers.append(name, value.clone());
+    }
+    let mut add = |name: &'static str, value: String| {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            parts.headers.insert(HeaderName::from_static(name), value);
+        }
+    };
+    if let Some(crc32c) = expected.crc32c.filter(|_| parts.method == Method::PUT) {
+        add("x-amz-checksum-crc32c", encode_crc32c(crc32c));
+    }
+    if let Some(md5) = &expected.md5 {
+        add("content-md5", encode_md5(md5));
+    }
+    if is_initiation {
+        // Every object of Google's has a CRC32C of the whole.
+        add("x-amz-checksum-algorithm", "CRC32C".to_owned());
+        add("x-amz-checksum-type", "FULL_OBJECT".to_owned());
+    }
+    Ok(generations)
+}
+
+fn translated(name: &str, from: &str, to: &str) -> Result<HeaderName, Refusal> {
+    let name = name.replacen(from, to, 1);
+    HeaderName::try_from(name).map_err(Refusal::internal)
+}
+
+fn generations(headers: &HeaderMap) -> Result<Generations, Refusal> {
+    let number = |name: &str| match header(headers, name).map(str::parse) {
+        None => Ok(None),
+        Some(Ok(number)) => Ok(Some(number)),
+        Some(Err(_)) => {
+            Err(Refusal::new(StatusCode::BAD_REQUEST, "InvalidArgument", format!("{name} is not a number.")))
+        }
+    };
+    Ok(Generations {
+        is: number("x-goog-if-generation-match")?,
+        is_not: None,
+        metageneration_is: number("x-goog-if-metageneration-match")?,
+        metageneration_is_not: None,
+    })
+}
+
+/// Puts an answer of S3's side into Google's words.
+pub(crate) fn from_s3(mut answer: Response<Body>) -> Response<Body> {
+    let headers = std::mem::take(answer.headers_mut());
+    for (name, value) in &headers {
+        let text = name.as_str();
+        let translated = match text.strip_prefix("x-amz-") {
+            None => Some(name.clone()),
+            Some("storage-class") => Some(HeaderName::from_static("x-goog-storage-class")),
+            Some(rest) if rest.starts_with("meta-") => HeaderName::try_from(format!("{GOOGLE}{rest}")).ok(),
+            Some(_) => None,
+        };
+        if let Some(name) = translated {
+            answer.headers_mut().append(name, value.clone());
+        }
+    }
+    answer
+}
+
+/// What S3's answers do not say of an object.
+pub(crate) fn describe(headers: &mut HeaderMap, object: &Object) {
+    let numbers = [
+        ("x-goog-generation", object.version.generation),
+        ("x-goog-metageneration", object.version.metageneration),
+        ("x-goog-stored-content-length", object.size),
+    ];
+    for (name, number) in numbers {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from(number));
+    }
+    add_hashes(headers, crc32c_of(object), object.md5.as_ref());
+}
+
+/// The hashes of a part.
+pub(crate) fn add_part_hashes(headers: &mut HeaderMap, checksum: Option<&Checksum>, md5: Option<&[u8; 16]>) {
+    let checksum = checksum.filter(|checksum| checksum.algorithm == Algorithm::Crc32c);
+    let crc32c = checksum.and_then(|checksum| decode_crc32c(&checksum.value).ok());
+    add_hashes(headers, crc32c, md5);
+}
+
+/// A refusal as the XML API words it, which is as S3 does.
+pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
+    let code = S3ErrorCode::from_bytes(refusal.reason.as_bytes())
+        .unwrap_or_else(|| S3ErrorCode::Custom(refusal.reason.as_str().into()));
+    let mut error = S3Error::with_message(code, refusal.message.clone());
+    error.set_status_code(refusal.status);
+    error.to_http_response().unwrap_or_else(|error| {
+        tracing::error!(?error, "a refusal cannot be written");
+        refusal.answer()
+    })
+}

@@ -1,0 +1,96 @@
+//! A disk for tests that does one thing wrong, and can change its ways.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::disk::{Disk, Space};
+
+/// What a write comes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Write {
+    /// It is said to be done, and zeros are read.
+    Forgets,
+    Fails,
+    Full,
+    /// As on a full disk, once.
+    FullOnce,
+    /// Until it becomes otherwise.
+    Hangs,
+}
+
+/// A disk; counts the writes that it was asked for.
+#[derive(Debug)]
+pub(crate) struct Sick {
+    write: Mutex<Write>,
+    changed: Notify,
+    writes: AtomicUsize,
+    free: u64,
+}
+
+impl Sick {
+    pub(crate) fn new(write: Write) -> Arc<Self> {
+        Self::with_free(write, 1 << 30)
+    }
+
+    /// One that says that it has so many bytes free.
+    pub(crate) fn with_free(write: Write, free: u64) -> Arc<Self> {
+        let (write, changed, writes) = (Mutex::new(write), Notify::new(), AtomicUsize::new(0));
+        Arc::new(Self { write, changed, writes, free })
+    }
+
+    pub(crate) fn becomes(&self, write: Write) {
+        *self.write.lock().unwrap() = write;
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn writes(&self) -> usize {
+        self.writes.load(Relaxed)
+    }
+}
+
+#[async_trait]
+impl Disk for Sick {
+    fn name(&self) -> String {
+        "sick".to_owned()
+    }
+
+    async fn write(&self, _: Vec<(u64, Bytes)>) -> io::Result<()> {
+        self.writes.fetch_add(1, Relaxed);
+        loop {
+            let changed = self.changed.notified();
+            let write = *self.write.lock().unwrap();
+            match write {
+                Write::Forgets => return Ok(()),
+                Write::Fails => return Err(io::Error::other("Input/output error")),
+                Write::Full => return Err(io::ErrorKind::StorageFull.into()),
+                Write::FullOnce => {
+                    self.becomes(Write::Forgets);
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                Write::Hangs => changed.await,
+            }
+        }
+    }
+
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.read(buffer, offset).map(Some)
+    }
+
+    fn read(&self, buffer: &mut [u8], _: u64) -> io::Result<usize> {
+        buffer.fill(0);
+        Ok(buffer.len())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(Space { free: self.free, total: 1 << 30 })
+    }
+
+    fn clear(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

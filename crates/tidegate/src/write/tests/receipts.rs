@@ -1,0 +1,114 @@
+//! A backend of the caller's own that answers something else than it was asked.
+
+use std::ops::Range;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use tokio::time::timeout;
+
+use super::*;
+use crate::Object;
+use crate::backend::{Backend, Body, Entry, Fault, OpenSession, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::payload::Payload;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Its receipts are of another part, or of another size.
+#[derive(Debug)]
+struct Wrong {
+    store: Memory,
+    number: u32,
+    size: u64,
+}
+
+#[async_trait]
+impl Backend for Wrong {
+    fn location(&self) -> &str {
+        self.store.location()
+    }
+
+    fn endpoint(&self) -> &str {
+        self.store.endpoint()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.store.put(key, payload, options).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.store.open(key, options).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        let receipt = self.store.part(session, number, offset, payload).await?;
+        Ok(Receipt { number: receipt.number + self.number, size: receipt.size + self.size, ..receipt })
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.store.complete(session, parts, checksum, options).await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.store.abort(session).await
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        self.store.sessions(prefix)
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.store.head(key).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        self.store.get(key, range).await
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        self.store.list(prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        self.store.delete(key).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), data(3 * PART)).unwrap();
+    for (number, size) in [(0, 1), (1, 0), (7, 0)] {
+        let tide = engine();
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let store = Memory::new("test").with_capabilities(capabilities);
+        let store = tide.store(Arc::new(Wrong { store, number, size }));
+        let mut writer = store.writer("k").start().await?;
+        let written = timeout(LONG, async {
+            writer.write(data(3 * PART)).await?;
+            writer.finish().await
+        });
+        let error = written.await.expect("it waits for ever").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        let error = store.upload(file.path(), "k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        assert_nothing(&tide, &store).await;
+    }
+    Ok(())
+}
