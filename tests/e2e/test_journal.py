@@ -379,3 +379,19 @@ def copied(tidegate, journal, tmp_path):
     for file in journal.glob("*.journal"):
         (folder / file.name).write_bytes(file.read_bytes())
     return listed(tidegate, folder)
+
+
+def test_a_directory_that_was_killed_goes_on(tidegate, embedded_bucket, journal, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(60):
+        (source / f"{number}").write_bytes(os.urandom(number * 20_000))
+    cp = ("cp", "-r", f"{source}/", embedded_bucket.url("d/"), *CP, "--journal", journal)
+    run = tidegate.start(*cp, env=embedded_bucket.env)
+    until("some are in journals", lambda: len(list(journal.glob("*.journal"))) >= 20)
+    killed(run)
+    run = tidegate(*cp, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    for file in source.iterdir():
+        assert embedded_bucket.get(f"d/{file.name}") == file.read_bytes(), file
+    assert [file.name for file in journal.iterdir() if not file.name.endswith(".unborn")] == []

@@ -82,13 +82,8 @@ impl Store {
     /// The uploads of `key` that were left in the journal directories, and that nobody writes now; see
     /// [`Tidegate::recover`].
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
-        let tide = Tidegate::of(self.engine().clone());
-        let (root, key) = (records::root(&**self.backend()), self.full_key(key));
-        let mut left = tide.recover().await?;
-        left.retain(|left| {
-            left.recovered()
-                .is_some_and(|found| found.state.header.url == root && found.state.header.key == key)
-        });
+        let mut left = Tidegate::of(self.engine().clone()).recover().await?;
+        left.retain(|left| left.is_of(self, key));
         Ok(left)
     }
 }
@@ -119,6 +114,14 @@ impl Left {
     pub fn url(&self) -> Option<String> {
         let header = &self.recovered()?.state.header;
         Some(format!("{}/{}", header.url, header.key))
+    }
+
+    /// Whether it is of `key` in `store`, and nobody writes it now.
+    pub fn is_of(&self, store: &Store, key: &str) -> bool {
+        let header = self.recovered().map(|found| &found.state.header);
+        header.is_some_and(|header| {
+            header.url == records::root(&**store.backend()) && header.key == store.full_key(key)
+        })
     }
 
     /// Bytes of the object that are in the journal, or were acknowledged by the store.

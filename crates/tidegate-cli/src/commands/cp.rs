@@ -8,6 +8,8 @@ use tidegate::checksum::Algorithm;
 use tidegate::journal;
 use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strategy, Tidegate};
 
+use tokio::sync::OnceCell;
+
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -231,7 +233,7 @@ impl Args {
         let writing = Writing::new(self.strategy(), self.create_only, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
             let report = Report::new(show, stores)?;
-            let job = Job { stores, writing, report };
+            let job = Job { stores, writing, report, left: OnceCell::new() };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {

@@ -8,6 +8,7 @@ use tidegate::checksum::Hasher;
 use tidegate::{Left, Resumed, WriterBuilder};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::job::Job;
 use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
 use crate::text;
@@ -18,12 +19,13 @@ const CHUNK: usize = 256 << 10;
 /// A writer that goes on where an earlier copy to the same place was cut, or a new one; the object, where
 /// the earlier one had read all of its source.
 pub(super) async fn begin(
+    job: &Job<'_>,
     builder: WriterBuilder,
     input: &mut (impl AsyncRead + Unpin),
     to: &Place,
     source: &str,
 ) -> Outcome<Resumed> {
-    let left = to.store.left(&to.key).await?;
+    let left = job.left(to).await?;
     let left = match &left[..] {
         [] => return Ok(Resumed::Writer(builder.start().await?)),
         [left] => left,

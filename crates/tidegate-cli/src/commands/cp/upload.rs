@@ -88,7 +88,7 @@ async fn stream(
     let builder = if let Some(bytes) = expected { builder.size_hint(bytes) } else { builder };
     let progress = builder.progress();
     let begun = if job.writing.is_journaled() {
-        journaled::begin(builder, input, to, &source).await?
+        journaled::begin(job, builder, input, to, &source).await?
     } else {
         Resumed::Writer(builder.start().await?)
     };
