@@ -22,6 +22,14 @@ async fn whatever_happens_the_object_is_there_in_the_end() -> Result<()> {
     Ok(())
 }
 
+/// What comes of `work`, or nothing where it is cancelled in the middle.
+async fn cut<T>(random: &mut Rng, work: impl Future<Output = T>) -> Option<T> {
+    if random.u32(..4) > 0 {
+        return Some(work.await);
+    }
+    tokio::time::timeout(Duration::from_micros(random.u64(..3000)), work).await.ok()
+}
+
 async fn one(seed: u64) -> Result<()> {
     let mut random = Rng::with_seed(seed);
     let place = Place::new();
@@ -49,11 +57,12 @@ async fn one(seed: u64) -> Result<()> {
             let left = tide.recover().await?;
             assert!(left.len() <= 1, "seed {seed}: {left:?}");
             let Some(left) = left.first() else {
-                assert_eq!(written, 0, "seed {seed}: nothing is left of {written} bytes");
+                place.backend.go_down(false);
                 if let Ok(object) = store.head("k").await {
                     assert_eq!(object.size, bytes.len() as u64, "seed {seed}");
                     break;
                 }
+                assert_eq!(written, 0, "seed {seed}: nothing is left of {written} bytes");
                 writer = Some(place.writer(&store).await?);
                 continue;
             };
@@ -85,14 +94,16 @@ async fn one(seed: u64) -> Result<()> {
             7 => place.backend.lose_answers(random.bool()),
             _ if rest > 0 => {
                 let piece = random.u64(1..=rest.min(3 * PART));
-                match now.write(bytes.slice(position as usize..(position + piece) as usize)).await {
-                    Ok(()) => written = position + piece,
-                    Err(_) => writer = None,
+                let write = now.write(bytes.slice(position as usize..(position + piece) as usize));
+                match cut(&mut random, write).await {
+                    Some(Ok(())) => written = position + piece,
+                    Some(Err(_)) => writer = None,
+                    None => {} // some of it was taken
                 }
             }
             _ => {
                 if let Some(whole) = writer.take()
-                    && whole.finish().await.is_ok()
+                    && let Some(Ok(_)) = cut(&mut random, whole.finish()).await
                 {
                     break;
                 }
