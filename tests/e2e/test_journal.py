@@ -195,6 +195,24 @@ def test_ctrl_c_leaves_the_journal_and_says_so(tidegate, embedded_bucket, journa
     assert embedded_bucket.sessions("k") == []
 
 
+def test_ctrl_c_does_not_wait_for_a_store_that_is_down(tidegate, embedded, journal, proxy_to):
+    bucket = Bucket(embedded.endpoint)
+    proxy = proxy_to(embedded.address)
+    proxy.cut()
+    with open_pipe() as pipe:
+        env = embedded.endpoint.at(proxy.url).env
+        run = tidegate.start("cp", "-", bucket.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=env)
+        pipe.started()
+        pipe.send(b"a" * (2 * PART))
+        pipe.join()
+        until("all is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > 2 * PART)
+        run.interrupt()
+        result = run.wait(7)
+    one_sentence(result, "journal", exit=130)
+    [left] = listed(tidegate, journal)
+    assert left["bytes"] == 2 * PART, left
+
+
 def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal):
     with open_pipe() as pipe:
         run = tidegate.start(

@@ -45,6 +45,10 @@ use source::{Source, failed};
 /// How long a journal may be held open by connections that are being closed.
 const CLOSING: Duration = Duration::from_secs(10);
 
+/// How long a session that is being opened is waited for once its writer is gone: longer than a store that
+/// answers takes, and not as long as one that is down.
+const OPENING: Duration = Duration::from_secs(3);
+
 /// How long what is being written to a journal is waited for once its writer is gone.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -276,7 +280,16 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
     if upload.lock().is_none() {
         return;
     }
-    let Ok(Ok(session)) = timeout(CLOSING, upload.session()).await else { return };
+    let session = match timeout(OPENING, upload.session()).await {
+        Ok(Ok(session)) => session,
+        Ok(Err(_)) => return,
+        Err(_) => {
+            // Somebody else may have the journal when it is opened.
+            let late = upload.clone();
+            upload.runtime.spawn(async move { late.abort_session().await });
+            return;
+        }
+    };
     let known = journal.state().await.ok().and_then(|state| state.session);
     if known.is_some_and(|known| known.id == session.id) {
         return;

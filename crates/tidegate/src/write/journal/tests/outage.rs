@@ -24,6 +24,7 @@ pub(super) struct Faulty {
     /// The next question whether there is an object is answered as if it came before the object.
     hides: AtomicBool,
     pub(super) parts: AtomicU64,
+    opened: AtomicU64,
 }
 
 impl Faulty {
@@ -35,6 +36,7 @@ impl Faulty {
             loses_completion: AtomicBool::default(),
             hides: AtomicBool::default(),
             parts: AtomicU64::default(),
+            opened: AtomicU64::default(),
         }
     }
 
@@ -93,6 +95,7 @@ impl Backend for Faulty {
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         self.check()?;
+        self.opened.fetch_add(1, SeqCst);
         self.memory.open(key, options).await
     }
 
@@ -331,4 +334,29 @@ async fn an_object_that_came_late_by_an_earlier_process_is_its_own() -> Result<(
         assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_opened_long_after_its_writer_went_is_aborted() -> Result<()> {
+    let place = Place::new();
+    let retry = RetryPolicy { first_pause: Duration::from_secs(10), ..RetryPolicy::default() };
+    let (tide, store) = place.process_of(place.builder().retry(retry));
+    place.backend.go_down(true);
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(2 * PART)).await?;
+    drop(writer);
+    tide.settled().await;
+    place.backend.go_down(false);
+    let left = tide.recover().await?;
+    let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("not finished") };
+    writer.finish().await?;
+    // The first writer's request goes out again, after five to ten seconds.
+    let opened = || place.backend.opened.load(SeqCst);
+    for _ in 0..150 {
+        if opened() == 2 && place.sessions(&store).await == 0 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{} sessions were opened, and {} are left", opened(), place.sessions(&store).await);
 }
