@@ -322,12 +322,12 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embe
 
 def test_processes_that_are_killed_lose_nothing(tidegate, on, journal):
     run = tidegate(
-        "bench", "crash", "--count", "8", "--most", "20MiB", "--seed", "7", "--to", on.url("crash"), "--journal", journal,
+        "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", on.url("crash"), "--journal", journal,
         "--json", env=on.env, timeout=120,
     )  # fmt: skip
     assert run.exit == 0, run
     [figures] = run.json
-    assert figures["objects"] == 8 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
+    assert figures["objects"] == 12 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
     assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
 
 
@@ -399,16 +399,19 @@ def copied(tidegate, journal, tmp_path):
     return listed(tidegate, folder)
 
 
-def test_a_directory_that_was_killed_goes_on(tidegate, embedded_bucket, journal, tmp_path):
+def test_a_directory_that_was_killed_goes_on(tidegate, embedded, embedded_bucket, journal, tmp_path, proxy_to):
+    proxy = proxy_to(embedded.address)
+    proxy.latency(150)
+    env = embedded.endpoint.at(proxy.url).env
     source = tmp_path / "source"
     source.mkdir()
     for number in range(60):
         (source / f"{number}").write_bytes(os.urandom(number * 20_000))
     cp = ("cp", "-r", f"{source}/", embedded_bucket.url("d/"), *CP, "--journal", journal)
-    run = tidegate.start(*cp, env=embedded_bucket.env)
+    run = tidegate.start(*cp, env=env)
     until("some are in journals", lambda: len(list(journal.glob("*.journal"))) >= 20)
     killed(run)
-    run = tidegate(*cp, env=embedded_bucket.env)
+    run = tidegate(*cp, env=env)
     assert run.exit == 0, run
     for file in source.iterdir():
         assert embedded_bucket.get(f"d/{file.name}") == file.read_bytes(), file

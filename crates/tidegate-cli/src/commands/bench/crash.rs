@@ -99,7 +99,7 @@ struct Run<'a> {
     environment: Vec<(&'static str, String)>,
     content: Content,
     seed: u64,
-    /// How long a process that is not killed takes for a byte, as far as is known.
+    /// How long a process that is not killed takes for a byte.
     pace: f64,
     figures: Figures,
 }
@@ -147,7 +147,7 @@ impl Args {
                 environment: embedded.iter().flat_map(Embedded::environment).collect(),
                 content: Content::new(),
                 seed,
-                pace: 0.5 / f64::from(1 << 24),
+                pace: 0.0,
                 figures: Figures { seed, ..Figures::default() },
             };
             run.all().await
@@ -186,15 +186,16 @@ impl Run<'_> {
     async fn one(&mut self, index: u64, size: u64) -> Outcome {
         let mut before = 0;
         for attempt in 0.. {
-            let last = attempt >= self.args.kills;
+            // The first object shows how long one takes.
+            let last = attempt >= self.args.kills || index == 0;
             let whole = 0.02 + self.pace * size as f64;
             let limit = (!last).then(|| Duration::from_secs_f64(whole * 1.1 * self.draw(index, attempt + 1)));
             let began = Instant::now();
             let ended = self.process(index, size, before, limit).await?;
             before = ended.written;
             if ended.is_done {
-                if attempt == 0 {
-                    self.pace = 0.8 * self.pace + 0.2 * began.elapsed().as_secs_f64() / size as f64;
+                if index == 0 {
+                    self.pace = began.elapsed().as_secs_f64() / size as f64;
                 }
                 break;
             }
