@@ -16,6 +16,7 @@ use crate::payload::Payload;
 
 mod connection;
 mod fault;
+mod layer;
 pub mod local;
 pub mod memory;
 pub mod s3;
@@ -26,6 +27,7 @@ pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 pub(crate) use connection::connected;
 pub use connection::wants_new_connection;
 pub use fault::{Fault, FaultKind};
+pub use layer::Layer;
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -123,7 +123,7 @@ struct State {
     /// When a wait was last ended with an error.
     refused_at: Option<Instant>,
     /// How often that was since a part last left.
-    rounds: u32,
+    refusals: u32,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
@@ -243,7 +243,7 @@ impl Account {
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
-        state.rounds = 0;
+        state.refusals = 0;
         if let Some(holding) = state.accounts.get_mut(&self.id) {
             holding.place = None;
         }

@@ -45,8 +45,8 @@ pub(crate) struct HalfFilled {
     pub(crate) since: Instant,
     /// When the longest wait began.
     pub(crate) waited_since: Instant,
-    /// How often waits were ended with an error since a part last left.
-    pub(crate) rounds: u32,
+    /// How many waits were ended with an error since a part last left.
+    pub(crate) refusals: u32,
     /// Who holds how much, the most first.
     pub(crate) holders: Vec<Share>,
 }
@@ -87,8 +87,8 @@ impl Budget {
             let waits = holding.waiting.or(holding.granted).is_some();
             Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
         });
-        let (holders, rounds) = (holders.collect(), state.rounds);
-        Pressure::HalfFilled(HalfFilled { since, waited_since: first, rounds, holders })
+        let (holders, refusals) = (holders.collect(), state.refusals);
+        Pressure::HalfFilled(HalfFilled { since, waited_since: first, refusals, holders })
     }
 
     /// Waits until those who wait may wait for something else, from this call on.
@@ -113,23 +113,19 @@ impl Budget {
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
-    /// Ends the longest wait with an error, and twice as many each time until a part has left, of those that
-    /// have lasted for `patience`. Does nothing where that was done less than `before` ago: another's relief
+    /// Ends the longest wait with an error, unless one was ended less than `before` ago: another's relief
     /// may have seen the same.
-    pub(crate) fn refuse_longest(&self, why: &Starved, patience: Duration, before: Duration) {
+    pub(crate) fn refuse_longest(&self, why: Starved, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
         }
         state.refused_at = Some(Instant::now());
-        let most = 1_usize.checked_shl(state.rounds).unwrap_or(usize::MAX);
-        state.rounds += 1;
-        let long = state.by_wait.iter().take(most).take_while(|(since, _)| since.elapsed() >= patience);
-        for id in long.map(|(_, id)| *id).collect::<Vec<_>>() {
-            if let Some(waiter) = state.dequeue(id) {
-                state.refused.insert(id, (why.clone(), Instant::now()));
-                waiter.waker.wake();
-            }
+        state.refusals += 1;
+        let Some(&(_, id)) = state.by_wait.first() else { return };
+        if let Some(waiter) = state.dequeue(id) {
+            state.refused.insert(id, (why, Instant::now()));
+            waiter.waker.wake();
         }
         state.serve(&self.shared);
     }

@@ -105,7 +105,7 @@ impl Relief {
                 let Pressure::HalfFilled(now) = self.budget.pressure() else { return };
                 seen = now;
             }
-            let HalfFilled { since, waited_since, rounds, holders } = seen;
+            let HalfFilled { since, waited_since, refusals, holders } = seen;
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
@@ -115,15 +115,15 @@ impl Relief {
             // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
-            // What the refused give back may be enough for the others; where it is not, they have been
-            // patient already. None: nothing ends it, for the patience has no end.
-            let moved = since.checked_add(self.patience / 2_u32.saturating_pow(rounds));
+            // What one gives back that was refused may be enough for the others. Where it is not, half of the
+            // time is enough to see that. None: nothing ends it, for the patience has no end.
+            let moved = since.checked_add(self.patience / 2_u32.saturating_pow(refusals));
             let waited = waited_since.checked_add(self.patience);
             let until = moved.zip(waited).map(|(moved, waited)| moved.max(waited));
             if until.is_some_and(|until| until <= now) {
                 let starved = self.starved(&holders, now - waited_since);
                 warn!(%starved, "memory is held by writers that do not go on");
-                self.budget.refuse_longest(&starved, self.patience, Self::SEEN);
+                self.budget.refuse_longest(starved, Self::SEEN);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());

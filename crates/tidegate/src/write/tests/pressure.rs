@@ -66,7 +66,7 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
 
 /// One error after the other, each after the whole time, would keep thousands for days.
 #[tokio::test(start_paused = true)]
-async fn all_who_wait_in_vain_are_told_in_twice_the_time() -> Result<()> {
+async fn who_waits_in_vain_is_told_in_time() -> Result<()> {
     let wait = Duration::from_secs(60);
     let tide = builder().memory_wait(wait).build()?;
     let store = store(&tide);
@@ -79,9 +79,13 @@ async fn all_who_wait_in_vain_are_told_in_twice_the_time() -> Result<()> {
         let store = store.clone();
         tokio::spawn(async move {
             let mut writer = store.writer(format!("{number}")).start().await?;
-            let result = writer.write(data(MEMORY)).await;
-            assert!(result.is_ok() || began.elapsed() >= wait, "{:?}", began.elapsed());
-            result?;
+            for _ in 0..MEMORY / KIB {
+                let asked = Instant::now();
+                let result = writer.write(data(KIB)).await;
+                let waited = asked.elapsed();
+                assert!(result.is_ok() || waited >= wait, "{waited:?}");
+                result?;
+            }
             writer.finish().await
         })
     });
@@ -92,7 +96,8 @@ async fn all_who_wait_in_vain_are_told_in_twice_the_time() -> Result<()> {
         starved += 1;
     }
     assert!(starved > 100, "{starved}");
-    assert!(began.elapsed() < 3 * wait, "{starved} were told after {:?}", began.elapsed());
+    // Some were given a slab of those that were told before, and waited anew for the next, or filled a part.
+    assert!(began.elapsed() < 4 * wait, "{starved} were told after {:?}", began.elapsed());
     Ok(())
 }
 

@@ -1,15 +1,10 @@
 //! A backend of the caller's own that answers something else than it was asked.
 
-use std::ops::Range;
-
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 use tokio::time::timeout;
 
 use super::*;
-use crate::Object;
-use crate::backend::{Backend, Body, Entry, Fault, OpenSession, Receipt, Session, WriteOptions};
-use crate::checksum::Checksum;
+use crate::backend::{Backend, Fault, Layer, Receipt, Session};
 use crate::payload::Payload;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -23,25 +18,9 @@ struct Wrong {
 }
 
 #[async_trait]
-impl Backend for Wrong {
-    fn location(&self) -> &str {
-        self.store.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.store.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.store.put(key, payload, options).await
-    }
-
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.store.open(key, options).await
+impl Layer for Wrong {
+    fn below(&self) -> &dyn Backend {
+        &self.store
     }
 
     async fn part(
@@ -53,40 +32,6 @@ impl Backend for Wrong {
     ) -> Result<Receipt, Fault> {
         let receipt = self.store.part(session, number, offset, payload).await?;
         Ok(Receipt { number: receipt.number + self.number, size: receipt.size + self.size, ..receipt })
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.store.complete(session, parts, checksum, options).await
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        self.store.abort(session).await
-    }
-
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.store.sessions(prefix)
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.store.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.store.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.store.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.store.delete(key).await
     }
 }
 
