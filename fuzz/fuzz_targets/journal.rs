@@ -11,7 +11,8 @@ use libfuzzer_sys::fuzz_target;
 use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::journal::{JournalFile, examine};
 
-const HEAD: usize = 4096;
+const HEAD: usize = 16384;
+const BLOCK: usize = 4096;
 const SALT: [u8; 16] = *b"0123456789abcdef";
 
 /// A file in memory.
@@ -47,6 +48,10 @@ impl JournalFile for Bytes {
     }
 
     fn punch(&self, _: Range<u64>) -> io::Result<()> {
+        panic!("reading a journal changes nothing")
+    }
+
+    fn allocate(&self, _: Range<u64>) -> io::Result<()> {
         panic!("reading a journal changes nothing")
     }
 }
@@ -105,7 +110,8 @@ impl Writer {
         sector[32..36].copy_from_slice(&sum.to_le_bytes());
         self.previous = sum;
         self.file.extend_from_slice(&sector);
-        for _ in 0..2 {
+        for slot in 1..=2 {
+            self.file.resize(slot * BLOCK, 0);
             self.slot(input);
         }
         self.file.resize(HEAD, 0);

@@ -24,6 +24,7 @@ mod log;
 mod read;
 mod record;
 mod recover;
+mod reserve;
 mod space;
 mod sync;
 #[cfg(test)]

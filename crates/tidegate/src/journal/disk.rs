@@ -33,6 +33,10 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
 
     /// Gives the space of a range back, which reads as zeros then. The length stays.
     fn punch(&self, range: Range<u64>) -> io::Result<()>;
+
+    /// Sets space aside for a range, so that what is written there finds it. The length stays. Cutting
+    /// the file off gives it back.
+    fn allocate(&self, range: Range<u64>) -> io::Result<()>;
 }
 
 /// A file in a directory.
@@ -103,8 +107,24 @@ impl JournalFile for RealFile {
         Ok(fallocate(self.file(), flags, range.start, range.end - range.start)?)
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        loop {
+            match fallocate(self.file(), FallocateFlags::KEEP_SIZE, range.start, range.end - range.start) {
+                Err(rustix::io::Errno::INTR) => {}
+                done => return Ok(done?),
+            }
+        }
+    }
+
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     fn punch(&self, _: Range<u64>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    fn allocate(&self, _: Range<u64>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::format::VERSION;
+use super::reserve::is_full;
 use crate::error::ErrorKind;
 
 /// A journal that can't be used, or can't do what was asked. Its display is one sentence that names the
@@ -108,10 +109,7 @@ pub enum JournalError {
 impl JournalError {
     pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
         let path = path.to_owned();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { path, source },
-            _ => Self::Io { path, doing, source },
-        }
+        if is_full(&source) { Self::Full { path, source } } else { Self::Io { path, doing, source } }
     }
 
     pub(super) fn damaged(path: &Path, offset: u64, what: &'static str) -> Self {

@@ -1,23 +1,30 @@
 //! The bytes of a journal file, as docs/JOURNAL.md specifies them. No I/O.
 //!
-//! A file is a head of 4 KiB and frames behind it. What was learnt from others, in their own words'
+//! A file is a head of 16 KiB and frames behind it. What was learnt from others, in their own words'
 //! absence: a frame binds itself to its file by a salt, as in SQLite's WAL ("WAL File Format",
 //! sqlite.org/fileformat2.html), to its place by its offset, and to the frame before it by that one's
 //! checksum, so that frames of an earlier use of the same blocks are never taken for the log's. It
 //! says how far the log was durable when it was written; see [`FrameHeader::synced`] for why.
+
+use std::ops::Range;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
 /// The version that this code writes, and the latest that it reads.
 pub(super) const VERSION: u32 = 1;
 /// Bytes of the head; the first frame follows.
-pub(super) const HEAD: u64 = 4096;
+pub(super) const HEAD: u64 = 4 * BLOCK as u64;
 /// What a disk is taken to write as a whole. SQLite and etcd assume the same 512 bytes.
 pub(super) const SECTOR: usize = 512;
+/// What a disk may lose as a whole where it loses its power while it writes some of it: many have physical
+/// sectors of this size and write smaller ones by reading the rest. In each of the head's is one thing.
+pub(super) const BLOCK: usize = 4096;
 /// Where the two slots are.
-pub(super) const SLOTS: [u64; 2] = [SECTOR as u64, 2 * SECTOR as u64];
+pub(super) const SLOTS: [u64; 2] = [BLOCK as u64, 2 * BLOCK as u64];
 /// Where the holder's name is, for people.
-pub(super) const HOLDER: u64 = 3 * SECTOR as u64;
+pub(super) const HOLDER: u64 = 3 * BLOCK as u64;
+/// Some of the head that is zeros, and of no matter.
+pub(super) const ZEROS: Range<u64> = HOLDER + BLOCK as u64 / 2..HEAD;
 /// Bytes of a frame's header.
 pub(super) const HEADER: usize = 48;
 /// Frames begin at multiples of this, so that a lost one's successors are found again.
@@ -227,8 +234,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    pub(super) fn encode(&self, salt: &Salt) -> [u8; SECTOR] {
-        let mut bytes = [0; SECTOR];
+    pub(super) fn encode(&self, salt: &Salt) -> [u8; BLOCK] {
+        let mut bytes = [0; BLOCK];
         bytes[..4].copy_from_slice(&SLOT_MAGIC);
         put64(&mut bytes, 8, self.sequence);
         put64(&mut bytes, 16, self.first.file);
@@ -242,9 +249,9 @@ impl Slot {
         bytes
     }
 
-    /// `None` where the sector is not a whole slot.
+    /// `None` where the block is not a whole slot.
     pub(super) fn decode(bytes: &[u8], salt: &Salt) -> Option<Self> {
-        let bytes = bytes.get(..SECTOR)?;
+        let bytes = bytes.get(..BLOCK)?;
         if bytes[..4] != SLOT_MAGIC || slot_sum(bytes, salt) != get32(bytes, 60) {
             return None;
         }

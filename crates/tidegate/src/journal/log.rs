@@ -13,11 +13,12 @@ use bytes::Bytes;
 use super::disk::JournalFile;
 use super::error::JournalError;
 use super::format::{
-    ALIGN, Crc32c, DATA_LIMIT, FrameHeader, HEAD, Kind, Place, Preamble, RECORD_LIMIT, SECTOR, Salt, Slot,
-    VERSION,
+    ALIGN, BLOCK, Crc32c, DATA_LIMIT, FrameHeader, HEAD, Kind, Place, Preamble, RECORD_LIMIT, SECTOR, Salt,
+    Slot, VERSION,
 };
 use super::index::Index;
 use super::record::{Header, Record, State};
+use super::reserve::Reserve;
 use crate::checksum::{Checksum, Hasher};
 
 #[derive(Debug)]
@@ -39,6 +40,9 @@ pub(super) struct Tail {
     pub(super) slot: Slot,
     /// Below this offset of the file, space was given back.
     pub(super) punched: u64,
+    /// Whether the file system can give space back, once that is known.
+    pub(super) punches: Option<bool>,
+    pub(super) reserve: Reserve,
     /// The object's bytes below this offset are given back, or will be by whoever resumes: a slot that says
     /// so may be in the file, though writing it failed.
     pub(super) given_back: u64,
@@ -81,7 +85,10 @@ impl Log {
         let algorithm = state.header.checksum.algorithm();
         let hasher = Hasher::resume(&Checksum::known(algorithm, end.running, end.object));
         let given_back = slot.first.object;
-        let tail = Tail { state, hasher, end, slot, punched: HEAD, given_back, unfenced: false };
+        let checkpoint = serde_json::to_vec(&state).map_or(0, |text| text.len() as u64);
+        let reserve = Reserve { to: end.file, checkpoint, can: true };
+        let (punched, punches, unfenced) = (HEAD, None, false);
+        let tail = Tail { state, hasher, end, slot, punched, punches, reserve, given_back, unfenced };
         let view = View { first: slot.first, end, content, synced: content, index, failed: None };
         let path = path.to_owned();
         Self { path, file, salt, turn: Mutex::default(), tail: Mutex::new(tail), view: Mutex::new(view) }
@@ -98,13 +105,14 @@ impl Log {
         let running = header.checksum.value();
         let first = Place { file: HEAD, object: 0, running, previous: preamble.sum() };
         let slot = Slot { sequence: 0, first, checkpoint: 0, synced: 0 };
-        let (sector, zeros) = (slot.encode(&salt), [0; HEAD as usize - 3 * SECTOR]);
-        let head: [&[u8]; 4] = [&preamble.encode(), &sector, &sector, &zeros];
+        let slots = slot.encode(&salt);
+        let head: [&[u8]; 5] = [&preamble.encode(), &[0; BLOCK - SECTOR], &slots, &slots, &[0; BLOCK]];
         file.write(0, &head).map_err(|error| JournalError::io(path, "writing its head", error))?;
         let state = State::new(header.clone());
         let index = Index::new(first);
         let log = Self::new(path, file, Found { salt, slot, state, end: first, content: first, index });
         log.record(Record::Header(header))?;
+        log.first_reserve()?;
         log.sync()?;
         Ok(log)
     }
@@ -114,6 +122,9 @@ impl Log {
     pub(super) fn append(&self, pieces: &[Bytes]) -> Result<u64, JournalError> {
         let mut tail = self.fenced()?;
         self.check(&tail)?;
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let room = self.room_for_bytes(&mut tail, bytes);
+        room.map_err(|error| JournalError::io(&self.path, "appending", error))?;
         let before = tail.before();
         let (mut frame, mut filled) = (Vec::new(), 0);
         let mut written = Ok(());
@@ -163,11 +174,18 @@ impl Log {
         if text.len() > RECORD_LIMIT {
             return Err(JournalError::refused(&self.path, "a record is larger than 16 MiB"));
         }
+        let length = text.len() as u64;
+        let room = self.room_for_record(tail, &record, length);
+        room.map_err(|error| JournalError::io(&self.path, "appending", error))?;
         let before = tail.before();
         let written = self.put(tail, Kind::Record, &[&text]);
         let offset = before.0.file;
         self.settle(tail, before, written)?;
-        if !matches!(record, Record::Checkpoint(_)) {
+        if matches!(record, Record::Checkpoint(_)) {
+            tail.reserve.checkpoint = length;
+        } else {
+            // No less than it will be.
+            tail.reserve.checkpoint += length;
             tail.state.apply(record);
         }
         Ok(offset)
@@ -229,6 +247,8 @@ impl Log {
         self.view().index.cut(tail.end);
         // To have the space back.
         let _ = self.file.truncate(tail.end.file);
+        tail.reserve.to = tail.end.file;
+        self.refill(tail);
     }
 
     /// The whole object's checksum so far.

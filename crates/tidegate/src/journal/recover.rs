@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::disk::JournalFile;
 use super::error::JournalError;
-use super::format::{HEAD, Preamble, SECTOR, SLOTS, Salt, Slot, VERSION};
+use super::format::{BLOCK, HEAD, Preamble, SECTOR, SLOTS, Salt, Slot, VERSION};
 use super::log::{Found, Log};
 use super::record::State;
 use super::walk::Walk;
@@ -71,13 +71,17 @@ pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Re
     let recovered = scan.recovered();
     let end = scan.found.end.file;
     let io = |doing| move |error| JournalError::io(path, doing, error);
-    if scan.length > end {
+    let (witnessed, first, is_torn) = (scan.witnessed, scan.found.slot.first.file, scan.length > end);
+    if is_torn {
         file.truncate(end).map_err(io("cutting off its torn tail"))?;
     }
+    let log = Log::new(path, file.clone(), scan.found);
+    // What was set aside went with the tail.
+    log.refill(&mut log.tail());
     // That a frame can be read does not mean that it is on the disk, and after a sync that failed in
     // another process a sync alone would change nothing about that: what was not written is forgotten
     // ("Can Applications Recover from fsync Failures?", USENIX ATC 2020). So it is written again.
-    let mut at = scan.witnessed.max(scan.found.slot.first.file);
+    let mut at = witnessed.max(first);
     let mut chunk = vec![0; CHUNK];
     while at < end {
         let some = usize::try_from(end - at).map_or(CHUNK, |rest| rest.min(CHUNK));
@@ -86,7 +90,6 @@ pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Re
         at += some as u64;
     }
     file.sync().map_err(io("syncing it"))?;
-    let log = Log::new(path, file, scan.found);
     log.begin()?;
     match log.punch_again() {
         Err(error @ JournalError::Lost { .. }) => return Err(error),
@@ -102,8 +105,11 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     let (salt, slot) = read_head(path, file, length)?;
     let mut walk = Walk::new(path, file, salt, slot, length);
     let bad = walk.run(None)?;
-    let (witnessed, at) = (walk.synced, walk.place.file);
-    if at < witnessed || (bad.is_some() && walk.frame_behind(at)?) {
+    let (mut witnessed, at) = (walk.synced, walk.place.file);
+    if bad.is_some() {
+        witnessed = witnessed.max(walk.synced_behind(at)?);
+    }
+    if at < witnessed {
         return Err(JournalError::damaged(path, at, bad.unwrap_or("the file ends there, too early")));
     }
     let from = if check == Check::Whole { 0 } else { witnessed };
@@ -144,11 +150,11 @@ pub(super) fn read_head(
     if version != VERSION {
         return Err(JournalError::Newer { path: path.to_owned(), version });
     }
-    if let Some(stray) = head[4 * SECTOR..].iter().position(|byte| *byte != 0) {
-        let at = (4 * SECTOR + stray) as u64;
+    if let Some(stray) = head[SECTOR..BLOCK].iter().position(|byte| *byte != 0) {
+        let at = (SECTOR + stray) as u64;
         return Err(JournalError::damaged(path, at, "its head has something where nothing was written"));
     }
-    let slots = [1, 2].map(|sector| Slot::decode(&head[sector * SECTOR..], &salt));
+    let slots = [1, 2].map(|block| Slot::decode(&head[block * BLOCK..], &salt));
     match slots.into_iter().flatten().max_by_key(|slot| slot.sequence) {
         Some(slot) => Ok((salt, slot)),
         None => Err(JournalError::damaged(path, SLOTS[0], "both notes of where it begins are bad")),

@@ -1,23 +1,25 @@
 //! Giving disk space back for what the store has.
 
+use std::io;
+
 use super::error::JournalError;
-use super::format::{HEAD, Kind, Place, SLOTS, Slot};
+use super::format::{BLOCK, HEAD, Kind, Place, SLOTS, Slot, ZEROS};
 use super::log::Log;
 use super::record::Record;
 
 impl Log {
     /// Gives back the space of what the session has acknowledged, where that is at least `least` bytes,
-    /// and returns how many. What is at most lost where it fails is space.
+    /// and as much as that takes, and returns how many. What is at most lost where it fails is space.
     pub(super) fn give_back(&self, least: u64) -> Result<u64, JournalError> {
         let _turn = self.turn();
         self.check_failed()?;
-        let (committed, punched) = {
+        let (committed, punched, worth) = {
             let tail = self.tail();
-            (tail.state.committed, tail.punched)
+            (tail.state.committed, tail.punched, tail.worth())
         };
         let first = self.frame_of(committed)?;
-        let punchable = first.file / HEAD * HEAD;
-        if punchable.saturating_sub(punched) < least.max(1) {
+        let punchable = block(first.file);
+        if punchable.saturating_sub(punched) < least.max(worth) || !self.punches()? {
             return Ok(0);
         }
         // What is punched away has records in it: all of them are written again, and durable, before the
@@ -48,9 +50,28 @@ impl Log {
             view.index.begin(first);
         }
         self.punch(punched, punchable)?;
+        // Before somebody else has it.
+        self.refill(&mut self.tail());
         // A second copy, against a sector that goes bad; of no use before the next sync, and not needed.
         let _ = self.write_slot(&slot, sequence + 1);
         Ok(punchable - punched)
+    }
+
+    /// Whether the file system can give space back; where it can't, nothing must be begun.
+    fn punches(&self) -> Result<bool, JournalError> {
+        if let Some(known) = self.tail().punches {
+            return Ok(known);
+        }
+        let punches = match self.file.punch(ZEROS) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                tracing::debug!(path = %self.path.display(), "no space of a journal can be given back there");
+                false
+            }
+            Err(error) => return Err(JournalError::io(&self.path, "giving space back", error)),
+        };
+        self.tail().punches = Some(punches);
+        Ok(punches)
     }
 
     /// Punches from where it ended last to `to`.
@@ -66,7 +87,7 @@ impl Log {
     pub(super) fn punch_again(&self) -> Result<(), JournalError> {
         let _turn = self.turn();
         let slot = self.tail().slot;
-        let to = slot.first.file / HEAD * HEAD;
+        let to = block(slot.first.file);
         if to <= HEAD {
             return Ok(());
         }
@@ -98,4 +119,9 @@ impl Log {
         }
         Ok(place)
     }
+}
+
+/// Whole blocks: no file system gives back less.
+fn block(offset: u64) -> u64 {
+    offset / BLOCK as u64 * BLOCK as u64
 }

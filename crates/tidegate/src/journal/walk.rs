@@ -160,8 +160,9 @@ impl<'a> Walk<'a> {
         Ok(same && crc.finish() == header.payload)
     }
 
-    /// Whether a frame behind `bad` says that the log was durable beyond it.
-    pub(super) fn frame_behind(&self, bad: u64) -> Result<bool, JournalError> {
+    /// As far as any frame behind `bad` says that the log was durable.
+    pub(super) fn synced_behind(&self, bad: u64) -> Result<u64, JournalError> {
+        let mut synced = 0;
         let mut chunk = vec![0; CHUNK];
         let mut at = bad + ALIGN;
         while at < self.length && self.length - at >= HEADER as u64 {
@@ -173,13 +174,11 @@ impl<'a> Walk<'a> {
                     .try_into()
                     .ok()
                     .and_then(|bytes| FrameHeader::decode(bytes, &self.salt, at + start as u64));
-                if found.is_some_and(|(header, _)| header.synced > bad) {
-                    return Ok(true);
-                }
+                synced = found.map_or(synced, |(header, _)| synced.max(header.synced));
                 start += ALIGN as usize;
             }
             at += start as u64;
         }
-        Ok(false)
+        Ok(synced)
     }
 }

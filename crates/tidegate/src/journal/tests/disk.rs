@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use fastrand::Rng;
 
 use super::super::disk::JournalFile;
+use super::super::format::HEAD;
 
 const SECTOR: usize = 512;
 
@@ -30,18 +31,28 @@ struct Inner {
     time: u64,
     /// When it was last synced.
     synced: u64,
+    /// Space is set aside below this offset.
+    allocated: usize,
+    /// Bytes of which the space was given back.
+    punched: usize,
+    /// How often it was synced.
+    syncs: u32,
     faults: Faults,
 }
 
 /// What goes wrong, and when.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
-    /// Bytes of the file that there is space for.
+    /// Bytes of space that the file can have, beside what it was given.
     pub(super) room: Option<usize>,
+    /// Setting space aside is not known.
+    pub(super) no_reserve: bool,
     /// Changes until the power fails, in the middle of one.
     pub(super) power: Option<u32>,
     /// Syncs until one fails.
     pub(super) sync: Option<u32>,
+    /// Says that it is the space.
+    pub(super) late: bool,
     /// What was not written in a sync that failed is not what is read any more, as on Btrfs.
     pub(super) reverts: bool,
     /// Changes until one fails.
@@ -65,6 +76,9 @@ impl SimFile {
             since: BTreeMap::new(),
             time: 0,
             synced: 0,
+            allocated: 0,
+            punched: 0,
+            syncs: 0,
             faults: Faults::default(),
         };
         Arc::new(Self(Mutex::new(inner)))
@@ -106,6 +120,16 @@ impl SimFile {
         Arc::new(Self(Mutex::new(self.lock().clone())))
     }
 
+    pub(super) fn syncs(&self) -> u32 {
+        self.lock().syncs
+    }
+
+    /// The disk is full: nobody finds more space than is set aside.
+    pub(super) fn fill(&self) {
+        let inner = &mut *self.lock();
+        inner.faults.room = Some(inner.cache.len() - inner.punched);
+    }
+
     /// Now, in changes.
     pub(super) fn time(&self) -> u64 {
         self.lock().time
@@ -126,6 +150,8 @@ impl Inner {
         }
         disk.resize(length, 0);
         inner.cache.clone_from(&disk);
+        // Nobody has said that it is durable.
+        inner.allocated = 0;
         inner.disk = disk;
         inner.synced = inner.time;
     }
@@ -170,6 +196,12 @@ impl Inner {
         }
     }
 
+    /// The first offset that no space is left for.
+    fn limit(&self) -> usize {
+        let room = self.faults.room.unwrap_or(usize::MAX).saturating_add(self.punched);
+        room.max(self.cache.len())
+    }
+
     /// Whether a change is made: all of it, some of it, or nothing of it.
     fn change(&mut self) -> Result<(), bool> {
         self.time += 1;
@@ -210,7 +242,7 @@ impl JournalFile for SimFile {
         let inner = &mut *self.lock();
         let mut bytes = pieces.concat();
         let start = offset as usize;
-        let room = inner.faults.room.unwrap_or(usize::MAX).max(inner.cache.len());
+        let room = inner.limit().max(inner.allocated);
         let mut result = Ok(());
         if let Err(some) = inner.change() {
             let written = if some { inner.random.usize(..=2 * bytes.len()) } else { 0 };
@@ -248,20 +280,17 @@ impl JournalFile for SimFile {
 
     fn truncate(&self, length: u64) -> io::Result<()> {
         let inner = &mut *self.lock();
-        match inner.change() {
-            Ok(()) => inner.resize(length as usize),
-            Err(some) => {
-                if some {
-                    inner.resize(length as usize);
-                }
-                return Err(failed());
-            }
+        let changed = inner.change();
+        if matches!(changed, Ok(()) | Err(true)) {
+            inner.resize(length as usize);
+            inner.allocated = inner.allocated.min(length as usize);
         }
-        Ok(())
+        changed.map_err(|_| failed())
     }
 
     fn sync(&self) -> io::Result<()> {
         let inner = &mut *self.lock();
+        inner.syncs += 1;
         let mut fails = inner.change().is_err();
         match &mut inner.faults.sync {
             Some(0) => {
@@ -297,7 +326,7 @@ impl JournalFile for SimFile {
             disk.resize(length, 0);
             inner.cache = disk;
         }
-        Err(failed())
+        Err(if inner.faults.late { io::ErrorKind::StorageFull.into() } else { failed() })
     }
 
     fn punch(&self, range: Range<u64>) -> io::Result<()> {
@@ -314,8 +343,23 @@ impl JournalFile for SimFile {
             }
         };
         assert!(range.end <= inner.cache.len(), "punched behind the end");
+        // All before it was punched, but for the head.
+        inner.punched = inner.punched.max(range.end.saturating_sub(HEAD as usize));
         inner.cache[range.clone()].fill(0);
         inner.changed(range);
         result
+    }
+
+    fn allocate(&self, range: Range<u64>) -> io::Result<()> {
+        let inner = &mut *self.lock();
+        if inner.faults.no_reserve {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        inner.change().map_err(|_| failed())?;
+        if range.end as usize > inner.limit().max(inner.allocated) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        inner.allocated = inner.allocated.max(range.end as usize);
+        Ok(())
     }
 }

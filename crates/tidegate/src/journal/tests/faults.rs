@@ -3,10 +3,16 @@
 use std::thread;
 
 use super::super::disk::JournalFile;
+use super::super::format::HEAD;
 use super::*;
 
 fn begun(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
+    begun_with(seed, false)
+}
+
+fn begun_with(seed: u64, no_reserve: bool) -> (Arc<SimFile>, Log, Vec<u8>) {
     let file = SimFile::new(Rng::with_seed(seed));
+    file.faults(|faults| faults.no_reserve = no_reserve);
     let log = create(&file, Algorithm::Crc64Nvme);
     let object = data(20_000, seed);
     log.append(std::slice::from_ref(&object)).unwrap();
@@ -17,8 +23,10 @@ fn begun(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
 fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
     // Two frames, and what is beside them.
     let more = data(140_000, 9);
-    for short in (1..140_200).step_by(1777).chain([1, 47, 48, 49]) {
-        let (file, log, mut object) = begun(1);
+    let mut refused = 0;
+    let shorts = || (1..140_200).step_by(1777).chain([1, 47, 48, 49]);
+    for (short, no_reserve) in shorts().flat_map(|short| [(short, false), (short, true)]) {
+        let (file, log, mut object) = begun_with(1, no_reserve);
         let before = file.bytes().len();
         file.faults(|faults| faults.room = Some(before + 140_200 - short));
         // Not all of these are too short.
@@ -26,11 +34,13 @@ fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
             assert!(matches!(error, JournalError::Full { .. }), "{error}");
             assert_eq!(error.kind(), crate::ErrorKind::NoSpace);
             assert_eq!(file.bytes().len(), before, "the space is given back");
+            refused += 1;
             assert_eq!(log.checksum(), Checksum::of(Algorithm::Crc64Nvme, &object));
             assert_eq!(read(&log, 0, object.len(), 4096).unwrap(), object);
-            // Records are refused as well where there is no space for them, and taken later.
+            // Where no space can be set aside, records are refused as well, and taken later.
             file.faults(|faults| faults.room = Some(before + 20));
-            assert!(matches!(log.record(Record::Committed(5)), Err(JournalError::Full { .. })));
+            let reserved = log.record(Record::Committed(5));
+            assert_eq!(reserved.is_ok(), !no_reserve, "{reserved:?}");
             file.faults(|faults| faults.room = None);
             log.append(std::slice::from_ref(&more)).unwrap();
         }
@@ -44,6 +54,7 @@ fn an_append_for_which_there_is_no_space_leaves_all_as_it_was() {
         assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
         assert_eq!((found.state.committed, found.cut), (5, 0));
     }
+    assert!(refused > 140, "{refused}");
 }
 
 #[test]
@@ -55,6 +66,7 @@ fn what_was_taken_back_never_comes_back_among_what_came_after() {
         let from = file.time();
         if failed {
             // There is space for the first frame and not for the second.
+            file.faults(|faults| faults.no_reserve = true);
             let room = file.bytes().len() + 132_000;
             file.faults(|faults| faults.room = Some(room));
             log.append(&[other.clone(), data(131_072, 12)]).unwrap_err();
@@ -174,16 +186,18 @@ fn a_file_system_without_holes_only_costs_space() {
     let (file, log, object) = begun(5);
     log.record(Record::Committed(20_000)).unwrap();
     file.faults(|faults| faults.no_holes = true);
-    let error = log.give_back(1).unwrap_err();
-    assert!(
-        error.to_string().starts_with("journal /journals/one.journal: giving space back failed: "),
-        "{error}"
-    );
+    let (syncs, length) = (file.syncs(), file.bytes().len());
+    for _ in 0..3 {
+        assert_eq!(log.give_back(1).unwrap(), 0);
+    }
+    assert_eq!((file.syncs(), file.bytes().len()), (syncs, length), "nothing was begun for nothing");
+    // A session can be replaced: all bytes are there.
+    log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
     log.append(&[data(10, 1)]).unwrap();
     log.sync().unwrap();
     let (_, found) = resume(&file).unwrap();
     let object = [&object[..], &data(10, 1)].concat();
-    assert_eq!((found.first, found.checksum), (20_000, Checksum::of(Algorithm::Crc64Nvme, &object)));
+    assert_eq!((found.first, found.checksum), (0, Checksum::of(Algorithm::Crc64Nvme, &object)));
 }
 
 #[test]
@@ -243,4 +257,105 @@ fn appends_syncs_reads_and_punches_go_on_beside_each_other() {
     let (_, found) = resume(&file).unwrap();
     assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
     assert_eq!(found.state.committed, object.len() as u64);
+}
+
+/// A journal on a disk that was filled by it, to the last byte.
+fn filled(seed: u64) -> (Arc<SimFile>, Log, Vec<u8>) {
+    let (file, log, mut object) = begun(seed);
+    log.record(Record::Session(Session { kind: SessionKind::Parts, id: "s".into() })).unwrap();
+    file.faults(|faults| faults.room = Some(2_000_000));
+    for number in 0.. {
+        let bytes = data(16_384, number);
+        match log.append(std::slice::from_ref(&bytes)) {
+            Ok(_) => object.extend_from_slice(&bytes),
+            Err(JournalError::Full { .. }) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(object.len() > 1_900_000);
+    (file, log, object)
+}
+
+#[test]
+fn on_a_full_disk_what_the_store_has_makes_room() {
+    for (synced, taken) in [(false, false), (true, false), (true, true)] {
+        let (file, mut log, object) = filled(20);
+        file.fill();
+        if synced {
+            log.sync().unwrap();
+        }
+        if taken {
+            drop(log);
+            log = resume(&file).unwrap().0;
+        }
+        assert!(matches!(log.append(&[data(16_384, 1)]), Err(JournalError::Full { .. })));
+        let (mut acknowledged, mut more) = (0, 0);
+        // With parts as small as these much of what is given back is for what is written down.
+        for number in 1..=110 {
+            log.record(Record::Part(part(number, acknowledged, 16_384))).unwrap();
+            acknowledged += 16_384;
+            log.record(Record::Committed(acknowledged)).unwrap();
+            log.give_back(1).unwrap();
+            log.sync().unwrap();
+            more += u64::from(log.append(&[data(16_384, 1)]).is_ok());
+        }
+        assert!(more > 40, "{more} appends in the space of 110");
+        log.record(Record::Finish(log.checksum())).unwrap();
+        log.record(Record::End(End::Completed)).unwrap();
+        log.sync().unwrap();
+        file.lose_power();
+        let found = scan(file.bytes(), Check::Whole).unwrap();
+        assert_eq!(found.state.parts.len(), 110);
+        assert_eq!(found.checksum.covers(), object.len() as u64 + more * 16_384);
+        assert_eq!(found.state.end, Some(End::Completed));
+    }
+}
+
+#[test]
+fn the_last_record_has_space_when_no_other_one_has() {
+    let (file, log, _) = filled(21);
+    file.fill();
+    let refused = (1..10_000).find(|number| match log.record(Record::Part(part(*number, 0, 1))) {
+        Ok(_) => false,
+        Err(JournalError::Full { .. }) => true,
+        Err(error) => panic!("{error}"),
+    });
+    assert!(refused.is_some_and(|count| count > 40), "{refused:?}");
+    log.record(Record::End(End::Aborted)).unwrap();
+    log.sync().unwrap();
+    assert_eq!(scan(file.bytes(), Check::Whole).unwrap().state.end, Some(End::Aborted));
+}
+
+#[test]
+fn where_no_space_can_be_set_aside_the_disk_is_filled_all_the_same() {
+    let (file, log, object) = begun(22);
+    file.faults(|faults| (faults.no_reserve, faults.room) = (true, Some(100_000)));
+    let refused = (0..).find(|number| log.append(&[data(1000, *number)]).is_err()).unwrap();
+    assert!(refused * 1048 + 20_000 > 70_000);
+    file.faults(|faults| faults.room = None);
+    log.record(Record::Committed(20_000)).unwrap();
+    assert!(log.give_back(1).unwrap() > 0);
+    assert_eq!(resume(&file).unwrap().1.checksum.covers(), object.len() as u64 + refused * 1000);
+}
+
+#[test]
+fn bytes_before_a_mark_that_lies_behind_a_torn_frame_are_not_cut_off() {
+    let (file, log, object) = begun(23);
+    // Durable, which only the last mark says.
+    log.sync().unwrap();
+    let durable = log.view().synced.file as usize;
+    let torn = file.bytes().len();
+    log.append(&[data(1000, 1)]).unwrap();
+    log.append(&[data(1000, 2)]).unwrap();
+    let mut bytes = file.bytes();
+    let (mark, behind) = (durable, torn);
+    assert!(mark < behind);
+    // The mark and the frame behind it never reached the disk, the next one did. And a byte that was
+    // durable is not what it was.
+    bytes[mark..behind + 1000].fill(0);
+    bytes[HEAD as usize + 10_000] ^= 1;
+    let damaged = scan(bytes.clone(), Check::Whole).unwrap_err();
+    assert!(matches!(damaged, JournalError::Damaged { .. }), "{damaged}");
+    let found = scan(bytes, Check::Tail).unwrap();
+    assert_eq!(found.checksum, Checksum::of(Algorithm::Crc64Nvme, &object));
 }

@@ -125,7 +125,7 @@ async fn a_damaged_journal_is_told_and_left_alone() -> Result<()> {
     leave(&place, 5 * PART).await?;
     let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&file).unwrap();
-    bytes[9000] ^= 1;
+    bytes[21_000] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
     place.backend.forget_sessions().await; // so that all is read again
     let (tide, store) = place.process();
