@@ -14,6 +14,7 @@ mod bits;
 mod crash;
 mod disk;
 mod faults;
+mod full;
 mod real;
 
 use disk::SimFile;

@@ -1,0 +1,125 @@
+//! Disks that are really full, where this user may mount some.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::*;
+
+/// A small disk, gone after the test.
+struct Disk {
+    folder: tempfile::TempDir,
+    filling: Option<File>,
+}
+
+impl Disk {
+    /// `None` where it can't be had.
+    fn mount(kind: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, path) = (folder.path().join("image"), folder.path().join("disk"));
+        fs::create_dir(&path).unwrap();
+        let done = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        let mounted = if kind == "tmpfs" {
+            done(Command::new("mount").args(["-t", kind, "-o", "size=24M", "tidegate-test"]).arg(&path))
+        } else {
+            File::create(&image).unwrap().set_len(48 << 20).unwrap();
+            done(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))
+                && done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&path))
+        };
+        if !mounted {
+            eprintln!("this user may not mount a {kind}: its full disk is not tested");
+            return None;
+        }
+        Some(Self { folder, filling: None })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+
+    /// Somebody else takes all the space that there is.
+    fn fill(&mut self) {
+        let path = self.path().join("filling");
+        let open = || OpenOptions::new().create(true).append(true).open(path).unwrap();
+        let mut file = self.filling.take().unwrap_or_else(open);
+        for size in [1 << 20, 4096, 1] {
+            while file.write_all(&vec![1; size]).is_ok() {}
+        }
+        // What is not on the disk yet has no space there.
+        let _ = file.sync_all();
+        while file.write_all(&[1]).is_ok() {}
+        self.filling = Some(file);
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        drop(self.filling.take());
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+async fn on(mut disk: Disk, kind: &str) {
+    const PART: u64 = 256 << 10;
+    let (directories, path) = ([disk.path()], disk.path().join("one.journal"));
+    let mut journal =
+        Journal::create(&directories, header(Algorithm::Crc64Nvme), Durability::Write).await.unwrap();
+    let mut length = 0;
+    let full = loop {
+        match journal.append(vec![data(PART as usize, 1)]).await {
+            Ok(now) => length = now,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(full, JournalError::Full { .. }) && length > 4 << 20, "{length}: {full}");
+    disk.fill();
+    journal.session(Session { kind: SessionKind::Parts, id: "s".into() }).await.unwrap();
+    let mut acknowledged = 0;
+    for round in 0..12 {
+        // Of what was given back the journal may have got some.
+        let refused = loop {
+            match journal.append(vec![data(PART as usize, 1)]).await {
+                Ok(now) => length = now,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, JournalError::Full { .. }), "{kind}, round {round}: {refused}");
+        let number = round + 1;
+        journal.part(part(number, acknowledged, PART)).await.unwrap();
+        acknowledged += PART;
+        journal.committed(acknowledged).await.unwrap();
+        let given = journal.give_back(1).await.unwrap();
+        assert!(given > PART / 2, "{given} bytes");
+        // It is not only for others.
+        if round % 4 == 3 {
+            length = journal.append(vec![data(PART as usize / 2, 1)]).await.unwrap();
+        }
+        disk.fill();
+        if round == 5 {
+            drop(journal);
+            let (resumed, found) = Journal::resume(&path, Durability::Write).await.unwrap();
+            assert_eq!((found.checksum.covers(), found.state.committed), (length, acknowledged));
+            journal = resumed;
+        }
+    }
+    journal.sync().await.unwrap();
+    assert_eq!(verify_open(&journal), length);
+    journal.end(End::Completed).await.unwrap();
+    assert!(!path.exists());
+}
+
+/// Bytes of a journal that is in order.
+fn verify_open(journal: &Journal) -> u64 {
+    let bytes = fs::read(journal.path()).unwrap();
+    scan(bytes, Check::Whole).unwrap().checksum.covers()
+}
+
+#[tokio::test]
+async fn a_disk_that_is_really_full_gets_room_by_what_the_store_has() {
+    for kind in ["tmpfs", "ext4", "xfs", "btrfs"] {
+        if let Some(disk) = Disk::mount(kind) {
+            on(disk, kind).await;
+        }
+    }
+}
