@@ -184,7 +184,7 @@ fn record(writer: &Writer, input: &mut Input<'_>) -> (Vec<u8>, bool) {
                 format!(
                     r#"{{"part":{{"number":1,"offset":{offset},"size":3,"etag":"e","checksum":{sum}}}}}"#
                 ),
-                true,
+                offset.saturating_add(3) <= length,
             )
         }
         3 => (format!(r#"{{"committed":{offset}}}"#), offset <= length),

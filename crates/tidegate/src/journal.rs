@@ -7,9 +7,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::checksum::Checksum;
@@ -39,6 +40,11 @@ use log::Log;
 use record::Record;
 pub use record::{End, Header, Part, Session, SessionKind, State};
 pub use recover::Recovered;
+
+/// How long it may be looked at while somebody wants to go on with it.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long such a look takes, about.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// When bytes in a journal are safe from a loss of power. From the end of their process they always are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,26 +77,33 @@ pub(crate) struct Journal {
 
 #[derive(Debug)]
 struct Shared {
-    log: Log,
+    log: Arc<Log>,
     durability: Durability,
     /// Whether a sync is to come in a while.
     timed: AtomicBool,
     /// Whether one was begun that nobody waits for.
     flying: AtomicBool,
     /// Behind the log: gone when the file is closed.
-    open: watch::Sender<()>,
+    open: Arc<watch::Sender<()>>,
+}
+
+/// A log that is left, with a group that is not durable yet. It is when this is dropped.
+struct Last {
+    log: Arc<Log>,
+    _open: Arc<watch::Sender<()>>,
 }
 
 impl Journal {
     /// Begins a journal in one of these directories, the one with most space that takes it. It is
-    /// durable when this returns, and it is locked.
+    /// durable when this returns, and it is locked. Where the future is dropped there is none.
     pub(crate) async fn create(
         directories: &[PathBuf],
         header: Header,
         durability: Durability,
     ) -> Result<Self, JournalError> {
         let directories = directories.to_owned();
-        let log = off(move || directory::create(&directories, &header)).await?;
+        let (begun, log) = off(move || directory::create(&directories, &header)).await?;
+        begun.keep();
         Ok(Self::new(log, durability))
     }
 
@@ -105,14 +118,23 @@ impl Journal {
         path: &Path,
         durability: Durability,
     ) -> Result<(Self, Recovered), JournalError> {
+        let began = Instant::now();
+        let file = loop {
+            let (path, waits) = (path.to_owned(), began.elapsed() < LOOK);
+            if let Some(file) = off(move || directory::open(&path, waits)).await? {
+                break file;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        };
         let path = path.to_owned();
-        let (log, recovered) = off(move || directory::resume(&path)).await?;
+        let (log, recovered) = off(move || directory::resume(&path, file)).await?;
         Ok((Self::new(log, durability), recovered))
     }
 
     fn new(log: Log, durability: Durability) -> Self {
         let (timed, flying) = (AtomicBool::new(false), AtomicBool::new(false));
-        let shared = Shared { log, durability, timed, flying, open: watch::channel(()).0 };
+        let (log, open) = (Arc::new(log), Arc::new(watch::channel(()).0));
+        let shared = Shared { log, durability, timed, flying, open };
         Self { shared: Arc::new(shared) }
     }
 
@@ -211,16 +233,19 @@ impl Journal {
         .await
     }
 
-    /// Writes down how the upload ended, durably, and removes the file.
+    /// Writes down how the upload ended, durably, and removes the file. It is removed where that can't be
+    /// written, too: should it come back after a loss of power, the store is asked how it ended.
     pub(crate) async fn end(self, end: End) -> Result<(), JournalError> {
         let shared = self.shared;
         off(move || {
             // It may be on record, and its process have died before the file was removed.
-            if shared.log.state().end.is_none() {
-                shared.log.record(Record::End(end))?;
+            let known = shared.log.state().end.is_some();
+            let recorded = if known { Ok(0) } else { shared.log.record(Record::End(end)) };
+            let recorded = recorded.and_then(|_| shared.log.sync());
+            match (recorded, directory::remove(&shared.log.path)) {
+                (Err(first), Err(_)) => Err(first),
+                (_, removed) => removed,
             }
-            shared.log.sync()?;
-            directory::remove(&shared.log)
         })
         .await
     }
@@ -288,6 +313,29 @@ impl Journal {
     /// Reads the object's bytes, by their offset in the object.
     pub(crate) fn reader(&self) -> JournalReader {
         JournalReader { shared: self.shared.clone(), near: Mutex::default() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !matches!(self.durability, Durability::Group { .. }) || self.log.unsynced() == 0 {
+            return;
+        }
+        let last = Last { log: self.log.clone(), _open: self.open.clone() };
+        match Handle::try_current() {
+            // A runtime that is being shut down drops it here.
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(last))),
+            Err(_) => drop(last),
+        }
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        // There is nobody any more to be told.
+        if let Err(error) = self.log.sync() {
+            tracing::warn!(%error, "the last bytes of a journal may not be durable");
+        }
     }
 }
 

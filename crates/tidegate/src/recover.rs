@@ -45,13 +45,26 @@ impl Tidegate {
     /// that another process, or a writer of this one, is writing now ([`Left::problem`]).
     ///
     /// # Errors
-    /// Those of reading the directories. What is wrong with one journal is told by it.
+    /// That of reading a directory, where none of them can be read. Where some can, those that can't are
+    /// listed as what is wrong with a journal is: by [`Left::problem`], with the directory as its path.
     pub async fn recover(&self) -> Result<Vec<Left>> {
         let directories = self.engine().journaling.directories.clone();
         let listed = tokio::task::spawn_blocking(move || {
-            let listed: Result<Vec<Vec<Listed>>, JournalError> =
-                directories.iter().map(|directory| journal::list(directory)).collect();
-            listed
+            let mut all = Vec::new();
+            let mut unread = Vec::new();
+            for directory in &directories {
+                match journal::list(directory) {
+                    Ok(listed) => all.push(listed),
+                    Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
+                }
+            }
+            if all.is_empty()
+                && let Some(Listed { found: Err(error), .. }) = unread.pop()
+            {
+                return Err(error);
+            }
+            all.push(unread);
+            Ok(all)
         });
         let refused = |kind, message: String| Error::new(kind, Operation::List, "journals", message);
         let listed = match listed.await {

@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use super::disk::{JournalFile, RealFile};
 use super::error::JournalError;
@@ -21,8 +21,6 @@ use super::recover::{self, Check, Recovered};
 const END: &str = "journal";
 /// The same, until the journal is whole.
 const UNBORN: &str = "unborn";
-/// How long it may be looked at while somebody wants to go on with it.
-const LOOK: Duration = Duration::from_secs(10);
 /// How long it may be without its name.
 const BIRTH: Duration = Duration::from_secs(86_400);
 
@@ -37,7 +35,8 @@ pub struct Listed {
 }
 
 /// Finds the journals of a directory, in the order of their names, and reads what each has, without
-/// changing it. What processes left that died before their journal was whole is removed after a day.
+/// changing it. What processes left that died before their journal was whole is removed after a day, and
+/// one whose upload has ended at once.
 ///
 /// # Errors
 /// Those of reading the directory; what is wrong with one journal is told in its place.
@@ -54,7 +53,7 @@ pub fn list(directory: &Path) -> Result<Vec<Listed>, JournalError> {
     }
     paths.sort();
     let listed = paths.into_iter().map(|path| Listed { found: look(&path, Check::Tail), path });
-    Ok(listed.filter(|listed| !is_gone(&listed.found)).collect())
+    Ok(listed.filter(|listed| !is_gone(&listed.found) && !is_over(listed)).collect())
 }
 
 /// Reads a journal and checks all that it has, each byte of the object too.
@@ -75,7 +74,7 @@ pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, Journal
 
 fn look(path: &Path, check: Check) -> Result<Recovered, JournalError> {
     let file = File::open(path).map_err(|error| JournalError::io(path, "opening", error))?;
-    lock(path, &file, false)?;
+    lock(path, &file, file.try_lock_shared())?;
     Ok(recover::scan(path, &RealFile::new(file), check)?.recovered())
 }
 
@@ -84,9 +83,40 @@ fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
     matches!(found, Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
+/// Whether its upload has ended and only its file is there yet, which is of no use then: its process died
+/// before it had removed it.
+fn is_over(listed: &Listed) -> bool {
+    let over = listed.found.as_ref().is_ok_and(|found| found.state.end.is_some());
+    if over && File::open(&listed.path).is_ok_and(|file| file.try_lock().is_ok()) {
+        // It will be tried again by whoever lists next.
+        let _ = fs::remove_file(&listed.path);
+    }
+    over
+}
+
+/// A journal that is made, and goes again where nobody takes it.
+#[derive(Debug)]
+pub(super) struct Begun(Option<PathBuf>);
+
+impl Begun {
+    pub(super) fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take()
+            && let Err(error) = fs::remove_file(&path)
+        {
+            tracing::warn!(path = %path.display(), %error, "an empty journal can't be removed");
+        }
+    }
+}
+
 /// Makes a journal in the first of these directories that takes one; those with more space for each
 /// journal that they have come first. The error is that of the last one.
-pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<Log, JournalError> {
+pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<(Begun, Log), JournalError> {
     // Those that were begun just now have not taken their space yet.
     let free = |directory: &PathBuf| {
         let free =
@@ -98,7 +128,7 @@ pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<Log, Jo
     let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
     for (_, directory) in order {
         match create_in(directory, header) {
-            Ok(log) => return Ok(log),
+            Ok(log) => return Ok((Begun(Some(log.path.clone())), log)),
             Err(error) => last = error,
         }
     }
@@ -119,7 +149,7 @@ fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
     let file = options.read(true).write(true).create_new(true).mode(0o600).open(&unborn).map_err(io)?;
     let born = (|| {
         let directory = File::open(directory).map_err(io)?;
-        lock(&path, &file, true)?;
+        lock(&path, &file, file.try_lock())?;
         let salt = fastrand::u128(..).to_le_bytes();
         let file = Arc::new(RealFile::new(file));
         let log = Log::create(&path, file.clone(), header.clone(), salt)?;
@@ -154,42 +184,43 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Opens a journal to go on with it. See [`recover::resume`].
-pub(super) fn resume(path: &Path) -> Result<(Log, Recovered), JournalError> {
+/// Opens a journal and locks it. Where it is only looked at, and `waits` is set, that is soon done: there
+/// is no file then, and it is to be tried again.
+pub(super) fn open(path: &Path, waits: bool) -> Result<Option<File>, JournalError> {
     let io = |error| JournalError::io(path, "opening", error);
     let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
-    lock(path, &file, true)?;
+    let locked = file.try_lock();
+    if waits && matches!(locked, Err(TryLockError::WouldBlock)) && file.try_lock_shared().is_ok() {
+        return Ok(None);
+    }
+    lock(path, &file, locked)?;
+    Ok(Some(file))
+}
+
+/// Makes a journal that was [opened](open) fit to be gone on with. See [`recover::resume`].
+pub(super) fn resume(path: &Path, file: File) -> Result<(Log, Recovered), JournalError> {
+    // Its name may be as new as it is: who made it may have been killed before that was durable.
+    sync_directory(path).map_err(|error| JournalError::io(path, "syncing its directory", error))?;
     let file = Arc::new(RealFile::new(file));
     let (log, recovered) = recover::resume(path, file.clone())?;
     name_holder(&*file);
     Ok((log, recovered))
 }
 
-/// Removes a journal whose end is on record.
-pub(super) fn remove(log: &Log) -> Result<(), JournalError> {
-    let io = |error| JournalError::io(&log.path, "removing", error);
-    fs::remove_file(&log.path).map_err(io)?;
-    // Should it come back after a loss of power, its end is in it.
-    let directory = log.path.parent().unwrap_or(Path::new("."));
-    File::open(directory).and_then(|directory| directory.sync_all()).map_err(io)
+/// Removes a journal.
+pub(super) fn remove(path: &Path) -> Result<(), JournalError> {
+    let removed = fs::remove_file(path).and_then(|()| sync_directory(path));
+    removed.map_err(|error| JournalError::io(path, "removing", error))
 }
 
-/// Locks a file, to append to it or to look at it only; it is unlocked when it is closed.
-fn lock(path: &Path, file: &File, exclusive: bool) -> Result<(), JournalError> {
-    let began = Instant::now();
-    let locked = loop {
-        let locked = if exclusive { file.try_lock() } else { file.try_lock_shared() };
-        // Whoever has it shared only looks at it, and is soon done.
-        let is_looked_at = exclusive
-            && matches!(locked, Err(TryLockError::WouldBlock))
-            && file.try_lock_shared().is_ok()
-            && began.elapsed() < LOOK;
-        if !is_looked_at {
-            break locked;
-        }
-        file.unlock().map_err(|error| JournalError::io(path, "unlocking", error))?;
-        std::thread::sleep(Duration::from_millis(5));
-    };
+/// Makes durable what the directory of this file says of it.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The error that a lock is that could not be had. What was locked is unlocked when it is closed.
+fn lock(path: &Path, file: &File, locked: Result<(), TryLockError>) -> Result<(), JournalError> {
     match locked {
         Ok(()) => Ok(()),
         Err(TryLockError::WouldBlock) => {

@@ -35,7 +35,8 @@ pub enum JournalError {
     /// be believed. The journal takes nothing any more.
     #[error(
         "journal {path}: bytes from offset {durable} of the object on may be lost: the disk did not take \
-         them: {reason} (look at the disk, then resume the upload from the journal)"
+         them: {reason} ({}, then resume the upload from the journal)",
+        if *is_full { "free some space" } else { "look at the disk" }
     )]
     Lost {
         /// The file.
@@ -44,6 +45,8 @@ pub enum JournalError {
         durable: u64,
         /// What the system said.
         reason: String,
+        /// Whether that is that the disk or a quota is full, as some file systems say only then.
+        is_full: bool,
     },
     /// A frame that was whole once is not any more.
     #[error(
@@ -123,7 +126,7 @@ impl JournalError {
     /// What kind of [`Error`](crate::Error) an operation ends with for it.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Full { .. } => ErrorKind::NoSpace,
+            Self::Full { .. } | Self::Lost { is_full: true, .. } => ErrorKind::NoSpace,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     ErrorKind::PermissionDenied

@@ -65,7 +65,15 @@ pub(super) struct View {
     pub(super) synced: Place,
     pub(super) index: Index,
     /// Why a sync failed, once one has.
-    pub(super) failed: Option<String>,
+    pub(super) failed: Option<Failed>,
+}
+
+/// A sync that failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    pub(super) reason: String,
+    /// The disk was full.
+    pub(super) is_full: bool,
 }
 
 /// A log as it was found or made.

@@ -7,8 +7,45 @@ use super::error::JournalError;
 use super::format::{Crc32c, FrameHeader, HEADER, Kind, Place};
 use super::log::Log;
 
-/// What is read beside the bytes that are wanted, to check their frame, goes through this much.
+/// What is read beside the bytes that are wanted, to check their frame, goes through this much; small
+/// frames are read with those behind them.
 const SCRATCH: usize = 4096;
+
+/// Some of the file, read a moment ago.
+pub(super) struct Window {
+    bytes: [u8; SCRATCH],
+    at: u64,
+    length: usize,
+    /// All before this offset is what it will be.
+    end: u64,
+}
+
+impl Window {
+    pub(super) fn new(end: u64) -> Self {
+        Self { bytes: [0; SCRATCH], at: 0, length: 0, end }
+    }
+
+    /// `length` bytes at `offset`, no more than fit in.
+    fn get(&mut self, file: &dyn JournalFile, offset: u64, length: usize, wait: bool) -> Result<&[u8], Stop> {
+        let inside = |at: u64, has: usize| {
+            let start = usize::try_from(offset.checked_sub(at)?).ok()?;
+            let range = start..start.checked_add(length)?;
+            (range.end <= has).then_some(range)
+        };
+        let range = match inside(self.at, self.length) {
+            Some(range) => range,
+            None => {
+                let most = usize::try_from(self.end.saturating_sub(offset)).unwrap_or(usize::MAX);
+                let most = most.clamp(length, SCRATCH);
+                self.length = 0;
+                self.length = fetch(file, &mut self.bytes[..most], length, offset, wait)?;
+                self.at = offset;
+                0..length
+            }
+        };
+        Ok(&self.bytes[range])
+    }
+}
 
 /// Why reading at some place of the file came to nothing.
 pub(super) enum Stop {
@@ -41,9 +78,9 @@ impl Log {
         if offset < place.object {
             return Err(JournalError::GivenBack { path: self.path.clone(), first: place.object });
         }
-        let mut done = 0;
+        let (mut done, mut window) = (0, Window::new(end.file));
         while done < buffer.len() && place.file < end.file {
-            match self.read_frame(&mut buffer[done..], offset + done as u64, place, wait) {
+            match self.read_frame(&mut buffer[done..], offset + done as u64, place, &mut window, wait) {
                 Ok((copied, behind)) => {
                     done += copied;
                     *near = Some(place);
@@ -63,9 +100,10 @@ impl Log {
         buffer: &mut [u8],
         offset: u64,
         place: Place,
+        window: &mut Window,
         wait: bool,
     ) -> Result<(usize, Place), Stop> {
-        let (header, behind) = self.header(place, wait)?;
+        let (header, behind) = self.header(place, window, wait)?;
         if header.kind != Kind::Data || behind.object <= offset {
             return Ok((0, behind));
         }
@@ -74,11 +112,21 @@ impl Log {
         let wanted = &mut buffer[..want];
         let mut crc = Crc32c::new();
         let payload = place.file + HEADER as u64;
-        self.take_in(&mut crc, payload, skip, wait)?;
-        fetch(&*self.file, wanted, payload + skip, wait)?;
-        crc.update(wanted);
-        let rest = skip + want as u64;
-        self.take_in(&mut crc, payload + rest, header.padded() - rest, wait)?;
+        match usize::try_from(header.padded()) {
+            Ok(padded) if padded <= SCRATCH => {
+                let all = window.get(&*self.file, payload, padded, wait)?;
+                crc.update(all);
+                let start = usize::try_from(skip).unwrap_or(padded);
+                wanted.copy_from_slice(&all[start..start + want]);
+            }
+            _ => {
+                self.take_in(&mut crc, payload, skip, wait)?;
+                fetch(&*self.file, wanted, want, payload + skip, wait)?;
+                crc.update(wanted);
+                let rest = skip + want as u64;
+                self.take_in(&mut crc, payload + rest, header.padded() - rest, wait)?;
+            }
+        }
         if crc.finish() != header.payload {
             return Err(Stop::Bad(place.file, "the bytes of a frame are not those that were written"));
         }
@@ -89,7 +137,7 @@ impl Log {
         let mut scratch = [0; SCRATCH];
         while length > 0 {
             let some = usize::try_from(length).map_or(SCRATCH, |length| length.min(SCRATCH));
-            fetch(&*self.file, &mut scratch[..some], offset, wait)?;
+            fetch(&*self.file, &mut scratch[..some], some, offset, wait)?;
             crc.update(&scratch[..some]);
             offset += some as u64;
             length -= some as u64;
@@ -97,10 +145,17 @@ impl Log {
         Ok(())
     }
 
-    pub(super) fn header(&self, place: Place, wait: bool) -> Result<(FrameHeader, Place), Stop> {
-        let mut bytes = [0; HEADER];
-        fetch(&*self.file, &mut bytes, place.file, wait)?;
-        FrameHeader::decode(&bytes, &self.salt, place.file)
+    pub(super) fn header(
+        &self,
+        place: Place,
+        window: &mut Window,
+        wait: bool,
+    ) -> Result<(FrameHeader, Place), Stop> {
+        let bytes = window.get(&*self.file, place.file, HEADER, wait)?;
+        bytes
+            .try_into()
+            .ok()
+            .and_then(|bytes| FrameHeader::decode(bytes, &self.salt, place.file))
             .and_then(|(header, sum)| Some((header, header.follow(place, sum)?)))
             .ok_or(Stop::Bad(place.file, "the header of a frame is not the one that was written"))
     }
@@ -118,7 +173,7 @@ impl Log {
         }
         // Of what the disk did not take, the system may give back what was there before.
         match &view.failed {
-            Some(reason) if at >= view.synced.file => self.lost(&view, reason),
+            Some(failed) if at >= view.synced.file => self.lost(&view, failed),
             _ => JournalError::damaged(&self.path, at, what),
         }
     }
@@ -128,10 +183,16 @@ impl Log {
     }
 }
 
-/// Fills `buffer`.
-fn fetch(file: &dyn JournalFile, buffer: &mut [u8], offset: u64, wait: bool) -> Result<(), Stop> {
+/// Reads at least so many bytes, and up to all of `buffer`, and returns how many.
+fn fetch(
+    file: &dyn JournalFile,
+    buffer: &mut [u8],
+    least: usize,
+    offset: u64,
+    wait: bool,
+) -> Result<usize, Stop> {
     let mut done = 0;
-    while done < buffer.len() {
+    while done < least {
         let at = offset + done as u64;
         let read = if wait {
             file.read(&mut buffer[done..], at)
@@ -149,5 +210,5 @@ fn fetch(file: &dyn JournalFile, buffer: &mut [u8], offset: u64, wait: bool) -> 
             Err(error) => return Err(Stop::Failed(error)),
         }
     }
-    Ok(())
+    Ok(done)
 }

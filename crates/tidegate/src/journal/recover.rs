@@ -127,7 +127,11 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
         return Err(JournalError::damaged(path, slot.first.file, "its header is missing"));
     };
     let whole = state.finish.is_none_or(|finish| finish.covers() == end.object);
-    if state.committed > end.object || !whole {
+    let sum = state.parts.values().try_fold(0u64, |sum, part| {
+        let inside = part.offset.checked_add(part.size).is_some_and(|behind| behind <= end.object);
+        if inside { sum.checked_add(part.size) } else { None }
+    });
+    if state.committed > end.object || !whole || sum.is_none() {
         return Err(JournalError::damaged(path, end.file, "its records are of more bytes than it has"));
     }
     let found = Found { salt, slot, state, end, content: walk.content, index: walk.index };

@@ -5,6 +5,7 @@ use std::io;
 use super::error::JournalError;
 use super::format::{BLOCK, HEAD, Kind, Place, SLOTS, Slot, ZEROS};
 use super::log::Log;
+use super::read::Window;
 use super::record::Record;
 
 impl Log {
@@ -108,8 +109,9 @@ impl Log {
             let view = self.view();
             (view.index.find(offset), view.end)
         };
+        let mut window = Window::new(end.file);
         while place.file < end.file {
-            match self.header(place, true) {
+            match self.header(place, &mut window, true) {
                 Ok((header, behind)) if header.kind != Kind::Data || behind.object <= offset => {
                     place = behind;
                 }

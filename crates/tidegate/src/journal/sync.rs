@@ -5,7 +5,8 @@ use std::sync::MutexGuard;
 
 use super::error::JournalError;
 use super::format::Kind;
-use super::log::{Log, Tail, View};
+use super::log::{Failed, Log, Tail, View};
+use super::reserve::is_full;
 
 impl Log {
     /// Makes everything that was appended before durable, and returns how many bytes of the object are.
@@ -100,19 +101,20 @@ impl Log {
     pub(super) fn check_failed(&self) -> Result<(), JournalError> {
         let view = self.view();
         match &view.failed {
-            Some(reason) => Err(self.lost(&view, reason)),
+            Some(failed) => Err(self.lost(&view, failed)),
             None => Ok(()),
         }
     }
 
     pub(super) fn fail(&self, error: &io::Error) -> JournalError {
         let mut view = self.view();
-        let reason = view.failed.insert(error.to_string()).clone();
-        self.lost(&view, &reason)
+        let failed =
+            view.failed.insert(Failed { reason: error.to_string(), is_full: is_full(error) }).clone();
+        self.lost(&view, &failed)
     }
 
-    pub(super) fn lost(&self, view: &View, reason: &str) -> JournalError {
-        let (path, reason) = (self.path.clone(), reason.to_owned());
-        JournalError::Lost { path, durable: view.synced.object, reason }
+    pub(super) fn lost(&self, view: &View, failed: &Failed) -> JournalError {
+        let (path, Failed { reason, is_full }) = (self.path.clone(), failed.clone());
+        JournalError::Lost { path, durable: view.synced.object, reason, is_full }
     }
 }

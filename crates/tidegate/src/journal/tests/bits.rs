@@ -61,6 +61,13 @@ fn write(steps: Vec<Step>) -> (Arc<SimFile>, Log, Vec<u8>, State) {
                 log.record(record.clone()).unwrap();
                 state.apply(record);
             }
+            Step::Record(Record::Part(mut part)) => {
+                let length = object.len() as u64;
+                part.offset = part.offset.checked_rem(length).unwrap_or(0);
+                part.size = part.size.checked_rem(length - part.offset).unwrap_or(0);
+                log.record(Record::Part(part.clone())).unwrap();
+                state.apply(Record::Part(part));
+            }
             Step::Record(Record::Session(_)) if log.view().first.object > 0 => {}
             Step::Record(record) => {
                 log.record(record.clone()).unwrap();

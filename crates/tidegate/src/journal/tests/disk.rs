@@ -37,6 +37,8 @@ struct Inner {
     punched: usize,
     /// How often it was synced.
     syncs: u32,
+    /// How often it was read.
+    reads: u32,
     faults: Faults,
 }
 
@@ -79,6 +81,7 @@ impl SimFile {
             allocated: 0,
             punched: 0,
             syncs: 0,
+            reads: 0,
             faults: Faults::default(),
         };
         Arc::new(Self(Mutex::new(inner)))
@@ -122,6 +125,10 @@ impl SimFile {
 
     pub(super) fn syncs(&self) -> u32 {
         self.lock().syncs
+    }
+
+    pub(super) fn reads(&self) -> u32 {
+        self.lock().reads
     }
 
     /// The disk is full: nobody finds more space than is set aside.
@@ -265,6 +272,7 @@ impl JournalFile for SimFile {
 
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let inner = &mut *self.lock();
+        inner.reads += 1;
         let from = inner.cache.get(offset as usize..).unwrap_or_default();
         let mut length = buffer.len().min(from.len());
         if length > 1 && inner.random.u8(..) < 8 {

@@ -129,6 +129,46 @@ fn a_sync_that_failed_is_not_tried_again_and_another_process_makes_it_good() {
 }
 
 #[test]
+fn a_disk_that_says_late_that_it_is_full_is_not_a_sick_one() {
+    let (file, log, _) = begun(24);
+    file.faults(|faults| (faults.sync, faults.late) = (Some(0), true));
+    let error = log.sync().unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::NoSpace);
+    assert!(error.to_string().contains("free some space"), "{error}");
+    assert_eq!(log.append(&[data(1, 1)]).unwrap_err().kind(), crate::ErrorKind::NoSpace);
+    drop(log);
+    assert_eq!(resume(&file).unwrap().1.checksum.covers(), 20_000);
+}
+
+#[test]
+fn small_frames_are_read_many_at_once() {
+    let (file, log, mut object) = begun(25);
+    for number in 0..200 {
+        log.append(&[data(100, number)]).unwrap();
+        object.extend_from_slice(&data(100, number));
+    }
+    let before = file.reads();
+    let (mut bytes, mut near) = (vec![0; 20_000], None);
+    assert_eq!(log.read(&mut bytes, 20_000, &mut near, true).unwrap(), Some(20_000));
+    assert!(bytes == object[20_000..]);
+    // 30,400 bytes of frames.
+    let reads = file.reads() - before;
+    assert!(reads < 20, "{reads} reads of 200 frames");
+}
+
+#[test]
+fn records_of_more_than_there_is_are_damage() {
+    for (offset, size) in [(0, 20_001), (20_000, 1), (u64::MAX, 1), (1, u64::MAX)] {
+        let (file, log, _) = begun(26);
+        log.record(Record::Part(part(1, 0, 20_000))).unwrap();
+        log.record(Record::Part(part(2, offset, size))).unwrap();
+        log.sync().unwrap();
+        let error = scan(file.bytes(), Check::Tail).unwrap_err();
+        assert!(error.to_string().contains("more bytes than it has"), "{error}");
+    }
+}
+
+#[test]
 fn giving_space_back_can_fail_anywhere() {
     for power in [false, true] {
         for step in 0..12 {

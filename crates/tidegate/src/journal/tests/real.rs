@@ -107,9 +107,14 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     // One that died here is found, and its file goes.
     journal.record(Record::End(End::Completed), true).await.unwrap();
     drop(journal);
+    let copy = folder.path().join("copy.journal");
+    fs::copy(&path, &copy).unwrap();
     assert_eq!(verify(&path).unwrap().state.end, Some(End::Completed));
     let (journal, _) = Journal::resume(&path, Durability::Sync).await.unwrap();
     journal.end(End::Completed).await.unwrap();
+    assert!(!path.exists());
+    // Nobody has to resume it: there is nothing to do.
+    assert_eq!(list(folder.path()).unwrap().len(), 0);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -212,6 +217,85 @@ async fn groups_are_synced_when_they_are_full_or_old() {
     drop((full, old, write));
     until(|| list(folder.path()).unwrap().iter().all(|listed| listed.found.is_ok())).await;
     assert_eq!(list(folder.path()).unwrap().len(), 3);
+}
+
+/// Bytes of the object that a loss of power would leave now.
+fn would_survive(file: &SimFile) -> u64 {
+    let copy = file.copy();
+    copy.lose_power_at(0);
+    resume(&copy).unwrap().1.checksum.covers()
+}
+
+#[tokio::test]
+async fn the_last_group_is_synced_when_its_writer_is_gone() {
+    for left_by in ["drop", "closed", "reader"] {
+        let file = SimFile::new(Rng::with_seed(30));
+        let journal = Journal::new(create(&file, Algorithm::Crc64Nvme), GROUP);
+        journal.append(vec![data(1000, 1)]).await.unwrap();
+        assert_eq!(would_survive(&file), 0);
+        match left_by {
+            "drop" => drop(journal),
+            "closed" => {
+                journal.closed().await;
+                assert_eq!(would_survive(&file), 1000, "when it is closed it is done");
+            }
+            _ => {
+                let reader = journal.reader();
+                drop(journal);
+                drop(reader);
+            }
+        }
+        until(|| would_survive(&file) == 1000).await;
+    }
+}
+
+#[test]
+fn the_last_group_is_synced_when_its_runtime_is_gone() {
+    let file = SimFile::new(Rng::with_seed(31));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let journal = Journal::new(create(&file, Algorithm::Crc64Nvme), GROUP);
+    runtime.block_on(journal.append(vec![data(1000, 1)])).unwrap();
+    drop(runtime);
+    drop(journal);
+    assert_eq!(would_survive(&file), 1000);
+}
+
+#[tokio::test]
+async fn an_end_needs_no_space() {
+    let file = SimFile::new(Rng::with_seed(32));
+    let (folder, directories) = folder();
+    let journal = begin(&directories, Durability::Sync).await;
+    drop(journal);
+    let path = folder.path().join("one.journal");
+    file.faults(|faults| faults.no_reserve = true);
+    let log = Log::create(&path, file.clone(), header(Algorithm::Crc64Nvme), *b"salt salt salt s").unwrap();
+    file.fill();
+    Journal::new(log, Durability::Sync).end(End::Aborted).await.unwrap();
+    assert!(!path.exists());
+}
+
+#[tokio::test]
+async fn a_journal_that_nobody_takes_is_not_left() {
+    let (folder, directories) = folder();
+    let path = folder.path().join("one.journal");
+    let mut create = Box::pin(Journal::create(&directories, named("one"), Durability::Sync));
+    assert!(futures::poll!(&mut create).is_pending());
+    until(|| path.exists()).await;
+    drop(create);
+    until(|| fs::read_dir(folder.path()).unwrap().count() == 0).await;
+}
+
+#[tokio::test]
+async fn whoever_waits_for_a_lock_holds_no_thread() {
+    let (folder, directories) = folder();
+    drop(begin(&directories, Durability::Sync).await);
+    let path = folder.path().join("one.journal");
+    let looking = fs::File::open(&path).unwrap();
+    looking.lock_shared().unwrap();
+    assert!(directory::open(&path, true).unwrap().is_none(), "it says so at once");
+    assert!(matches!(directory::open(&path, false), Err(JournalError::InUse { .. })));
+    drop(looking);
+    assert!(directory::open(&path, true).unwrap().is_some());
 }
 
 #[tokio::test]

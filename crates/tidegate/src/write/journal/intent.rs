@@ -59,6 +59,10 @@ impl Intent {
             let message = format!("its journal does not say how it is to be written: {error}");
             refused(ErrorKind::Unsupported, message)
         })?;
+        if !intent.schedule.is_sound() {
+            let message = "its journal says that it is cut into parts as no store takes them".to_owned();
+            return Err(refused(ErrorKind::Integrity, message));
+        }
         let (root, endpoint) = (records::root(&**backend), endpoint(&**backend));
         if header.url != root || intent.endpoint != endpoint {
             let message = format!(

@@ -52,6 +52,10 @@ pub(crate) enum ScheduleError {
 impl Schedule {
     /// The default part size, where the store and the memory allow it.
     pub(crate) const DEFAULT_PART: u64 = 16 * MIB;
+    /// No store takes more parts than this.
+    const MOST_PARTS: u32 = 1_000_000;
+    /// No store takes a part as long as this.
+    const LONGEST: u64 = 1 << 60;
 
     /// A schedule of parts for a store.
     ///
@@ -93,6 +97,13 @@ impl Schedule {
         Ok(Self { base, most, growth, max_parts: capabilities.max_parts })
     }
 
+    /// Whether it can be one that was made by [`new`](Self::new), whatever it was read from.
+    pub(crate) fn is_sound(&self) -> bool {
+        (1..=Self::LONGEST).contains(&self.base)
+            && self.most >= self.base
+            && self.max_parts <= Self::MOST_PARTS
+    }
+
     /// Size of the part that begins after `start` bytes.
     pub(crate) fn part_at(&self, start: u64) -> u64 {
         match self.growth {
@@ -102,7 +113,8 @@ impl Schedule {
                 if grown <= self.base {
                     self.base
                 } else {
-                    grown.next_multiple_of(self.base.min(MIB)).min(self.most)
+                    let step = self.base.min(MIB);
+                    grown.checked_next_multiple_of(step).map_or(self.most, |grown| grown.min(self.most))
                 }
             }
         }
