@@ -193,6 +193,7 @@ impl Model {
             5..7 => faults.change = Some(count),
             7..9 => faults.room = Some(space),
             9 => faults.no_holes = true,
+            10 => faults.no_reserve = true,
             _ => {}
         });
     }

@@ -1,6 +1,7 @@
 //! Uploads that were left, gone on with.
 
 use super::*;
+use crate::journal::{End, Journal, verify};
 
 /// Leaves an upload of which `size` bytes were written, as the end of its process would.
 async fn leave(place: &Place, size: u64) -> Result<()> {
@@ -189,6 +190,71 @@ async fn on_a_local_disk_what_was_published_is_known_by_its_bytes() -> Result<()
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 1);
         assert_eq!(std::fs::read(root.join("k")).unwrap().len() as u64, 5 * PART + u64::from(!is_ours));
         assert_eq!(place.files(), usize::from(!is_ours));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_directory_that_can_not_be_read_does_not_hide_the_others() -> Result<()> {
+    let place = Place::new();
+    leave(&place, 100).await?;
+    let gone = tempfile::tempdir().unwrap();
+    for directories in [[gone.path(), place.folder.path()], [place.folder.path(), gone.path()]] {
+        std::fs::create_dir_all(gone.path()).unwrap();
+        let (tide, store) = place.process_of(place.builder().journal(directories));
+        std::fs::remove_dir(gone.path()).unwrap();
+        let left = tide.recover().await?;
+        let (sound, bad): (Vec<_>, Vec<_>) = left.iter().partition(|left| left.problem().is_none());
+        assert!(sound.iter().all(|left| left.length() == 100) && !sound.is_empty(), "{left:?}");
+        assert!(bad.iter().all(|left| left.path() == gone.path()) && bad.len() == 1, "{left:?}");
+        assert!(!store.left("k").await?.is_empty());
+    }
+    std::fs::create_dir_all(gone.path()).unwrap();
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_that_had_ended_is_not_left() -> Result<()> {
+    let place = Place::new();
+    leave(&place, 100).await?;
+    let path = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+    let (journal, _) = Journal::resume(&path, Durability::Write).await.unwrap();
+    journal.finish().await.unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    // The file comes back, after a loss of power.
+    let mut ending = path.clone();
+    ending.set_extension("ending");
+    std::fs::hard_link(&path, &ending).unwrap();
+    journal.end(End::Completed).await.unwrap();
+    std::fs::rename(&ending, &path).unwrap();
+    assert!(std::fs::read(&path).unwrap().len() > whole.len());
+    let (tide, store) = place.process();
+    assert!(store.left("k").await?.is_empty() && tide.recover().await?.is_empty());
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_can_not_be_are_refused() -> Result<()> {
+    for (name, value) in [("base", 0), ("max_parts", u64::from(u32::MAX)), ("base", u64::MAX), ("growth", 1)] {
+        let place = Place::new();
+        leave(&place, 100).await?;
+        let path = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+        let mut header = verify(&path).unwrap().state.header;
+        std::fs::remove_file(&path).unwrap();
+        header.options["schedule"][name] = value.into();
+        let directories = [place.folder.path().to_owned()];
+        drop(Journal::create(&directories, header, Durability::Write).await.unwrap());
+        let (tide, store) = place.process();
+        let resumed = tide.recover().await?[0].resume_on(&store).await;
+        // Odd, and no more than that.
+        if name == "growth" {
+            assert!(resumed.is_ok(), "{resumed:?}");
+            continue;
+        }
+        let error = resumed.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        assert!(path.exists());
     }
     Ok(())
 }
