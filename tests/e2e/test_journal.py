@@ -245,7 +245,7 @@ def test_a_journal_that_is_damaged_or_newer_is_named(tidegate, embedded_bucket, 
         killed(run)
     [file] = journal.iterdir()
     whole = file.read_bytes()
-    file.write_bytes(whole[:9000] + bytes([whole[9000] ^ 1]) + whole[9001:])
+    file.write_bytes(whole[:21_000] + bytes([whole[21_000] ^ 1]) + whole[21_001:])
     run = tidegate("journal", "verify", journal)
     assert run.exit == 1 and str(file) in run.err and "damaged" in run.err, run
     newer = bytearray(whole)
