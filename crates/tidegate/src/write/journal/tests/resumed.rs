@@ -236,7 +236,8 @@ async fn an_upload_that_had_ended_is_not_left() -> Result<()> {
 
 #[tokio::test]
 async fn parts_that_can_not_be_are_refused() -> Result<()> {
-    for (name, value) in [("base", 0), ("max_parts", u64::from(u32::MAX)), ("base", u64::MAX), ("growth", 1)] {
+    for (name, value) in [("base", 0), ("max_parts", u64::from(u32::MAX)), ("base", u64::MAX), ("growth", 1)]
+    {
         let place = Place::new();
         leave(&place, 100).await?;
         let path = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
