@@ -257,6 +257,12 @@ impl Journal {
         off(move || shared.log.give_back(least)).await
     }
 
+    /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way.
+    pub(crate) async fn has_given_back(&self) -> Result<bool, JournalError> {
+        let shared = self.shared.clone();
+        off(move || Ok(shared.log.tail().given_back > 0)).await
+    }
+
     /// Bytes of the object that were appended.
     #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn len(&self) -> u64 {

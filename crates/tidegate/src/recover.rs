@@ -148,7 +148,7 @@ impl Left {
 
     /// The same on a store that is open already, such as one of a backend of the caller's.
     pub async fn resume_on(&self, store: &Store) -> Result<Resumed> {
-        Box::pin(write::Left::open(store, &self.path).await?.resume()).await
+        Box::pin(write::Claimed::open(store, &self.path).await?.resume()).await
     }
 
     /// Ends the upload: its session at the store is aborted, its journal removed.
@@ -158,7 +158,7 @@ impl Left {
 
     /// The same on a store that is open already.
     pub async fn abort_on(&self, store: &Store) -> Result<()> {
-        write::Left::open(store, &self.path).await?.abort().await
+        write::Claimed::open(store, &self.path).await?.abort().await
     }
 
     async fn store(&self) -> Result<Store> {

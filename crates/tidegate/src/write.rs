@@ -24,7 +24,7 @@ mod writer;
 pub(crate) use aborts::Aborts;
 pub use builder::WriterBuilder;
 pub(crate) use file::RING;
-pub(crate) use journal::Left;
+pub(crate) use journal::Claimed;
 pub(crate) use journaling::Journaling;
 pub(crate) use relief::Relief;
 pub(crate) use spooling::Spooling;

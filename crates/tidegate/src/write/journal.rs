@@ -38,7 +38,7 @@ mod tests;
 use append::{Appender, Feed};
 use gather::Gathered;
 use intent::Intent;
-pub(crate) use resume::Left;
+pub(crate) use resume::Claimed;
 use sender::{Before, Sender};
 use source::{Source, failed};
 
@@ -245,8 +245,15 @@ impl Journaled {
         let Some(sending) = &mut self.sending else { return Poll::Ready(Err(self.closed())) };
         let sent = ready!(Pin::new(sending).poll(cx));
         self.sending = None;
-        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(None, ended)));
+        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(self.commit(), ended)));
         Poll::Ready(sent.map_err(|error| self.fail(error)))
+    }
+
+    /// What the store's side may have asked for that publishes the object.
+    fn commit(&self) -> Option<Operation> {
+        let has_session = self.upload.lock().is_some();
+        let publishes = if has_session { Operation::Complete } else { Operation::Put };
+        self.appender.feed.borrow().finish.map(|_| publishes)
     }
 
     /// The writer has failed; its journal is there.

@@ -16,7 +16,7 @@ use crate::write::upload::{Tasks, Upload};
 use crate::write::writer::Writer;
 
 /// An upload that was left, opened: nobody else has it.
-pub(crate) struct Left {
+pub(crate) struct Claimed {
     store: Store,
     upload: Arc<Upload>,
     journal: Journal,
@@ -24,7 +24,7 @@ pub(crate) struct Left {
     intent: Intent,
 }
 
-impl Left {
+impl Claimed {
     /// Opens the journal at `path`, which is of an upload to this store.
     pub(crate) async fn open(store: &Store, path: &Path) -> Result<Self> {
         let (store, journaling) = (store.root(), &store.engine().journaling);
@@ -62,7 +62,6 @@ impl Left {
         let before = Before {
             stored: state.parts.clone(),
             session: state.session.as_ref().map(|session| session.id.clone()),
-            given_back: self.recovered.first > 0,
             created: state.header.created,
             resumed: finish.is_some(),
         };
