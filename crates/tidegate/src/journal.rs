@@ -30,6 +30,7 @@ mod sync;
 mod tests;
 mod walk;
 
+pub(crate) use directory::list_of;
 pub use directory::{Listed, examine, list, verify};
 pub use disk::JournalFile;
 pub use error::JournalError;
@@ -264,7 +265,6 @@ impl Journal {
     }
 
     /// Bytes of the object that were appended.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn len(&self) -> u64 {
         self.shared.log.view().end.object
     }
@@ -278,7 +278,6 @@ impl Journal {
     }
 
     /// The checksum of all bytes that were appended. Waits for an append that is under way.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.checksum())).await
@@ -288,6 +287,12 @@ impl Journal {
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.state())).await
+    }
+
+    /// As where the disk does not take a sync.
+    #[cfg(test)]
+    pub(crate) fn fail(&self) {
+        self.shared.log.fail(&io::Error::other("the disk is gone"));
     }
 
     /// Reads the object's bytes, by their offset in the object.

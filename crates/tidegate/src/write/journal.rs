@@ -38,7 +38,9 @@ mod tests;
 use append::{Appender, Feed};
 use gather::Gathered;
 use intent::Intent;
-pub(crate) use resume::Claimed;
+pub(crate) use intent::ids;
+pub use resume::Claimed;
+pub(crate) use resume::forget;
 use sender::{Before, Sender};
 use source::{Source, failed};
 
@@ -190,7 +192,8 @@ impl Journaled {
                         ready!(self.poll_append(cx))?;
                         self.start();
                     }
-                    self.appending = Some(self.upload.runtime.spawn(self.appender.clone().finish()));
+                    let finish = finish(self.appender.clone(), self.taken);
+                    self.appending = Some(self.upload.runtime.spawn(finish));
                     self.stage = Stage::Finishing;
                 }
                 Stage::Finishing => {
@@ -269,6 +272,20 @@ impl Journaled {
             _ => "the writer was finished before",
         };
         self.upload.error(ErrorKind::Closed, Operation::Write, why)
+    }
+}
+
+/// Writes down that no byte follows. Where the disk has failed, but all `taken` bytes are in the file, that
+/// is not needed: what can be read can be sent.
+async fn finish(appender: Appender, taken: u64) -> Result<(), JournalError> {
+    let (journal, feed) = (appender.journal.clone(), appender.feed.clone());
+    match appender.finish().await {
+        Err(JournalError::Lost { .. }) if journal.len() == taken => {
+            let checksum = journal.checksum().await?;
+            feed.send_modify(|feed| feed.finish = Some(checksum));
+            Ok(())
+        }
+        finished => finished,
     }
 }
 
