@@ -194,11 +194,10 @@ def test_a_journal_that_is_gone_on_with_elsewhere_is_not_taken_for_what_it_was(t
     with open_pipe() as pipe:
         # It has found the journal, and waits for its source to compare it.
         first = tidegate.start(*cp, stdin=pipe.stdin, env=embedded_bucket.env)
-        until("it is claimed", lambda: listed(tidegate, journal)[0]["state"] == "in-use", seconds=5)
-        # Another one goes on meanwhile, comes further and dies.
-        with open_pipe() as other:
-            second = tidegate.start(*cp, stdin=other.stdin, env=embedded_bucket.env)
-            one_sentence(second.wait(20), embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)
+        until("it is claimed", lambda: listed(tidegate, journal)[0]["state"] == "in-use", timeout=5)
+        # Another one would go on meanwhile, come further and die.
+        second = tidegate(*cp, stdin=data[: 2 * MIB], env=embedded_bucket.env)
+        one_sentence(second, embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)
         pipe.started()
         pipe.send(data)
         pipe.end()
@@ -224,16 +223,16 @@ def test_a_copy_beside_a_running_one_begins_no_second_upload(tidegate, embedded_
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_published(
-    tidegate, embedded, embedded_bucket, journal, make_file, mounted
+    tidegate, embedded, embedded_bucket, make_file, mounted, proxy_to
 ):
-    path, _ = make_file(24 * PART)
+    path, _ = make_file(16 * PART)
     folder = mounted("size=32M")
-    # The disk holds the reader up: the store takes little at once.
+    proxy = proxy_to(embedded.address)
+    proxy.bandwidth(20_000_000)
+    env = embedded.endpoint.at(proxy.url).env
+    # The disk holds the reader up until the store has taken some of it.
     with open(path, "r+b") as source:
-        proxy_free = embedded_bucket.env
-        run = tidegate.start(
-            "cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "1", env=proxy_free
-        )
+        run = tidegate.start("cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "1", env=env)
         until("it is being read", lambda: any(f.stat().st_size > MIB for f in folder.iterdir()))
         source.seek(0)
         source.write(b"other bytes")
@@ -246,7 +245,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_published(
     assert left["state"] == "cut", left
 
 
-def test_an_upload_whose_bucket_is_gone_can_be_forgotten(tidegate, embedded, embedded_bucket, journal):
+def test_an_upload_whose_bucket_is_gone_can_be_forgotten(tidegate, embedded_bucket, journal):
     left_behind(tidegate, embedded_bucket, journal, b"a" * (2 * PART))
     elsewhere = {**embedded_bucket.env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
     run = tidegate("journal", "abort", journal, "--all", env=elsewhere)
