@@ -154,3 +154,23 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_sweep_leaves_alone_what_a_journal_goes_on_with() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(5 * PART)).await?;
+    while writer.progress().snapshot().acknowledged < 4 * PART {
+        tokio::task::yield_now().await;
+    }
+    drop(writer);
+    tide.settled().await;
+    let (tide, store) = place.process();
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (0, 1, 1), "{report:?}");
+    tide.recover().await?[0].forget().await?;
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (1, 0, 0), "{report:?}");
+    Ok(())
+}
