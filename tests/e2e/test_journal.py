@@ -176,6 +176,86 @@ def test_another_source_is_refused_and_nothing_is_thrown_away(tidegate, embedded
     assert list(journal.iterdir()) == []
 
 
+def left_behind(tidegate, on, journal, data, env=None):
+    """A `cp` of `data` to `k` that was killed before its source had ended."""
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", on.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=env or on.env)
+        pipe.started()
+        pipe.send(data)
+        pipe.join()
+        until("it is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > len(data))
+        killed(run)
+
+
+def test_a_journal_that_is_gone_on_with_elsewhere_is_not_taken_for_what_it_was(tidegate, embedded_bucket, journal):
+    data = os.urandom(3 * PART)
+    left_behind(tidegate, embedded_bucket, journal, data[:MIB])
+    cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal)
+    with open_pipe() as pipe:
+        # It has found the journal, and waits for its source to compare it.
+        first = tidegate.start(*cp, stdin=pipe.stdin, env=embedded_bucket.env)
+        until("it is claimed", lambda: listed(tidegate, journal)[0]["state"] == "in-use", timeout=5)
+        # Another one would go on meanwhile, come further and die.
+        second = tidegate(*cp, stdin=data[: 2 * MIB], env=embedded_bucket.env)
+        one_sentence(second, embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)
+        pipe.started()
+        pipe.send(data)
+        pipe.end()
+        assert first.wait(30).exit == 0
+    assert embedded_bucket.get("k") == data
+    assert list(journal.iterdir()) == []
+
+
+def test_a_copy_beside_a_running_one_begins_no_second_upload(tidegate, embedded_bucket, journal):
+    cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal)
+    with open_pipe() as pipe:
+        first = tidegate.start(*cp, stdin=pipe.stdin, env=embedded_bucket.env)
+        pipe.started()
+        pipe.send(b"a" * MIB)
+        until("the journal is there", lambda: listed(tidegate, journal))
+        run = tidegate(*cp, stdin=b"b" * MIB, env=embedded_bucket.env)
+        one_sentence(run, embedded_bucket.url("k"), "another process", f"process {first.pid}", exit=1)
+        beside = tidegate("cp", "-", embedded_bucket.url("k2"), *CP, "--journal", journal, stdin=b"b", env=embedded_bucket.env)
+        assert beside.exit == 0, beside
+        pipe.end()
+        assert first.wait(20).exit == 0
+    assert embedded_bucket.get("k") == b"a" * MIB
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_published(
+    tidegate, embedded, embedded_bucket, make_file, mounted, proxy_to
+):
+    path, _ = make_file(16 * PART)
+    folder = mounted("size=32M")
+    proxy = proxy_to(embedded.address)
+    proxy.bandwidth(20_000_000)
+    env = embedded.endpoint.at(proxy.url).env
+    # The disk holds the reader up until the store has taken some of it.
+    with open(path, "r+b") as source:
+        run = tidegate.start("cp", path, embedded_bucket.url("k"), *CP, "--journal", folder, "--concurrency", "1", env=env)
+        until("it is being read", lambda: any(f.stat().st_size > MIB for f in folder.iterdir()))
+        source.seek(0)
+        source.write(b"other bytes")
+        source.flush()
+        os.fsync(source.fileno())
+    result = run.wait(60)
+    one_sentence(result, path, "changed", "nothing was published", exit=1)
+    assert not embedded_bucket.exists("k")
+    [left] = listed(tidegate, folder)
+    assert left["state"] == "cut", left
+
+
+def test_an_upload_whose_bucket_is_gone_can_be_forgotten(tidegate, embedded_bucket, journal):
+    left_behind(tidegate, embedded_bucket, journal, b"a" * (2 * PART))
+    elsewhere = {**embedded_bucket.env, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}
+    run = tidegate("journal", "abort", journal, "--all", env=elsewhere)
+    assert run.exit == 1, run
+    assert len(listed(tidegate, journal)) == 1
+    run = tidegate("journal", "abort", journal, "--all", "--forget", env=elsewhere)
+    assert run.exit == 0 and "ended 1 upload" in run.text, run
+    assert list(journal.iterdir()) == []
+
+
 def test_ctrl_c_leaves_the_journal_and_says_so(tidegate, embedded_bucket, journal):
     data = os.urandom(3 * PART)
     with open_pipe() as pipe:

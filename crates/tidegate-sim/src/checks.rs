@@ -174,12 +174,12 @@ impl Run<'_> {
             ErrorKind::Timeout => told(FaultKind::Timeout),
             ErrorKind::Unavailable => told(FaultKind::Transient),
             ErrorKind::Integrity => told(FaultKind::Integrity),
-            ErrorKind::SessionLost => told(FaultKind::NoSession),
-            // Each completion met another copy that came late, as often as it may be made.
-            ErrorKind::InvalidInput => {
-                failed.operation == Operation::Complete
+            ErrorKind::SessionLost => {
+                // Each completion met another copy that came late, as often as it may be made.
+                let lags = failed.operation == Operation::Complete
                     && failed.attempts >= self.scenario.retry.attempts
-                    && told(FaultKind::Timeout)
+                    && told(FaultKind::Timeout);
+                lags || told(FaultKind::NoSession)
             }
             ErrorKind::Uncertain => seen.doubt && self.is_open(number, failed),
             _ => false,

@@ -68,7 +68,8 @@ pub enum ErrorKind {
     Starved,
     /// The writer took no byte for longer than its idle limit, and others waited for what it held.
     Idle,
-    /// The server-side session is gone: aborted by someone else, or expired.
+    /// The server-side session is gone (aborted by someone else, or expired), or has lost parts that it had
+    /// acknowledged.
     SessionLost,
     /// The writer failed, was aborted or finished before.
     Closed,
@@ -325,12 +326,12 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
     match fault {
         FaultKind::NotFound => ErrorKind::NotFound,
         FaultKind::NoBucket => ErrorKind::NoBucket,
-        FaultKind::NoSession => ErrorKind::SessionLost,
+        FaultKind::NoSession | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
         FaultKind::Skewed => ErrorKind::ClockSkew,
-        FaultKind::Invalid | FaultKind::PartMismatch => ErrorKind::InvalidInput,
+        FaultKind::Invalid => ErrorKind::InvalidInput,
         FaultKind::TooLarge => ErrorKind::TooLarge,
         FaultKind::Throttled => ErrorKind::Throttled,
         FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,

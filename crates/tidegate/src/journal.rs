@@ -32,6 +32,7 @@ mod sync;
 mod tests;
 mod walk;
 
+pub(crate) use directory::list_of;
 pub use directory::{Listed, examine, list, verify};
 pub use disk::JournalFile;
 pub use error::JournalError;
@@ -283,8 +284,13 @@ impl Journal {
         off(move || shared.log.give_back(least)).await
     }
 
+    /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way.
+    pub(crate) async fn has_given_back(&self) -> Result<bool, JournalError> {
+        let shared = self.shared.clone();
+        off(move || Ok(shared.log.tail().given_back > 0)).await
+    }
+
     /// Bytes of the object that were appended.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn len(&self) -> u64 {
         self.shared.log.view().end.object
     }
@@ -298,7 +304,6 @@ impl Journal {
     }
 
     /// The checksum of all bytes that were appended. Waits for an append that is under way.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.checksum())).await
@@ -308,6 +313,12 @@ impl Journal {
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
         off(move || Ok(shared.log.state())).await
+    }
+
+    /// As where the disk does not take a sync.
+    #[cfg(test)]
+    pub(crate) fn fail(&self) {
+        self.shared.log.fail(&io::Error::other("the disk is gone"));
     }
 
     /// Reads the object's bytes, by their offset in the object.

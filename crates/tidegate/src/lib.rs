@@ -54,4 +54,4 @@ pub use read::{Reader, ReaderBuilder};
 pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
-pub use write::{Strategy, Writer, WriterBuilder};
+pub use write::{Claimed, Strategy, Writer, WriterBuilder};

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, JournalError, Listed, Recovered};
 use crate::object::Object;
 use crate::records;
-use crate::write::{self, Writer};
+use crate::write::{self, Claimed, Writer};
 
 /// An upload that was left in a journal, or is being written by another process.
 ///
@@ -42,30 +42,19 @@ pub enum Resumed {
 
 impl Tidegate {
     /// Lists what is in the journal directories, without changing it: uploads that were left, and those
-    /// that another process, or a writer of this one, is writing now ([`Left::problem`]).
+    /// that another process, or a writer of this one, is writing now ([`Left::problem`]). A directory that
+    /// can't be read is such a problem, too.
     ///
     /// # Errors
-    /// That of reading a directory, where none of them can be read. Where some can, those that can't are
-    /// listed as what is wrong with a journal is: by [`Left::problem`], with the directory as its path.
+    /// Where no directory can be read. What is wrong with one journal is told by it.
     pub async fn recover(&self) -> Result<Vec<Left>> {
+        self.left(String::new()).await
+    }
+
+    /// Those whose ids begin so.
+    async fn left(&self, ids: String) -> Result<Vec<Left>> {
         let directories = self.engine().journaling.directories.clone();
-        let listed = tokio::task::spawn_blocking(move || {
-            let mut all = Vec::new();
-            let mut unread = Vec::new();
-            for directory in &directories {
-                match journal::list(directory) {
-                    Ok(listed) => all.push(listed),
-                    Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
-                }
-            }
-            if all.is_empty()
-                && let Some(Listed { found: Err(error), .. }) = unread.pop()
-            {
-                return Err(error);
-            }
-            all.push(unread);
-            Ok(all)
-        });
+        let listed = tokio::task::spawn_blocking(move || list(&directories, &ids));
         let refused = |kind, message: String| Error::new(kind, Operation::List, "journals", message);
         let listed = match listed.await {
             Ok(listed) => {
@@ -74,7 +63,7 @@ impl Tidegate {
             Err(ended) => return Err(refused(ErrorKind::Closed, ended.to_string())),
         };
         let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
-        Ok(listed.into_iter().flatten().map(left).collect())
+        Ok(listed.into_iter().map(left).collect())
     }
 
     /// Goes on with the upload of this id, as [`recover`](Self::recover) lists it.
@@ -92,10 +81,14 @@ impl Tidegate {
 }
 
 impl Store {
-    /// The uploads of `key` that were left in the journal directories, and that nobody writes now; see
-    /// [`Tidegate::recover`].
+    /// The uploads of `key` that are in the journal directories, those that somebody writes now
+    /// ([`Left::problem`]) among them; no other journal is looked at. See [`Tidegate::recover`].
+    ///
+    /// # Errors
+    /// As of [`Tidegate::recover`].
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
-        let mut left = Tidegate::of(self.engine().clone()).recover().await?;
+        let ids = write::ids(&**self.backend(), &self.full_key(key));
+        let mut left = Tidegate::of(self.engine().clone()).left(ids).await?;
         left.retain(|left| left.is_of(self, key));
         Ok(left)
     }
@@ -129,12 +122,17 @@ impl Left {
         Some(format!("{}/{}", header.url, header.key))
     }
 
-    /// Whether it is of `key` in `store`, and nobody writes it now.
+    /// Whether it is of `key` in `store`, whoever writes it now: what another process has, and what is
+    /// damaged, is known by its name.
     pub fn is_of(&self, store: &Store, key: &str) -> bool {
-        let header = self.recovered().map(|found| &found.state.header);
-        header.is_some_and(|header| {
-            header.url == records::root(&**store.backend()) && header.key == store.full_key(key)
-        })
+        let (backend, key) = (&**store.backend(), store.full_key(key));
+        match self.recovered() {
+            Some(found) => {
+                let header = &found.state.header;
+                header.url == records::root(backend) && header.key == key
+            }
+            None => self.id().starts_with(&write::ids(backend, &key)),
+        }
     }
 
     /// Bytes of the object that are in the journal, or were acknowledged by the store.
@@ -147,31 +145,60 @@ impl Left {
         self.recovered().is_some_and(|found| found.state.finish.is_some())
     }
 
-    /// Goes on with it. Where its producer had finished, this ends with the object: sent from the
-    /// journal as far as the store did not have it. A session that has expired is opened again and
-    /// filled from the journal, as long as that has all bytes yet.
+    /// Takes it, so that nobody else goes on with it: what is in it now may be more than when it was
+    /// listed.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is
-    /// damaged; [`ErrorKind::SessionLost`] where the session is gone and the journal has given bytes
-    /// back. The journal stays then.
+    /// damaged; [`ErrorKind::NotFound`] where it has ended meanwhile.
+    pub async fn claim(&self) -> Result<Claimed> {
+        self.claim_on(&self.store().await?).await
+    }
+
+    /// The same on a store that is open already, such as one of a backend of the caller's.
+    pub async fn claim_on(&self, store: &Store) -> Result<Claimed> {
+        Box::pin(Claimed::open(store, &self.path)).await
+    }
+
+    /// Goes on with it. Where its producer had finished, this ends with the object: sent from the
+    /// journal as far as the store did not have it. A session that has expired is opened again and
+    /// filled from the journal, as long as that has all bytes yet. Where the object was published and
+    /// removed again before anybody could tell, it is published once more.
+    ///
+    /// # Errors
+    /// Those of [`claim`](Self::claim); [`ErrorKind::SessionLost`] where the session is gone and the journal
+    /// has given bytes back; [`ErrorKind::Uncertain`] where it may have been published, and what is there
+    /// now came since. The journal stays then.
     pub async fn resume(&self) -> Result<Resumed> {
         self.resume_on(&self.store().await?).await
     }
 
-    /// The same on a store that is open already, such as one of a backend of the caller's.
+    /// The same on a store that is open already.
     pub async fn resume_on(&self, store: &Store) -> Result<Resumed> {
-        Box::pin(write::Left::open(store, &self.path).await?.resume()).await
+        Box::pin(self.claim_on(store).await?.resume()).await
     }
 
-    /// Ends the upload: its session at the store is aborted, its journal removed.
-    pub async fn abort(&self) -> Result<()> {
+    /// Ends the upload: its session at the store is aborted, its journal removed. The object, where it
+    /// turns out that it was published: it stays.
+    ///
+    /// # Errors
+    /// Those of [`claim`](Self::claim), and of the store. The journal stays then.
+    pub async fn abort(&self) -> Result<Option<Object>> {
         self.abort_on(&self.store().await?).await
     }
 
     /// The same on a store that is open already.
-    pub async fn abort_on(&self, store: &Store) -> Result<()> {
-        write::Left::open(store, &self.path).await?.abort().await
+    pub async fn abort_on(&self, store: &Store) -> Result<Option<Object>> {
+        Box::pin(self.claim_on(store).await?.abort()).await
+    }
+
+    /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
+    /// A session that is there yet is left to a [sweep](Store::sweep).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is damaged.
+    pub async fn forget(&self) -> Result<()> {
+        write::forget(&self.path, self.tide.engine().journaling.durability).await
     }
 
     async fn store(&self) -> Result<Store> {
@@ -183,6 +210,22 @@ impl Left {
             }
         }
     }
+}
+
+/// What is in these directories; the first one's error where none can be read.
+fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError> {
+    let (mut all, mut unread) = (Vec::new(), Vec::new());
+    for directory in directories {
+        match journal::list_of(directory, ids) {
+            Ok(listed) => all.extend(listed),
+            Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
+        }
+    }
+    if unread.len() == directories.len() && !unread.is_empty() {
+        unread.swap_remove(0).found?;
+    }
+    all.append(&mut unread);
+    Ok(all)
 }
 
 impl fmt::Debug for Left {

@@ -28,7 +28,8 @@ const DAY: Duration = Duration::from_secs(86_400);
 ///
 /// A session is left alone where a live process of this machine has it: this process itself, one that
 /// keeps [records](crate::Builder::records) in the same directory, or one that holds the lock of a file
-/// on a local disk. Of processes on other machines, or without records, nothing is known here: the limit
+/// on a local disk; and where one of the engine's [journals](crate::Builder::journal) goes on with it. Of
+/// processes on other machines, or without records, nothing is known here: the limit
 /// is what protects them. Age goes by the store's clock and this machine's.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is swept before `start` or `run`"]
@@ -95,7 +96,12 @@ impl Sweep {
             match found.age() {
                 None => Some(Kept::Ageless),
                 Some(age) if age < self.older_than => Some(Kept::Young),
-                Some(_) => None,
+                Some(_) => match self.store.has_journal_of(&session).await {
+                    Ok(false) => None,
+                    Ok(true) => Some(Kept::Journaled),
+                    // Who can't know what is needed ends nothing.
+                    Err(error) => return Swept { found, fate: Fate::Failed(error) },
+                },
             }
         };
         if let Some(kept) = kept {
@@ -190,6 +196,15 @@ impl Store {
             Err(failure) if failure.attempts > 1 && failure.fault.kind == FaultKind::NoSession => Ok(()),
             other => other.map_err(|failure| failure.into_error(Operation::Abort, &self.url(&session.key))),
         }
+    }
+
+    /// Whether a journal goes on with a session, or may: what one has that can't be read is not known.
+    async fn has_journal_of(&self, session: &Session) -> Result<bool> {
+        let left = self.left(&session.key).await?;
+        Ok(left.iter().any(|left| match left.recovered() {
+            Some(found) => found.state.session.as_ref().is_some_and(|open| open.id == session.id),
+            None => true,
+        }))
     }
 
     fn full(&self, session: &Session) -> Session {

@@ -44,7 +44,8 @@ impl Command {
 struct Described {
     id: String,
     file: PathBuf,
-    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process is writing it;
+    /// `finished`: it needs no producer any more; `cut`: it does; `ended`: its file alone is left; `in-use`:
+    /// a process is writing it;
     /// `damaged`, `newer` or `unreadable`: `problem` says why.
     state: &'static str,
     url: Option<String>,
@@ -59,7 +60,9 @@ struct Described {
 
 impl Described {
     fn of(left: &Left) -> Self {
+        let has_ended = left.recovered().is_some_and(|found| found.state.end.is_some());
         let state = match (left.problem(), left.is_finished()) {
+            (None, _) if has_ended => "ended",
             (None, true) => "finished",
             (None, false) => "cut",
             (Some(JournalError::InUse { .. }), _) => "in-use",

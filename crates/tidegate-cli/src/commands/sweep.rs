@@ -1,11 +1,12 @@
 //! `tidegate sweep`: ends unfinished uploads that nobody works on any more.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::TryStreamExt;
 use serde::Serialize;
-use tidegate::{Fate, Kept, Location, SweepReport, Swept};
+use tidegate::{Fate, Kept, Location, SweepReport, Swept, Tidegate};
 
 use super::sessions::Described;
 use crate::exit::{Failure, Outcome};
@@ -27,6 +28,11 @@ pub(crate) struct Args {
     #[arg(long, default_value = "1d", value_parser = values::age, value_name = "AGE")]
     older_than: Duration,
 
+    /// A journal directory: sessions that its journals go on with are left alone, however old they are; may
+    /// be given again.
+    #[arg(long, value_name = "DIR")]
+    journal: Vec<PathBuf>,
+
     /// Say what would be ended, and end nothing.
     #[arg(long)]
     dry_run: bool,
@@ -44,7 +50,7 @@ pub(crate) struct Args {
 struct Line<'a> {
     #[serde(flatten)]
     described: Described<'a>,
-    /// `ended`, `would-end`, `live`, `young`, `ageless`, `gone` or `failed`.
+    /// `ended`, `would-end`, `live`, `young`, `ageless`, `journaled`, `gone` or `failed`.
     fate: &'static str,
 }
 
@@ -58,13 +64,15 @@ struct Total {
     live: u64,
     young: u64,
     ageless: u64,
+    journaled: u64,
     failed: u64,
 }
 
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        let engine = Tidegate::builder().s3(self.connection.settings()).journal(self.journal.clone());
+        Stores::with(engine, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).start();
@@ -106,6 +114,7 @@ impl Args {
                 Fate::WouldEnd => "would-end",
                 Fate::Kept(Kept::Live) => "live",
                 Fate::Kept(Kept::Young) => "young",
+                Fate::Kept(Kept::Journaled) => "journaled",
                 Fate::AlreadyGone => "gone",
                 Fate::Failed(_) => "failed",
                 _ => "ageless",
@@ -123,10 +132,19 @@ impl Args {
     }
 
     fn sum_up(&self, out: &mut impl Write, report: &SweepReport) -> Outcome {
-        let &SweepReport { ended, would_end, bytes, live, young, ageless, failed, .. } = report;
+        let &SweepReport { ended, would_end, bytes, live, young, ageless, journaled, failed, .. } = report;
         if self.json {
-            let total =
-                Total { dry_run: self.dry_run, ended, would_end, bytes, live, young, ageless, failed };
+            let total = Total {
+                dry_run: self.dry_run,
+                ended,
+                would_end,
+                bytes,
+                live,
+                young,
+                ageless,
+                journaled,
+                failed,
+            };
             serde_json::to_writer(&mut *out, &total).map_err(std::io::Error::from)?;
             writeln!(out)?;
             return Ok(());
@@ -141,6 +159,7 @@ impl Args {
         let kept = [
             (live, "of live processes".to_owned()),
             (young, format!("younger than {age}")),
+            (journaled, "in journals".to_owned()),
             (ageless, "whose age the store does not say".to_owned()),
         ];
         let kept: Vec<String> = kept

@@ -236,7 +236,7 @@ async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
         *etag = "\"other\"".to_owned();
     }
     let error = writer.finish().await.unwrap_err();
-    assert_eq!(error.kind(), crate::ErrorKind::InvalidInput, "{error}");
+    assert_eq!(error.kind(), crate::ErrorKind::SessionLost, "{error}");
     assert_eq!(copies.memory.head("k").await.unwrap_err().kind, FaultKind::NotFound);
 }
 

@@ -41,12 +41,19 @@ pub struct Listed {
 /// # Errors
 /// Those of reading the directory; what is wrong with one journal is told in its place.
 pub fn list(directory: &Path) -> Result<Vec<Listed>, JournalError> {
+    list_of(directory, "")
+}
+
+/// As [`list`], of uploads whose ids begin so; no other file is opened.
+pub(crate) fn list_of(directory: &Path, ids: &str) -> Result<Vec<Listed>, JournalError> {
     let io = |error| JournalError::io(directory, "reading the directory", error);
+    let begins =
+        |path: &Path| path.file_stem().is_some_and(|id| id.as_encoded_bytes().starts_with(ids.as_bytes()));
     let mut paths = Vec::new();
     for entry in fs::read_dir(directory).map_err(io)? {
         let path = entry.map_err(io)?.path();
         match path.extension() {
-            Some(end) if end == END => paths.push(path),
+            Some(end) if end == END && begins(&path) => paths.push(path),
             Some(end) if end == UNBORN => remove_unborn(&path),
             _ => {}
         }

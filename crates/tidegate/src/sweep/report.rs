@@ -78,6 +78,8 @@ pub enum Kept {
     Young,
     /// The store does not say when it was begun.
     Ageless,
+    /// A journal goes on with it, and may have given back what it holds.
+    Journaled,
 }
 
 /// What a whole sweep did.
@@ -96,6 +98,8 @@ pub struct SweepReport {
     pub young: u64,
     /// Uploads left alone because the store does not say when they were begun.
     pub ageless: u64,
+    /// Uploads left alone because a journal goes on with them.
+    pub journaled: u64,
     /// Uploads that could not be ended.
     pub failed: u64,
     /// The first error of one that could not be ended.
@@ -114,6 +118,7 @@ impl SweepReport {
             Fate::Kept(Kept::Live) => self.live += 1,
             Fate::Kept(Kept::Young) => self.young += 1,
             Fate::Kept(Kept::Ageless) => self.ageless += 1,
+            Fate::Kept(Kept::Journaled) => self.journaled += 1,
             Fate::AlreadyGone => {}
             Fate::Failed(error) => {
                 self.failed += 1;

@@ -16,6 +16,16 @@ use crate::error::Operation;
 use crate::object::Object;
 use crate::request::Failure;
 
+/// What a session has of the parts that it had acknowledged.
+enum Kept {
+    /// The receipts of the copies that are there.
+    Copies(Vec<Receipt>),
+    /// Not this one, or not its bytes.
+    Lacks(u32),
+    /// The store does not tell.
+    Unknown,
+}
+
 impl Upload {
     /// Asks for the completion of `session` from `parts`; with the tags of the copies that the store
     /// has, where it has others than those that were acknowledged last. Each copy can arrive once, so
@@ -36,7 +46,7 @@ impl Upload {
                 self.backend.complete(session, &parts, checksum, &self.options)
             };
             let sent = self.requests.send(Operation::Complete, None, None, complete).await;
-            let failure = match sent {
+            let mut failure = match sent {
                 Ok(object) => return Ok(object),
                 Err(failure) => failure.after(before.take()),
             };
@@ -45,8 +55,13 @@ impl Upload {
                 return Err(failure);
             }
             match self.kept(session, &parts).await {
-                Ok(Some(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
-                Ok(_) => return Err(failure),
+                Ok(Kept::Copies(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
+                Ok(Kept::Copies(_) | Kept::Unknown) => return Err(failure),
+                Ok(Kept::Lacks(number)) => {
+                    let lacks = format!("the session has lost part {number}, which it had acknowledged");
+                    failure.fault.message = format!("{lacks}: {}", failure.fault.message);
+                    return Err(failure);
+                }
                 Err(unlisted) => {
                     let Failure { mut fault, attempts, elapsed, .. } = unlisted;
                     fault.message = format!("{}; listing the parts: {}", failure.fault, fault.message);
@@ -58,17 +73,21 @@ impl Upload {
         }
     }
 
-    /// The receipts of the copies that the store has now: `None` where it does not tell, or where they
-    /// are not copies of the same bytes.
-    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Option<Vec<Receipt>>, Failure> {
+    /// What the store has now of these parts.
+    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Kept, Failure> {
         let list = || self.backend.parts(session);
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,
-            Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(None),
+            Err(failure) if failure.fault.kind == FaultKind::Unsupported => return Ok(Kept::Unknown),
             Err(failure) => return Err(failure),
         };
         let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
-        Ok(parts.iter().map(|receipt| kept(receipt, listed.get(&receipt.number)?)).collect())
+        let kept = |receipt: &Receipt| {
+            let there = listed.get(&receipt.number);
+            there.and_then(|there| kept(receipt, there)).ok_or(receipt.number)
+        };
+        let kept: Result<_, u32> = parts.iter().map(kept).collect();
+        Ok(kept.map_or_else(Kept::Lacks, Kept::Copies))
     }
 }
 

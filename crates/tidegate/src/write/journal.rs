@@ -38,7 +38,9 @@ mod tests;
 use append::{Appender, Feed};
 use gather::Gathered;
 use intent::Intent;
-pub(crate) use resume::Left;
+pub(crate) use intent::ids;
+pub use resume::Claimed;
+pub(crate) use resume::forget;
 use sender::{Before, Sender};
 use source::{Source, failed};
 
@@ -190,7 +192,8 @@ impl Journaled {
                         ready!(self.poll_append(cx))?;
                         self.start();
                     }
-                    self.appending = Some(self.upload.runtime.spawn(self.appender.clone().finish()));
+                    let finish = finish(self.appender.clone(), self.taken);
+                    self.appending = Some(self.upload.runtime.spawn(finish));
                     self.stage = Stage::Finishing;
                 }
                 Stage::Finishing => {
@@ -245,8 +248,15 @@ impl Journaled {
         let Some(sending) = &mut self.sending else { return Poll::Ready(Err(self.closed())) };
         let sent = ready!(Pin::new(sending).poll(cx));
         self.sending = None;
-        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(None, ended)));
+        let sent = sent.unwrap_or_else(|ended| Err(self.upload.ended_early(self.commit(), ended)));
         Poll::Ready(sent.map_err(|error| self.fail(error)))
+    }
+
+    /// What the store's side may have asked for that publishes the object.
+    fn commit(&self) -> Option<Operation> {
+        let has_session = self.upload.lock().is_some();
+        let publishes = if has_session { Operation::Complete } else { Operation::Put };
+        self.appender.feed.borrow().finish.map(|_| publishes)
     }
 
     /// The writer has failed; its journal is there.
@@ -262,6 +272,20 @@ impl Journaled {
             _ => "the writer was finished before",
         };
         self.upload.error(ErrorKind::Closed, Operation::Write, why)
+    }
+}
+
+/// Writes down that no byte follows. Where the disk has failed, but all `taken` bytes are in the file, that
+/// is not needed: what can be read can be sent.
+async fn finish(appender: Appender, taken: u64) -> Result<(), JournalError> {
+    let (journal, feed) = (appender.journal.clone(), appender.feed.clone());
+    match appender.finish().await {
+        Err(JournalError::Lost { .. }) if journal.len() == taken => {
+            let checksum = journal.checksum().await?;
+            feed.send_modify(|feed| feed.finish = Some(checksum));
+            Ok(())
+        }
+        finished => finished,
     }
 }
 

@@ -35,20 +35,10 @@ struct Doubt {
 }
 
 /// What the store has where an object may have been written.
-enum There {
+pub(super) enum There {
     Ours(Box<Object>),
     Another(Box<Object>),
     Nothing,
-}
-
-/// What an earlier process has left where the object goes.
-pub(super) enum Before {
-    /// Nothing of this upload, nor of anyone since it was begun.
-    Nothing,
-    /// The object, as it is to be.
-    Published(Box<Object>),
-    /// Another object, which came since then.
-    Rival,
 }
 
 impl Doubt {
@@ -99,35 +89,44 @@ impl Upload {
         }
         if self.is_journaled {
             // Its session is what it is gone on with: whoever resumes it settles this first.
-            if failure.fault.kind == FaultKind::NoSession && !is_another {
-                return Err(self.failed(failure, operation));
-            }
-            return Err(self.uncertain(&doubt, &format!("{}; the store may publish it yet", failure.fault)));
+            let why = match failure.fault.kind {
+                // Ours would have replaced what was there before it was sent.
+                FaultKind::NoSession | FaultKind::PartMismatch if is_older => {
+                    return Err(self.failed(failure, operation));
+                }
+                // The store would not look at the parts of what it has published. What it does yet ends with
+                // the session.
+                FaultKind::PartMismatch if !is_another => return Err(self.failed(failure, operation)),
+                FaultKind::NoSession => "it may have been there, and been removed or replaced since",
+                _ => "the store may publish it yet",
+            };
+            return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
         }
         self.end(failure, doubt).await
     }
 
-    /// What is there where an earlier process may have published this upload, which it began at `since`.
-    pub(super) async fn published(&self, checksum: Checksum, since: SystemTime) -> Result<Before> {
+    /// What is there where an earlier process may have published this upload, which it began at `since`;
+    /// `Nothing` where it is older than that.
+    pub(super) async fn published(&self, checksum: Checksum, since: SystemTime) -> Result<There> {
         let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
         let object = match head {
             Ok(object) => object,
-            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(Before::Nothing),
+            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
             Err(failure) => return Err(self.failed(failure, Operation::Head)),
         };
         if self.is_ours(&object, checksum.covers(), Some(checksum)) {
-            return Ok(Before::Published(Box::new(object)));
+            return Ok(There::Ours(Box::new(object)));
         }
         let is_local = self.backend.endpoint() == "file://";
         let apart = if is_local { Duration::ZERO } else { CLOCKS_APART };
         if object.modified.is_some_and(|modified| modified + apart < since) {
-            return Ok(Before::Nothing);
+            return Ok(There::Nothing);
         }
         // A local disk keeps no tokens. Whoever wrote the same bytes, they are there.
         if is_local && object.size == checksum.covers() && self.has_bytes(&checksum).await? {
-            return Ok(Before::Published(Box::new(object)));
+            return Ok(There::Ours(Box::new(object)));
         }
-        Ok(Before::Rival)
+        Ok(There::Another(Box::new(object)))
     }
 
     /// Whether the object that is there has the bytes that the checksum is of.

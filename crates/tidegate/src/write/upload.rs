@@ -207,11 +207,11 @@ impl Upload {
         let size = checksum.covers();
         let object = match sent {
             Ok(object) => object,
-            // A session that is gone may have been completed by this very attempt: something on the way
-            // may have made it twice.
+            // A session that is gone, or has lost parts, may have been completed by this very attempt:
+            // something on the way may have made it twice.
             Err(failure)
                 if failure.is_unsettled()
-                    || failure.fault.kind == FaultKind::NoSession
+                    || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
                     || self.may_be_published =>
             {
                 let written = Written { operation: Operation::Complete, size, checksum: Some(checksum) };

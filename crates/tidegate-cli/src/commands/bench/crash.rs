@@ -1,14 +1,11 @@
 //! `tidegate bench crash`: processes that are killed while they upload through a journal.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt, TryStreamExt};
 use serde::Serialize;
 use tidegate::{Location, Tidegate};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 use super::content::Content;
 use super::embedded::Embedded;
@@ -17,14 +14,19 @@ use crate::options::Connection;
 use crate::stores::{Place, Stores};
 use crate::{output, text, values};
 
+mod process;
 mod worker;
+
+use process::{Ended, Limit};
 
 /// Kill processes that upload through a journal, at random moments, and have others go on.
 ///
 /// Each object is written by a process of its own, which is killed with SIGKILL and followed by the next
-/// one, up to --kills times; the last is left alone. Counted is what must be zero: bytes whose write had
-/// returned and that the next process did not find, objects that are not what was written, sessions with
-/// parts and journals that were left. Objects are removed.
+/// one, up to --kills times; the last is left alone. Each reads its source from the beginning, as `cp`
+/// does, and compares it with the journal. Where a journal was left, a second process often looks at it
+/// together with the next one, takes its time, and goes on with it when that one is gone. Counted is what
+/// must be zero: bytes whose write had returned and that the next process did not find, objects that are
+/// not what was written, sessions with parts and journals that were left. Objects are removed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// How many objects.
@@ -66,6 +68,10 @@ pub(crate) struct Args {
     #[arg(long, hide = true, default_value_t = 0, value_name = "BYTES")]
     size: u64,
 
+    /// How long this process looks at a journal before it claims it; without a journal it does nothing.
+    #[arg(long, hide = true, value_name = "MS")]
+    linger: Option<u64>,
+
     #[command(flatten)]
     connection: Connection,
 }
@@ -79,6 +85,8 @@ struct Figures {
     kills: u64,
     /// Processes that went on with a journal that another had left.
     resumed: u64,
+    /// Of those, the ones that had found it with fewer bytes than it had when it was theirs.
+    overtaken: u64,
     /// Bytes whose write had returned, and that the next process did not find.
     lost_bytes: u64,
     differing_objects: u64,
@@ -99,17 +107,9 @@ struct Run<'a> {
     environment: Vec<(&'static str, String)>,
     content: Content,
     seed: u64,
-    /// How long a process that is not killed takes for a byte.
+    /// How long a process that is not killed takes for a byte, in seconds.
     pace: f64,
     figures: Figures,
-}
-
-/// What became of one process.
-#[derive(Default)]
-struct Ended {
-    /// Bytes whose write had returned.
-    written: u64,
-    is_done: bool,
 }
 
 impl Args {
@@ -168,6 +168,7 @@ impl Run<'_> {
             let directory = self.journal.display();
             return Err(Failure::Usage(format!("{directory}: there are journals in it already")));
         }
+        self.set_pace().await?;
         for index in 0..self.args.count {
             let size =
                 self.args.least + (self.draw(index, 0) * (self.args.most - self.args.least) as f64) as u64;
@@ -182,21 +183,46 @@ impl Run<'_> {
         Content::draw(self.seed.wrapping_mul(1_000_003).wrapping_add(index * 64 + what))
     }
 
+    /// Finds out how long a process takes that nobody kills, by an object beside those that are counted.
+    async fn set_pace(&mut self) -> Outcome {
+        let (index, size) = (self.args.count, self.args.least.midpoint(self.args.most));
+        let ended = self.process(index, size, Limit::Never, None).await?;
+        if !ended.is_done {
+            return Err(Failure::Failed("a process that was left alone did not finish".to_owned()));
+        }
+        self.pace = ended.took.as_secs_f64() / size as f64;
+        let place = worker::place(self.stores, &self.to, index).await?;
+        Ok(place.store.delete(&place.key).await?)
+    }
+
     /// Has one object written, by as many processes as it takes.
     async fn one(&mut self, index: u64, size: u64) -> Outcome {
-        let mut before = 0;
+        let mut before = Ended::default();
         for attempt in 0.. {
-            // The first object shows how long one takes.
-            let last = attempt >= self.args.kills || index == 0;
+            let last = attempt >= self.args.kills;
             let whole = 0.02 + self.pace * size as f64;
-            let limit = (!last).then(|| Duration::from_secs_f64(whole * 1.1 * self.draw(index, attempt + 1)));
-            let began = Instant::now();
-            let ended = self.process(index, size, before, limit).await?;
-            before = ended.written;
-            if ended.is_done {
-                if index == 0 {
-                    self.pace = began.elapsed().as_secs_f64() / size as f64;
-                }
+            let draw = |what| self.draw(index, attempt * 8 + what);
+            let limit = match draw(1) {
+                _ if last => Limit::Never,
+                drawn if draw(2) < 0.2 => Limit::Started(Duration::from_secs_f64(0.2 * drawn)),
+                drawn => Limit::Begun(Duration::from_secs_f64(whole * 1.1 * drawn)),
+            };
+            let ended = if last || draw(3) < 0.5 {
+                vec![self.process(index, size, limit, None).await?]
+            } else {
+                // The second one looks first, and claims the journal when the first one has it, or had it.
+                let (late, linger) = (Duration::from_secs_f64(0.2 * draw(4)), Duration::from_millis(250));
+                let second = Limit::Begun(Duration::from_secs_f64(whole * 1.1 * draw(5)));
+                let first = async {
+                    tokio::time::sleep(late).await;
+                    self.process(index, size, limit, None).await
+                };
+                let (one, other) =
+                    futures::join!(first, self.process(index, size, second, Some(late + linger)));
+                vec![one?, other?]
+            };
+            before = self.take_in(before, ended);
+            if before.is_done {
                 break;
             }
             if last {
@@ -211,67 +237,21 @@ impl Run<'_> {
         self.look(index, size, &place).await
     }
 
-    /// Starts a process, kills it after `limit`, and says how far it came. It must begin where `before`
-    /// bytes had been written.
-    async fn process(
-        &mut self,
-        index: u64,
-        size: u64,
-        before: u64,
-        limit: Option<Duration>,
-    ) -> Outcome<Ended> {
-        let mut child = self.start(index, size)?;
-        let Some(output) = child.stdout.take() else { return Ok(Ended::default()) };
-        let mut lines = BufReader::new(output).lines();
-        let mut kill = std::pin::pin!(async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
+    /// Counts what processes did that had one journal, each after the other; how far they came.
+    fn take_in(&mut self, before: Ended, mut ended: Vec<Ended>) -> Ended {
+        ended.sort_by_key(|ended| (ended.begins, ended.written));
+        let mut far = before;
+        for ended in ended {
+            self.figures.kills += u64::from(ended.is_killed);
+            self.figures.overtaken += u64::from(ended.is_overtaken);
+            if let Some(begins) = ended.begins {
+                self.figures.resumed += u64::from(begins > 0);
+                self.figures.lost_bytes += far.written.saturating_sub(begins);
             }
-        });
-        let (mut ended, mut is_killed) = (Ended { written: before, is_done: false }, false);
-        loop {
-            let line = tokio::select! {
-                line = lines.next_line() => line?,
-                () = &mut kill, if !is_killed => {
-                    child.start_kill()?;
-                    is_killed = true;
-                    self.figures.kills += 1;
-                    continue; // what it had said before is in the pipe yet
-                }
-            };
-            let Some(line) = line else { break };
-            match line.split_once(' ') {
-                Some(("begins", position)) => {
-                    let position: u64 = position.parse().unwrap_or(0);
-                    self.figures.resumed += u64::from(position > 0);
-                    self.figures.lost_bytes += before.saturating_sub(position);
-                }
-                Some(("written", position)) => ended.written = position.parse().unwrap_or(ended.written),
-                _ if line == "done" => ended.is_done = true,
-                _ => output::say(&line),
-            }
+            far.written = far.written.max(ended.written);
+            far.is_done |= ended.is_done;
         }
-        let status = child.wait().await?;
-        if !is_killed && !ended.is_done {
-            return Err(Failure::Failed(format!("the process of object {index} failed by itself: {status}")));
-        }
-        Ok(ended)
-    }
-
-    fn start(&self, index: u64, size: u64) -> Outcome<Child> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(std::env::args_os().skip(1));
-        command.args(["--worker", &index.to_string(), "--size", &size.to_string()]);
-        if self.args.to.is_none() {
-            command.args(["--to", &self.to]);
-        }
-        if self.args.journal.is_none() {
-            command.arg("--journal").arg(&self.journal);
-        }
-        command.envs(self.environment.iter().cloned());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        Ok(command.spawn()?)
+        far
     }
 
     /// Reads an object back, compares it, counts what is left beside it, and removes it.
@@ -310,11 +290,12 @@ impl Figures {
         } else {
             writeln!(
                 out,
-                "{} of {} through {} kills and {} resumptions in {:.1} s (seed {})",
+                "{} of {} through {} kills and {} resumptions, {} of them overtaken, in {:.1} s (seed {})",
                 text::count(self.objects, "object"),
                 text::size(self.bytes),
                 self.kills,
                 self.resumed,
+                self.overtaken,
                 self.seconds,
                 self.seed
             )?;

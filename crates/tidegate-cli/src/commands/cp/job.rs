@@ -17,8 +17,8 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// What earlier copies to `to` left in the journal directories. They are looked through once: whoever
-    /// looks keeps others from going on.
+    /// The uploads to `to` that are in the journal directories. They are looked through once: whoever
+    /// looks keeps others from going on. What has become of one since then shows when it is claimed.
     pub(super) async fn left(&self, to: &Place) -> Outcome<Vec<&Left>> {
         let all = self.left.get_or_try_init(|| self.stores.tide().recover()).await?;
         Ok(all.iter().filter(|left| left.is_of(&to.store, &to.key)).collect())

@@ -3,9 +3,13 @@
 //! The rule: the source is read from its beginning, and must begin with the bytes that the journal has;
 //! they are compared by their number and checksum. Where it does not, nothing is sent and nothing is
 //! thrown away: what becomes of the journal is for its owner to say.
+//!
+//! The journal is claimed before it is compared: until then another process may go on with it, and what
+//! was listed be only the beginning of what it has.
 
 use tidegate::checksum::Hasher;
-use tidegate::{Left, Resumed, WriterBuilder};
+use tidegate::journal::JournalError;
+use tidegate::{Claimed, ErrorKind, Left, Resumed, WriterBuilder};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
@@ -16,6 +20,16 @@ use crate::text;
 /// How much is read at once to be compared.
 const CHUNK: usize = 256 << 10;
 
+/// What has become of an upload that was found in a journal.
+pub(in crate::commands) enum Found {
+    /// It is this process's own.
+    Ours(Box<Claimed>),
+    /// It has ended.
+    Ended,
+    /// Somebody writes it; the sentence that says who.
+    InUse(String),
+}
+
 /// A writer that goes on where an earlier copy to the same place was cut, or a new one; the object, where
 /// the earlier one had read all of its source.
 pub(super) async fn begin(
@@ -25,30 +39,67 @@ pub(super) async fn begin(
     to: &Place,
     source: &str,
 ) -> Outcome<Resumed> {
-    let left = job.left(to).await?;
-    let left = match &left[..] {
-        [] => return Ok(Resumed::Writer(builder.start().await?)),
-        [left] => left,
+    // What is damaged, or of a later version, can't be gone on with, and is in nobody's way.
+    let goes_on = |left: &&Left| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
+    let left: Vec<&Left> = job.left(to).await?.into_iter().filter(goes_on).collect();
+    let url = to.url();
+    let claimed = match &left[..] {
+        [] => None,
+        [left] => match claim(left, to).await? {
+            Found::Ours(claimed) => Some((*left, claimed)),
+            Found::Ended => None,
+            Found::InUse(who) => {
+                return Err(Failure::Failed(format!("{url}: another process writes this object: {who}")));
+            }
+        },
         [first, ..] => {
-            let (url, count) = (to.url(), left.len());
-            let directory = directory(first);
+            let (count, directory) = (left.len(), directory(first));
             return Err(Failure::Failed(format!(
                 "{url}: {count} uploads to it were left: end all but one (`tidegate journal ls {directory}`, \
                  `tidegate journal abort {directory} ID`)"
             )));
         }
     };
-    compare(left, input, to, source).await?;
-    Ok(left.resume_on(&to.store).await?)
+    let Some((left, claimed)) = claimed else { return Ok(Resumed::Writer(builder.start().await?)) };
+    compare(left, &claimed, input, to, source).await?;
+    Ok(claimed.resume().await?)
+}
+
+/// Takes an upload that was found, so that nothing is added to it.
+pub(in crate::commands) async fn claim(left: &Left, to: &Place) -> Outcome<Found> {
+    let claimed = match left.claim_on(&to.store).await {
+        Ok(claimed) => claimed,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Ended),
+        Err(error) if is_in_use(&error) => return Ok(Found::InUse(error.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    if claimed.recovered().state.end.is_some() {
+        // Its process died before it could remove the file.
+        claimed.abort().await?;
+        return Ok(Found::Ended);
+    }
+    Ok(Found::Ours(Box::new(claimed)))
+}
+
+fn is_in_use(error: &tidegate::Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
+    matches!(source, Some(JournalError::InUse { .. }))
 }
 
 /// Reads as many bytes as the journal has, and fails where they are others.
-async fn compare(left: &Left, input: &mut (impl AsyncRead + Unpin), to: &Place, source: &str) -> Outcome {
-    let Some(found) = left.recovered() else { return Ok(()) };
+pub(in crate::commands) async fn compare(
+    left: &Left,
+    claimed: &Claimed,
+    input: &mut (impl AsyncRead + Unpin),
+    to: &Place,
+    source: &str,
+) -> Outcome {
+    let found = claimed.recovered();
+    let (length, is_finished) = (found.checksum.covers(), found.state.finish.is_some());
     let unreadable = |error: std::io::Error| Failure::Failed(format!("{source}: {error}"));
     let mut hasher = Hasher::new(found.checksum.algorithm());
     let mut buffer = vec![0; CHUNK];
-    let mut rest = left.length();
+    let mut rest = length;
     while rest > 0 {
         let most = usize::try_from(rest).map_or(CHUNK, |rest| rest.min(CHUNK));
         let read = input.read(&mut buffer[..most]).await.map_err(unreadable)?;
@@ -59,17 +110,14 @@ async fn compare(left: &Left, input: &mut (impl AsyncRead + Unpin), to: &Place, 
         rest -= read as u64;
     }
     let begins = rest == 0 && hasher.finish() == found.checksum;
-    if begins && (!left.is_finished() || input.read(&mut buffer[..1]).await.map_err(unreadable)? == 0) {
+    if begins && (!is_finished || input.read(&mut buffer[..1]).await.map_err(unreadable)? == 0) {
         return Ok(());
     }
     let (url, id, directory) = (to.url(), left.id(), directory(left));
-    let has = text::size(left.length());
-    let advice = if left.is_finished() { "publish it" } else { "copy its own source once more" };
-    let resume = if left.is_finished() {
-        format!(" (`tidegate journal resume {directory} {id}`)")
-    } else {
-        String::new()
-    };
+    let has = text::size(length);
+    let advice = if is_finished { "publish it" } else { "copy its own source once more" };
+    let resume =
+        if is_finished { format!(" (`tidegate journal resume {directory} {id}`)") } else { String::new() };
     Err(Failure::Failed(format!(
         "{url}: an upload to it was cut after {has}, and {source} has other bytes: {advice}{resume}, or end it \
          (`tidegate journal abort {directory} {id}`)"

@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
 use super::journaled;
+use super::opened::Opened;
 use super::report::Done;
 use super::stdin::Stdin;
 use super::verify;
@@ -19,7 +20,7 @@ use crate::stores::Place;
 pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
     let to = job.stores.object(target).await?;
     job.report.expect(job.writing.expect_size);
-    let done = stream(job, "-".to_owned(), &mut Stdin::open(), &to).await?;
+    let done = stream(job, "-".to_owned(), &mut Stdin::open(), None, &to).await?;
     job.report.done(done)
 }
 
@@ -33,7 +34,7 @@ pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcom
     let done = if gives_a_stream(found.file_type()) {
         job.report.expect(job.writing.expect_size);
         let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
-        stream(job, name, &mut opened, to).await?
+        stream(job, name, &mut opened, None, to).await?
     } else {
         if let Some(expected) = job.writing.expect_size.filter(|expected| *expected != found.len()) {
             let has = found.len();
@@ -55,8 +56,13 @@ fn gives_a_stream(kind: FileType) -> bool {
 pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
     if job.writing.is_journaled() {
         let unreadable = |error| Failure::Usage(format!("{}: {error}", path.display()));
-        let mut opened = tokio::fs::File::open(path).await.map_err(unreadable)?;
-        return stream(job, source, &mut opened, to).await;
+        let opened = tokio::task::spawn_blocking({
+            let path = path.to_owned();
+            move || Opened::open(&path)
+        });
+        let opened = opened.await.map_err(|ended| Failure::Failed(ended.to_string()))?.map_err(unreadable)?;
+        let mut input = opened.source().map_err(unreadable)?;
+        return stream(job, source, &mut input, Some(&opened), to).await;
     }
     let builder = job.writing.builder(to);
     let progress = builder.progress();
@@ -76,11 +82,12 @@ fn of_source(path: &Path, error: tidegate::Error) -> Failure {
     error.into()
 }
 
-/// Whatever `input` gives until its end.
+/// Whatever `input` gives until its end; nothing, where that is a `file` which changes meanwhile.
 async fn stream(
     job: &Job<'_>,
     source: String,
     input: &mut (impl AsyncRead + Unpin),
+    file: Option<&Opened>,
     to: &Place,
 ) -> Outcome<Done> {
     let expected = job.writing.expect_size;
@@ -109,6 +116,9 @@ async fn stream(
         None => {
             writer.read_from(input).await?;
         }
+    }
+    if let Some(file) = file {
+        file.check_unchanged(writer.position())?;
     }
     let object = writer.finish().await?;
     let done = live.done(source, to.url(), object.size, &object);

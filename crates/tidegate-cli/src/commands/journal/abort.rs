@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate::Tidegate;
+use tidegate::{Left, Object, Tidegate};
 
 use super::{chosen, store};
 use crate::exit::{Failure, Outcome};
@@ -27,6 +27,11 @@ pub(crate) struct Abort {
     #[arg(long)]
     all: bool,
 
+    /// Ask nothing of the store, which may be gone: only the journals are removed. Sessions that are there
+    /// yet are left to `tidegate sweep`.
+    #[arg(long)]
+    forget: bool,
+
     #[command(flatten)]
     connection: Connection,
 }
@@ -39,13 +44,13 @@ impl Abort {
             let mut out = output::text()?;
             let (mut ended, mut failed) = (0, 0);
             for left in chosen(&all, &self.ids, &self.directory)? {
-                let aborted = async { Ok(left.abort_on(&store(stores, left).await?).await?) };
-                let aborted: Outcome = aborted.await;
-                match aborted {
-                    Ok(()) => {
+                let (id, url) = (left.id(), left.url().unwrap_or_default());
+                match self.end(stores, left).await {
+                    Ok(None) => {
                         ended += 1;
-                        writeln!(out, "ended  {}  {}", left.id(), left.url().unwrap_or_default())?;
+                        writeln!(out, "ended  {id}  {url}")?;
                     }
+                    Ok(Some(_)) => writeln!(out, "published before, and left as it is  {id}  {url}")?,
                     Err(failure) => {
                         failed += 1;
                         output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
@@ -60,5 +65,14 @@ impl Abort {
             }
         })
         .await
+    }
+
+    /// Ends one; the object, where it was published before.
+    async fn end(&self, stores: &Stores, left: &Left) -> Outcome<Option<Object>> {
+        if self.forget {
+            left.forget().await?;
+            return Ok(None);
+        }
+        Ok(left.abort_on(&store(stores, left).await?).await?)
     }
 }

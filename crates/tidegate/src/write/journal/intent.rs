@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, WriteOptions};
+use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::Header;
 use crate::object::Attributes;
@@ -42,7 +43,7 @@ impl Intent {
         };
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Header {
-            upload: format!("{:016x}", fastrand::u64(..)),
+            upload: format!("{}{:08x}", ids(backend, key), fastrand::u32(..)),
             url: records::root(backend),
             key: key.to_owned(),
             checksum: backend.capabilities().checksum.empty(),
@@ -87,6 +88,13 @@ impl Intent {
         let Self { attributes, create_only, token, .. } = self;
         WriteOptions { attributes, create_only, token }
     }
+}
+
+/// How the ids of all uploads of a key begin: they are found by it, also those of which another process has
+/// the journal.
+pub(crate) fn ids(backend: &dyn Backend, key: &str) -> String {
+    let place = Checksum::of(Algorithm::Crc64Nvme, records::place(backend, key).as_bytes());
+    format!("{:016x}-", place.value())
 }
 
 /// Where the bucket is. The embedded server of `dev://` listens elsewhere each time, and is the same.

@@ -1,7 +1,9 @@
 //! Going on with an upload that another process, or an earlier writer, has left in its journal.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::append::Feed;
 use super::intent::Intent;
@@ -9,14 +11,16 @@ use super::sender::Before;
 use super::{Journaled, failed};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{End, Journal, JournalError, Recovered, SessionKind};
+use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
+use crate::write::settle::There;
 use crate::write::upload::{Tasks, Upload};
 use crate::write::writer::Writer;
 
-/// An upload that was left, opened: nobody else has it.
-pub(crate) struct Left {
+/// An upload that was left, and is this process's own now, from [`Left::claim`](crate::Left::claim): nobody
+/// adds to it until it is gone on with. Dropped, it is as it was.
+pub struct Claimed {
     store: Store,
     upload: Arc<Upload>,
     journal: Journal,
@@ -24,7 +28,12 @@ pub(crate) struct Left {
     intent: Intent,
 }
 
-impl Left {
+impl Claimed {
+    /// What is in its journal.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
     /// Opens the journal at `path`, which is of an upload to this store.
     pub(crate) async fn open(store: &Store, path: &Path) -> Result<Self> {
         let (store, journaling) = (store.root(), &store.engine().journaling);
@@ -49,7 +58,10 @@ impl Left {
     }
 
     /// Goes on with it: to its end, where its producer had finished.
-    pub(crate) async fn resume(self) -> Result<Resumed> {
+    ///
+    /// # Errors
+    /// As of [`Left::resume`](crate::Left::resume).
+    pub async fn resume(self) -> Result<Resumed> {
         let state = &self.recovered.state;
         if let Some(end) = state.end {
             return self.ended(end).await;
@@ -62,7 +74,6 @@ impl Left {
         let before = Before {
             stored: state.parts.clone(),
             session: state.session.as_ref().map(|session| session.id.clone()),
-            given_back: self.recovered.first > 0,
             created: state.header.created,
             resumed: finish.is_some(),
         };
@@ -89,12 +100,28 @@ impl Left {
         )))
     }
 
-    /// Ends its session and removes its journal.
-    pub(crate) async fn abort(self) -> Result<()> {
-        if self.recovered.state.end.is_none() {
+    /// Ends its session and removes its journal. The object, where it turns out that it was published: it
+    /// stays.
+    ///
+    /// # Errors
+    /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it all the
+    /// same).
+    pub async fn abort(self) -> Result<Option<Object>> {
+        let state = &self.recovered.state;
+        if state.end.is_none() {
             self.upload.abort(Tasks::new()).await?;
         }
-        self.journal.end(End::Aborted).await.map_err(|error| failed(&self.upload, error))
+        let mut published = None;
+        if let Some(checksum) = state.finish.filter(|_| state.end != Some(End::Aborted)) {
+            // Asked now: the completion of a process that is gone may have been under way until the abort.
+            let since = UNIX_EPOCH + Duration::from_secs(state.header.created);
+            if let There::Ours(object) = self.upload.published(checksum, since).await? {
+                published = Some(*object);
+            }
+        }
+        let end = if published.is_some() { End::Completed } else { End::Aborted };
+        self.journal.end(end).await.map_err(|error| failed(&self.upload, error))?;
+        Ok(published)
     }
 
     /// It had ended, and its file was not removed.
@@ -121,6 +148,18 @@ impl Resumed {
             Self::Object(object) => Some(object),
             Self::Writer(_) => None,
         }
+    }
+}
+
+/// Removes the journal at `path`, and asks nothing of its store.
+pub(crate) async fn forget(path: &Path, durability: Durability) -> Result<()> {
+    let (journal, _) = Journal::resume(path, durability).await.map_err(|error| of(path, error))?;
+    journal.end(End::Aborted).await.map_err(|error| of(path, error))
+}
+
+impl fmt::Debug for Claimed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claimed").field("recovered", &self.recovered).finish_non_exhaustive()
     }
 }
 

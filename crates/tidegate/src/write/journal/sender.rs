@@ -3,12 +3,13 @@
 //!
 //! A store that is down is no error here: the bytes are safe. What does not pass with time (no such
 //! bucket, no permission) ends it, as does an outage that outlasts the retries of a request that was
-//! begun after the producer had finished. The journal is there in any case.
+//! begun after the producer had finished. The journal is there in any case. What becomes of a session that is gone is in
+//! `lost.rs`.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
@@ -17,16 +18,13 @@ use tracing::{debug, warn};
 
 use super::append::Feed;
 use super::source::Source;
-use crate::checksum::Checksum;
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Part, Session, SessionKind};
 use crate::object::Object;
 use crate::write::plan::{Action, Cut, Plan, Schedule};
-use crate::write::settle;
 use crate::write::upload::Upload;
 
-/// How often a session is opened again without a part that it has acknowledged.
-const REOPENED: u32 = 3;
+mod lost;
 
 /// The store's side of one journaled upload.
 pub(super) struct Sender {
@@ -47,13 +45,13 @@ pub(super) struct Sender {
     /// All bytes below are acknowledged, up to this part.
     committed: u64,
     last: u32,
-    /// Whether bytes were given back, or may have been: a session that is lost can't be filled again.
-    given_back: bool,
     /// How many bytes that are acknowledged are kept.
     keep: u64,
+    /// Whether the journal's disk takes records, and gives space back.
+    disk: Disk,
     /// The session that an earlier process has opened.
     session: Option<String>,
-    reopened: u32,
+    sessions: lost::Sessions,
     /// Whether an earlier process may have published the object: its producer had finished.
     resumed: bool,
     /// An object that is not ours came after the upload was begun.
@@ -65,10 +63,18 @@ pub(super) struct Sender {
 pub(super) struct Before {
     pub(super) stored: BTreeMap<u32, Part>,
     pub(super) session: Option<String>,
-    pub(super) given_back: bool,
     /// When it began.
     pub(super) created: u64,
     pub(super) resumed: bool,
+}
+
+/// What the disk under the journal turned out not to do.
+#[derive(Default)]
+struct Disk {
+    /// A sync has failed: nothing is written down any more.
+    failed: bool,
+    /// It punches no holes.
+    keeps_all: bool,
 }
 
 impl Sender {
@@ -95,10 +101,10 @@ impl Sender {
             unwritten: Vec::new(),
             committed: 0,
             last: 0,
-            given_back: before.given_back,
             keep,
+            disk: Disk::default(),
             session: before.session,
-            reopened: 0,
+            sessions: lost::Sessions::default(),
             resumed: before.resumed,
             rival: false,
         }
@@ -120,7 +126,11 @@ impl Sender {
                 match self.act(action).await {
                     Ok(Some(object)) => return Ok(object),
                     Ok(None) => {}
-                    Err(error) => self.reopen(error).await?,
+                    Err(error) => {
+                        if let Some(object) = self.reopen(error).await? {
+                            return Ok(object);
+                        }
+                    }
                 }
             }
             let Feed { length, finish, full } = *self.feed.borrow_and_update();
@@ -153,7 +163,11 @@ impl Sender {
                     }
                     match taken {
                         Ok(()) => self.write_down(self.keep).await?,
-                        Err(error) => self.reopen(error).await?,
+                        Err(error) => {
+                            if let Some(object) = self.reopen(error).await? {
+                                return Ok(object);
+                            }
+                        }
                     }
                 },
                 changed = self.feed.changed() => if changed.is_err() {
@@ -169,6 +183,7 @@ impl Sender {
             Action::Open => self.open().await?,
             Action::Part { number, range } => self.part(number, range),
             Action::Put { size } => {
+                self.check_rival(Operation::Put)?;
                 let object = self.source.put(size).await?;
                 if self.session.is_some() {
                     // Of an object that was longer before a loss of power.
@@ -195,10 +210,14 @@ impl Sender {
         }
         let id = self.source.open().await?;
         let session = Session { kind: SessionKind::Parts, id: id.clone() };
-        if let Err(error) = self.journal().session(session).await {
-            // Nobody would know of it.
-            let _ = self.upload().abort_session().await;
-            return Err(self.source.failed(error));
+        match self.journal().session(session).await {
+            Ok(()) => {}
+            Err(JournalError::Lost { .. }) => self.disk.failed = true,
+            Err(error) => {
+                // Nobody would know of it.
+                let _ = self.upload().abort_session().await;
+                return Err(self.source.failed(error));
+            }
         }
         self.session = Some(id);
         Ok(())
@@ -220,106 +239,62 @@ impl Sender {
     /// Takes in what became of a part.
     fn stored(&mut self, joined: Result<Result<Part>, JoinError>) -> Result<()> {
         let part = joined.unwrap_or_else(|ended| Err(self.upload().ended_early(None, ended)))?;
-        self.reopened = 0;
         self.plan.stored(part.receipt());
+        self.sessions.stored(part.size);
         self.stored.insert(part.number, part.clone());
         self.unwritten.push(part);
         Ok(())
     }
 
     /// Writes down what is acknowledged, and gives back the space of all of it where that is at least
-    /// `keep` bytes.
+    /// `keep` bytes. What can't be written down is sent again by whoever resumes.
     async fn write_down(&mut self, keep: u64) -> Result<()> {
+        if self.disk.failed {
+            return Ok(());
+        }
+        match self.try_to_write_down(keep).await {
+            Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
+            // What can be read can be sent.
+            Err(error @ JournalError::Lost { .. }) => {
+                warn!(%error, "the upload goes on, and nothing of it is written down any more");
+                self.disk.failed = true;
+                Ok(())
+            }
+            Err(error) => Err(self.source.failed(error)),
+        }
+    }
+
+    async fn try_to_write_down(&mut self, keep: u64) -> Result<(), JournalError> {
         while let Some(part) = self.unwritten.last() {
-            match self.journal().part(part.clone()).await {
-                Ok(()) => drop(self.unwritten.pop()),
-                // Until there is room nothing is given back for it, and it may be sent again.
-                Err(JournalError::Full { .. }) => return Ok(()),
-                Err(error) => return Err(self.source.failed(error)),
-            }
+            // Until there is room nothing is given back for it.
+            self.journal().part(part.clone()).await?;
+            self.unwritten.pop();
         }
-        let before = self.committed;
-        while let Some(next) = self.stored.get(&(self.last + 1)).filter(|part| part.offset == self.committed)
-        {
-            (self.last, self.committed) = (next.number, next.offset + next.size);
+        let (mut last, mut committed) = (self.last, self.committed);
+        while let Some(next) = self.stored.get(&(last + 1)).filter(|part| part.offset == committed) {
+            (last, committed) = (next.number, next.offset + next.size);
         }
-        if self.committed > before {
-            match self.journal().committed(self.committed).await {
-                Ok(()) => {}
-                Err(JournalError::Full { .. }) => {
-                    (self.last, self.committed) = (0, 0);
-                    return Ok(());
-                }
-                Err(error) => return Err(self.source.failed(error)),
-            }
+        if committed > self.committed {
+            self.journal().committed(committed).await?;
+            (self.last, self.committed) = (last, committed);
         }
-        if self.committed == 0 || keep == u64::MAX {
+        if self.committed == 0 || keep == u64::MAX || self.disk.keeps_all {
             return Ok(());
         }
         match self.journal().give_back(keep).await {
             Ok(0) => {}
             Ok(bytes) => {
-                self.given_back = true;
                 debug!(object = self.upload().requests.object, bytes, "gave space of the journal back");
             }
-            Err(error @ JournalError::Lost { .. }) => return Err(self.source.failed(error)),
+            Err(error @ JournalError::Lost { .. }) => return Err(error),
             Err(error) => {
-                // What it says of where it begins may be in the file all the same.
-                self.given_back = true;
+                let is_unsupported = |source: &io::Error| source.kind() == io::ErrorKind::Unsupported;
+                self.disk.keeps_all =
+                    matches!(&error, JournalError::Io { source, .. } if is_unsupported(source));
                 debug!(%error, "space of the journal is not given back");
             }
         }
         Ok(())
-    }
-
-    /// Sends everything to a new session, where the old one is gone and the journal still has all bytes;
-    /// any other error ends it.
-    async fn reopen(&mut self, error: Error) -> Result<()> {
-        if error.kind() != ErrorKind::SessionLost {
-            return Err(error);
-        }
-        self.tasks.shutdown().await;
-        if self.rival {
-            let message = "the session is gone, and the object that is there now came after this upload was begun: it \
-                           may have replaced this one (if it is to be replaced, remove it and resume the upload)";
-            return Err(self.upload().error(ErrorKind::Uncertain, Operation::Complete, message));
-        }
-        if self.given_back {
-            let message = format!(
-                "the session is gone, and the journal has not all bytes any more that it held: {error}"
-            );
-            return Err(self.upload().error(ErrorKind::SessionLost, error.operation(), message));
-        }
-        self.reopened += 1;
-        if self.reopened > REOPENED {
-            return Err(error);
-        }
-        debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
-        let acknowledged = self.stored.values().map(|part| part.size).sum();
-        self.upload().requests.progress.unacknowledged(acknowledged);
-        self.plan = Plan::new(self.upload().backend.capabilities(), Cut::Parts(self.schedule));
-        self.stored.clear();
-        self.unwritten.clear();
-        (self.session, self.finished) = (None, false);
-        (self.last, self.committed) = (0, 0);
-        Ok(())
-    }
-
-    /// The object, where an earlier process has published it and died before it could say so.
-    async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
-        let since = UNIX_EPOCH + Duration::from_secs(self.source.created);
-        match self.upload().published(checksum, since).await? {
-            settle::Before::Nothing => {}
-            settle::Before::Rival => self.rival = true,
-            settle::Before::Published(object) => {
-                if self.session.is_some() {
-                    // It is gone, but where the same bytes came by another way.
-                    let _ = self.upload().abort_session().await;
-                }
-                return Ok(Some(*object));
-            }
-        }
-        Ok(None)
     }
 
     fn journal(&self) -> &Journal {

@@ -11,6 +11,8 @@ use crate::journal::{Durability, JournalError};
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
 mod chaos;
+mod claimed;
+mod lost;
 mod outage;
 mod resumed;
 

@@ -1,0 +1,105 @@
+//! A process that writes, seen from the one that kills it.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep_until};
+
+use super::Run;
+use crate::exit::{Failure, Outcome};
+use crate::output;
+
+/// When a process is killed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Limit {
+    /// So long after its start.
+    Started(Duration),
+    /// So long after it began to write.
+    Begun(Duration),
+    Never,
+}
+
+/// What became of one process.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// Where it began to write; `None` where it never came to it.
+    pub(super) begins: Option<u64>,
+    /// Bytes whose write had returned.
+    pub(super) written: u64,
+    /// How long it went on from there.
+    pub(super) took: Duration,
+    /// The object is there.
+    pub(super) is_done: bool,
+    pub(super) is_killed: bool,
+    /// It had seen the journal before another process went on with it.
+    pub(super) is_overtaken: bool,
+}
+
+impl Run<'_> {
+    /// Starts a process, kills it at its `limit`, and says how far it came.
+    pub(super) async fn process(
+        &self,
+        index: u64,
+        size: u64,
+        limit: Limit,
+        linger: Option<Duration>,
+    ) -> Outcome<Ended> {
+        let mut child = self.start(index, size, linger)?;
+        let mut ended = Ended::default();
+        let Some(output) = child.stdout.take() else { return Ok(ended) };
+        let mut lines = BufReader::new(output).lines();
+        let mut begun = Instant::now();
+        let mut kill_at = if let Limit::Started(after) = limit { Some(begun + after) } else { None };
+        loop {
+            let line = tokio::select! {
+                line = lines.next_line() => line?,
+                () = sleep_until(kill_at.unwrap_or(begun)), if kill_at.is_some() && !ended.is_killed => {
+                    child.start_kill()?;
+                    ended.is_killed = true;
+                    continue; // what it had said before is in the pipe yet
+                }
+            };
+            let Some(line) = line else { break };
+            match line.split_once(' ') {
+                Some(("begins", position)) => {
+                    ended.begins = position.parse().ok();
+                    ended.written = ended.begins.unwrap_or(0);
+                    begun = Instant::now();
+                    if let Limit::Begun(after) = limit {
+                        kill_at = Some(begun + after);
+                    }
+                }
+                Some(("written", position)) => ended.written = position.parse().unwrap_or(ended.written),
+                _ if line == "overtaken" => ended.is_overtaken = true,
+                _ if line == "done" => ended.is_done = true,
+                _ => output::say(&line),
+            }
+        }
+        let status = child.wait().await?;
+        ended.took = begun.elapsed();
+        if !ended.is_killed && !status.success() {
+            return Err(Failure::Failed(format!("the process of object {index} failed by itself: {status}")));
+        }
+        Ok(ended)
+    }
+
+    fn start(&self, index: u64, size: u64, linger: Option<Duration>) -> Outcome<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(std::env::args_os().skip(1));
+        command.args(["--worker", &index.to_string(), "--size", &size.to_string()]);
+        if let Some(linger) = linger {
+            command.args(["--linger", &linger.as_millis().to_string()]);
+        }
+        if self.args.to.is_none() {
+            command.args(["--to", &self.to]);
+        }
+        if self.args.journal.is_none() {
+            command.arg("--journal").arg(&self.journal);
+        }
+        command.envs(self.environment.iter().cloned());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
+        Ok(command.spawn()?)
+    }
+}

@@ -1,0 +1,53 @@
+//! A file that is read to its end, and must be the same until then.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::exit::{Failure, Outcome};
+
+/// A file, and what it was when it was opened.
+#[derive(Debug)]
+pub(super) struct Opened {
+    path: PathBuf,
+    file: File,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Opened {
+    /// Blocks for as long as the disk takes.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let found = file.metadata()?;
+        Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
+    }
+
+    /// What it is read from; once, as clones share one place in the file.
+    pub(super) fn source(&self) -> io::Result<tokio::fs::File> {
+        Ok(tokio::fs::File::from_std(self.file.try_clone()?))
+    }
+
+    /// Fails where it was written to while its bytes were `read`.
+    pub(super) fn check_unchanged(&self, read: u64) -> Outcome {
+        let now = self.file.metadata()?;
+        let is_same = match self.size {
+            // What the system makes up as it is read (/proc) says that it has no bytes.
+            0 => now.len() == 0 || now.len() == read,
+            size => now.len() == size && read == size && modified(&now) == self.modified,
+        };
+        if is_same {
+            return Ok(());
+        }
+        let (path, before, now) = (self.path.display(), self.size, now.len());
+        Err(Failure::Failed(format!(
+            "{path}: the file changed while it was read: it had {before} bytes and has {now}; nothing was published, \
+             and what was read is in the journal (copy it again: if it has only grown, that goes on)"
+        )))
+    }
+}
+
+fn modified(found: &Metadata) -> Option<SystemTime> {
+    found.modified().ok()
+}

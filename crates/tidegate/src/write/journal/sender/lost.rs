@@ -1,0 +1,120 @@
+//! A session that is gone: everything is sent to a new one, where the object is not there already and the
+//! journal still has all bytes.
+//!
+//! Gone is one that expired or was aborted, and one that lacks parts that it had acknowledged, as a store
+//! leaves it that stopped while it completed.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use tracing::debug;
+
+use super::Sender;
+use crate::checksum::Checksum;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
+use crate::write::plan::{Cut, Plan};
+use crate::write::settle::There;
+use crate::write::upload::Tasks;
+
+/// How many sessions in a row may be lost without that the upload comes further than before.
+const LOST: u32 = 3;
+
+/// What became of the sessions of one upload.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    /// Those that were lost since it came further than ever.
+    lost: u32,
+    /// What was sent to the one that is open.
+    sent: u64,
+    /// The most that was sent to one.
+    most: u64,
+}
+
+impl Sessions {
+    /// The session has another part.
+    pub(super) fn stored(&mut self, bytes: u64) {
+        self.sent += bytes;
+        if self.sent > self.most {
+            (self.lost, self.most) = (0, self.sent);
+        }
+    }
+
+    /// It is gone; whether another one is worth it.
+    fn lose(&mut self) -> bool {
+        self.sent = 0;
+        self.lost += 1;
+        self.lost <= LOST
+    }
+}
+
+impl Sender {
+    /// Goes on with a new session where the error is that the old one is gone; any other error ends it.
+    /// The object, where it turns out that it is there.
+    pub(super) async fn reopen(&mut self, error: Error) -> Result<Option<Object>> {
+        if error.kind() != ErrorKind::SessionLost {
+            return Err(error);
+        }
+        self.tasks.shutdown().await;
+        self.check_rival(Operation::Complete)?;
+        if self.journal().has_given_back().await.map_err(|error| self.source.failed(error))? {
+            let message = format!(
+                "the session is gone, and the journal has not all bytes any more that it held: {error}"
+            );
+            return Err(self.upload().error(ErrorKind::SessionLost, error.operation(), message));
+        }
+        if !self.sessions.lose() {
+            return Err(error.and(&format!("{LOST} more were opened in its stead, and lost as well")));
+        }
+        // What of it is there yet would stay, and a completion that is under way could still end.
+        self.upload().abort(Tasks::new()).await?;
+        let finish = self.feed.borrow().finish;
+        if let Some(checksum) = finish.filter(|_| error.operation() == Operation::Complete) {
+            if let Some(object) = self.published_before(checksum).await? {
+                return Ok(Some(object));
+            }
+            self.check_rival(Operation::Complete)?;
+        }
+        debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
+        let acknowledged = self.stored.values().map(|part| part.size).sum();
+        self.upload().requests.progress.unacknowledged(acknowledged);
+        self.plan = Plan::new(self.upload().backend.capabilities(), Cut::Parts(self.schedule));
+        self.stored.clear();
+        self.unwritten.clear();
+        (self.session, self.finished) = (None, false);
+        (self.last, self.committed) = (0, 0);
+        Ok(None)
+    }
+
+    /// Fails where an earlier process may have published the object, and another's has come in its place:
+    /// nobody can say which is to be there.
+    pub(super) fn check_rival(&self, operation: Operation) -> Result<()> {
+        // The store's own condition leaves it as it is.
+        if !self.rival || self.upload().options.create_only {
+            return Ok(());
+        }
+        let message = "the object that is there now came after this upload was begun: it may have replaced this one, \
+                       which an earlier process may have published (if it is to be replaced, remove it and \
+                       resume the upload)";
+        Err(self.upload().error(ErrorKind::Uncertain, operation, message))
+    }
+
+    /// The object, where an earlier process has published it and died before it could say so.
+    pub(super) async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
+        let since = UNIX_EPOCH + Duration::from_secs(self.source.created);
+        match self.upload().published(checksum, since).await? {
+            There::Nothing => Ok(None),
+            There::Another(_) => {
+                // Its own process alone would know that it has published nothing.
+                self.rival = self.upload().may_be_published;
+                Ok(None)
+            }
+            There::Ours(object) => {
+                if self.session.is_some() {
+                    // It is gone, but where the same bytes came by another way.
+                    let _ = self.upload().abort_session().await;
+                }
+                Ok(Some(*object))
+            }
+        }
+    }
+}

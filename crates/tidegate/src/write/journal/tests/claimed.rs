@@ -1,0 +1,162 @@
+//! Uploads that were left: found, taken, ended, forgotten.
+
+use super::*;
+
+/// Takes an upload up, adds bytes to it and leaves it again, as a process that dies would.
+async fn goes_further(place: &Place, size: u64) -> Result<()> {
+    let (tide, store) = place.process();
+    let mut writer = match tide.recover().await?.first() {
+        Some(left) => match left.resume_on(&store).await? {
+            Resumed::Writer(writer) => writer,
+            Resumed::Object(_) => panic!("it was not finished"),
+        },
+        None => place.writer(&store).await?,
+    };
+    let position = writer.position() as usize;
+    writer.write(data(size).slice(position..)).await?;
+    drop(writer);
+    tide.settled().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_listed_may_be_less_than_what_is_claimed() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 100).await?;
+    let (tide, store) = place.process();
+    let left = tide.recover().await?;
+    goes_further(&place, 5 * PART).await?;
+    assert_eq!(left[0].length(), 100);
+    let claimed = left[0].claim_on(&store).await?;
+    let found = claimed.recovered().checksum;
+    assert_eq!(found.covers(), 5 * PART);
+    assert_eq!(found, crate::checksum::Checksum::of(found.algorithm(), &data(5 * PART)));
+    let second = left[0].claim_on(&store).await.unwrap_err();
+    assert_eq!(second.kind(), ErrorKind::InvalidInput, "{second}");
+    let Resumed::Writer(writer) = claimed.resume().await? else { panic!("it was not finished") };
+    assert_eq!(writer.position(), 5 * PART);
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, data(5 * PART));
+    let gone = left[0].claim_on(&store).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound, "{gone}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_that_is_dropped_changes_nothing() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    let (tide, store) = place.process();
+    let left = tide.recover().await?;
+    drop(left[0].claim_on(&store).await?);
+    assert_eq!(left[0].claim_on(&store).await?.recovered().checksum.covers(), 5 * PART);
+    assert!(place.sessions(&store).await <= 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_another_process_writes_is_found_by_its_key() -> Result<()> {
+    let place = Place::new();
+    let (_tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(100)).await?;
+    let mut other = store.writer("other").strategy(Strategy::Journal).start().await?;
+    other.write(data(100)).await?;
+    let (_tide, store) = place.process();
+    let left = store.left("k").await?;
+    let [left] = &left[..] else { panic!("{left:?}") };
+    assert!(matches!(left.problem(), Some(JournalError::InUse { .. })), "{left:?}");
+    assert_eq!(left.path(), writer_path(&writer));
+    assert!(store.left("nothing").await?.is_empty());
+    assert!(store.within("k").left("k").await?.is_empty());
+    Ok(())
+}
+
+fn writer_path(writer: &Writer) -> &std::path::Path {
+    writer.journaled.as_ref().unwrap().appender.journal.path()
+}
+
+#[tokio::test]
+async fn an_abort_of_what_was_published_says_so() -> Result<()> {
+    for size in [100, 5 * PART] {
+        let place = Place::new();
+        let (tide, store) = place.process();
+        place.backend.lose_answers(true);
+        let mut writer = place.writer(&store).await?;
+        writer.write(data(size)).await?;
+        writer.finish().await.unwrap_err();
+        tide.settled().await;
+        place.backend.go_down(false);
+        let (tide, store) = place.process();
+        let left = tide.recover().await?;
+        let object = left[0].abort_on(&store).await?;
+        assert_eq!(object.expect("it was published").size, size);
+        assert_eq!(stored(&store, "k").await, data(size));
+        assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upload_whose_store_is_gone_can_be_forgotten() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    place.backend.go_down(true);
+    let (tide, store) = place.process();
+    let left = tide.recover().await?;
+    left[0].abort_on(&store).await.unwrap_err();
+    assert_eq!(place.files(), 1);
+    left[0].forget().await?;
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
+/// What docs/JOURNAL.md says of a failed sync: what can be read can still be sent.
+#[tokio::test]
+async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
+    for early in [true, false] {
+        let place = Place::new();
+        let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync));
+        let mut writer = place.writer(&store).await?;
+        place.backend.go_down(early);
+        writer.write(data(10 * PART)).await?;
+        while !early && writer.progress().snapshot().acknowledged < 9 * PART {
+            tokio::task::yield_now().await;
+        }
+        writer.journaled.as_ref().unwrap().appender.journal.fail();
+        place.backend.go_down(false);
+        let error = writer.sync().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source, "{error}");
+        assert!(writer.finish().await.is_err(), "it was told that it has failed");
+
+        let mut writer = place.writer(&store).await?;
+        place.backend.go_down(early);
+        writer.write(data(10 * PART)).await?;
+        writer.journaled.as_ref().unwrap().appender.journal.fail();
+        place.backend.go_down(false);
+        let object = writer.finish().await?;
+        assert_eq!(object.size, 10 * PART);
+        assert_eq!(stored(&store, "k").await, data(10 * PART));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_alone_what_a_journal_goes_on_with() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(5 * PART)).await?;
+    while writer.progress().snapshot().acknowledged < 4 * PART {
+        tokio::task::yield_now().await;
+    }
+    drop(writer);
+    tide.settled().await;
+    let (tide, store) = place.process();
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (0, 1, 1), "{report:?}");
+    tide.recover().await?[0].forget().await?;
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (1, 0, 0), "{report:?}");
+    Ok(())
+}
