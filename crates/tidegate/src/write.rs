@@ -5,6 +5,7 @@ mod builder;
 mod commit;
 mod copies;
 mod deferred;
+mod direct;
 mod faces;
 mod file;
 mod fill;
@@ -16,6 +17,8 @@ mod relief;
 mod settle;
 mod spooling;
 mod strategy;
+mod streamed;
+mod taking;
 #[cfg(test)]
 mod tests;
 mod upload;
@@ -23,10 +26,10 @@ mod writer;
 
 pub(crate) use aborts::Aborts;
 pub use builder::WriterBuilder;
-pub(crate) use file::RING;
 pub(crate) use journal::Left;
 pub(crate) use journaling::Journaling;
 pub(crate) use relief::Relief;
 pub(crate) use spooling::Spooling;
 pub use strategy::Strategy;
+pub(crate) use streamed::RING;
 pub use writer::Writer;

@@ -211,15 +211,23 @@ impl Builder {
         }
         let spooling = self.spooling()?;
         let reserved = spooling.as_ref().map_or(0, |spooling| spooling.reserved());
+        let slab = self.slab as u64;
+        let sending = if self.journal.is_empty() { 0 } else { Journaling::reserve(self.memory, slab) };
+        if (self.memory - reserved).saturating_sub(sending) / RING < slab {
+            let memory = self.memory;
+            return Err(refused(format!(
+                "a memory budget of {memory} bytes leaves too little beside the {sending} bytes that sending from \
+                 journals takes"
+            )));
+        }
+        let budget = Budget::new(self.memory - reserved - sending, self.slab);
         let journaling = Journaling::new(
             self.journal,
             self.durability,
             self.journal_keep,
             self.memory_wait,
-            self.memory - reserved,
-            self.slab,
+            if sending > 0 { Budget::new(sending, self.slab) } else { budget.clone() },
         );
-        let budget = Budget::new(self.memory - reserved, self.slab);
         let engine = Engine {
             relief: Relief::new(budget.clone(), spooling, self.memory_wait),
             reserved,

@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
+use crate::write::taking::Taking;
 use crate::write::upload::{Tasks, Upload};
 use crate::write::writer::Writer;
 
@@ -67,9 +68,11 @@ impl Left {
             resumed: finish.is_some(),
         };
         let engine = self.store.engine().clone();
+        let disk = engine.journaling.disk(self.journal.path()).await;
         let mut journaled = Journaled::new(
             self.upload.clone(),
             self.journal,
+            disk,
             self.intent.schedule,
             engine.parts_in_flight,
             engine.budget.clone(),
@@ -81,12 +84,7 @@ impl Left {
             let object = std::future::poll_fn(|cx| journaled.poll_finish(cx)).await?;
             return Ok(Resumed::Object(object));
         }
-        Ok(Resumed::Writer(Writer::journaled(
-            self.upload,
-            self.intent.schedule,
-            engine.relief.clone(),
-            journaled,
-        )))
+        Ok(Resumed::Writer(Writer::journaled(journaled)))
     }
 
     /// Ends its session and removes its journal.

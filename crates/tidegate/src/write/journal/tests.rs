@@ -11,6 +11,7 @@ use crate::journal::{Durability, JournalError};
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
 mod chaos;
+mod memory;
 mod outage;
 mod resumed;
 
