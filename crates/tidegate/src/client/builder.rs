@@ -88,7 +88,8 @@ impl Builder {
 
     /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on as many disks
     /// as there are: a new journal goes to the one with most space. Each must be there and writable. What
-    /// is in them survives the process; [`Tidegate::recover`] lists it.
+    /// is in them survives the process; [`Tidegate::recover`] lists it. A quarter of the memory is set aside for
+    /// sending from there.
     pub fn journal<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.journal.extend(directories.into_iter().map(Into::into));
         self
@@ -113,7 +114,7 @@ impl Builder {
     /// half-filled writers whose producers do not go on; 60 s by default. Then the wait becomes an error
     /// of the kind [`ErrorKind::Starved`]. It can't happen where a spool takes what they hold.
     ///
-    /// It is also how long a journal waits for room on a full disk while the store takes nothing off it.
+    /// It is also how long a journal waits for room on a full disk while nothing leaves that for a store.
     pub fn memory_wait(mut self, limit: Duration) -> Self {
         self.memory_wait = limit;
         self

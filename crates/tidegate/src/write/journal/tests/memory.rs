@@ -193,3 +193,53 @@ fn it_is_synced_and_ended_outside_of_a_runtime() {
     });
     assert_eq!(object.unwrap().size, 5 * PART);
 }
+
+/// A file system of 2 MiB, where this process may mount one.
+struct Small<'a>(&'a std::path::Path);
+
+impl<'a> Small<'a> {
+    fn new(at: &'a std::path::Path) -> Option<Self> {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at);
+        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
+        if !is_mounted {
+            println!("skipped: no file system may be mounted here");
+        }
+        is_mounted.then_some(Self(at))
+    }
+}
+
+impl Drop for Small<'_> {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(self.0).output();
+    }
+}
+
+#[tokio::test]
+async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()> {
+    let place = Place::new();
+    let Some(_small) = Small::new(place.folder.path()) else { return Ok(()) };
+    let (tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(5)));
+    place.backend.go_down(true);
+    let mut writing = JoinSet::new();
+    for number in 0..20 {
+        let store = store.clone();
+        writing.spawn(async move {
+            let mut writer = store.writer(format!("{number}")).strategy(Strategy::Journal).start().await?;
+            for _ in 0..20 {
+                writer.write(data(2 * PART)).await?;
+            }
+            writer.finish().await
+        });
+    }
+    while tide.progress().snapshot().waiting != Some(crate::Waiting::Disk) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    place.backend.go_down(false);
+    while let Some(written) = writing.join_next().await {
+        assert_eq!(written.unwrap()?.size, 40 * PART);
+    }
+    assert!(tide.usage().peak <= 256 * KIB, "{:?}", tide.usage());
+    Ok(())
+}
