@@ -55,6 +55,7 @@ pub struct Writer {
 
 /// Where its bytes are until the store has them.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all writers are the large one")]
 pub(super) enum Side {
     Direct(Direct),
     Journaled(Box<Journaled>),
