@@ -28,6 +28,9 @@
 //! nobody starves. Where half-filled memory leaves no room for a request at the head (one that streams
 //! a file needs three slabs to begin), a writer that holds most passes it likewise.
 //!
+//! Memory that was granted for a request, and that nobody has come to take, is not in flight: nothing but its
+//! waiter would bring it back. Where it stands in the way, it is taken back after a while.
+//!
 //! What remains is a writer that holds most and whose producer does not go on: a wait that only it
 //! can end is seen here ([`Budget::pressure`]), and dealt with in `write/relief.rs`: its bytes go to
 //! the spool, or it has been idle beyond its limit and is ended, or the wait becomes an error.
@@ -118,6 +121,8 @@ struct State {
     granted: BTreeMap<u64, Granted>,
     /// The sum of their bytes.
     granted_bytes: u64,
+    /// That of those for memory in flight: nobody's request has it yet.
+    untaken: u64,
     /// Waits that were ended with an error which was not taken yet, and when.
     refused: BTreeMap<u64, (Starved, Instant)>,
     /// When a wait was last ended with an error.

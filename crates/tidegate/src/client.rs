@@ -128,7 +128,8 @@ impl Tidegate {
             let mut endpoints = self.engine.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
             let endpoint = endpoints.entry(backend.endpoint().to_owned());
             let engine = &self.engine;
-            let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy));
+            let journaled = engine.journaling.of_endpoint();
+            let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy, journaled));
             endpoint.or_insert_with(new).clone()
         };
         Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new() }
@@ -154,6 +155,13 @@ impl Tidegate {
         usage.total += reserved;
         usage.held += reserved;
         usage.peak += reserved;
+        if !self.engine.journaling.directories.is_empty() {
+            let sending = self.engine.journaling.memory.usage();
+            usage.total += sending.total;
+            usage.held += sending.held;
+            usage.peak += sending.peak;
+            usage.waiting += sending.waiting;
+        }
         usage.spooled = self.engine.relief.spooling().map_or(0, |spooling| spooling.spool().used());
         usage
     }

@@ -1,5 +1,7 @@
 //! What all requests to one endpoint share.
 
+use tokio::sync::Semaphore;
+
 use crate::hedge::Hedges;
 use crate::limiter::{Concurrency, Limiter};
 use crate::pace::Pace;
@@ -16,15 +18,19 @@ pub(crate) struct Endpoint {
     pub(crate) pace: Pace,
     /// How many slow parts it may be sent again.
     pub(crate) hedges: Hedges,
+    /// How many slabs its requests may hold that carry journaled bytes.
+    pub(crate) journaled: Semaphore,
 }
 
 impl Endpoint {
-    pub(crate) fn new(concurrency: Concurrency, retry: &RetryPolicy) -> Self {
+    pub(crate) fn new(concurrency: Concurrency, retry: &RetryPolicy, journaled: u64) -> Self {
+        let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
             limiter: Limiter::new(concurrency),
             allowance: Allowance::new(retry),
             pace: Pace::default(),
             hedges: Hedges::default(),
+            journaled: Semaphore::new(journaled),
         }
     }
 }

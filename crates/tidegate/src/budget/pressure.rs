@@ -35,6 +35,8 @@ pub(crate) trait Holder: Debug + Send + Sync + 'static {
 pub(crate) enum Pressure {
     /// Nobody waits, or for memory in flight, which comes back.
     Passing,
+    /// What was granted for requests, and nobody has come to take, leaves no room.
+    Untaken,
     /// Half-filled parts hold what is waited for, and nobody else can go on.
     HalfFilled(HalfFilled),
 }
@@ -79,6 +81,9 @@ impl Budget {
         let Some(&(first, _)) = state.by_wait.first() else { return Pressure::Passing };
         if !state.is_stopped(self.shared.total) {
             return Pressure::Passing;
+        }
+        if !state.is_stopped_by(state.half_filled, self.shared.total) {
+            return Pressure::Untaken;
         }
         let since = state.half_moved.map_or(first, |moved| moved.max(first));
         let holders = state.by_holding.iter().rev().take_while(|(bytes, _)| *bytes > 0);
@@ -176,13 +181,18 @@ impl Account {
 }
 
 impl State {
-    /// Whether only half-filled memory could help those who wait.
+    /// Whether nothing in flight could help those who wait.
     pub(super) fn is_stopped(&self, total: u64) -> bool {
+        self.is_stopped_by(self.half_filled + self.untaken, total)
+    }
+
+    /// Whether those who wait can't go on for as long as so many bytes stay where they are.
+    fn is_stopped_by(&self, stays: u64, total: u64) -> bool {
         let Some((_, first)) = self.waiters.first_key_value() else { return false };
         let next = self.next_to_serve(total).and_then(|id| self.waiters.get(&id));
         // Requests pass a writer without end: that they can go on brings it nothing.
         let passed = |next: &Waiter| first.account.is_some() && next.account.is_none();
-        next.is_none_or(|next| passed(next) || self.half_filled + next.bytes > total)
+        next.is_none_or(|next| passed(next) || stays + next.bytes > total)
     }
 
     /// Has someone look at what stands in the way.

@@ -130,6 +130,9 @@ impl State {
             holding.granted = Some(id);
         }
         self.granted_bytes += granted.bytes;
+        if granted.account.is_none() {
+            self.untaken += granted.bytes;
+        }
         self.granted.insert(id, granted);
     }
 
@@ -137,6 +140,9 @@ impl State {
     pub(super) fn take(&mut self, id: u64) -> Option<Granted> {
         let granted = self.granted.remove(&id)?;
         self.granted_bytes -= granted.bytes;
+        if granted.account.is_none() {
+            self.untaken -= granted.bytes;
+        }
         if let Some(holding) = granted.account.and_then(|account| self.accounts.get_mut(&account)) {
             holding.granted = None;
         }

@@ -88,7 +88,8 @@ impl Builder {
 
     /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on as many disks
     /// as there are: a new journal goes to the one with most space. Each must be there and writable. What
-    /// is in them survives the process; [`Tidegate::recover`] lists it.
+    /// is in them survives the process; [`Tidegate::recover`] lists it. A quarter of the memory is set aside for
+    /// sending from there.
     pub fn journal<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.journal.extend(directories.into_iter().map(Into::into));
         self
@@ -113,7 +114,7 @@ impl Builder {
     /// half-filled writers whose producers do not go on; 60 s by default. Then the wait becomes an error
     /// of the kind [`ErrorKind::Starved`]. It can't happen where a spool takes what they hold.
     ///
-    /// It is also how long a journal waits for room on a full disk while the store takes nothing off it.
+    /// It is also how long a journal waits for room on a full disk while nothing leaves that for a store.
     pub fn memory_wait(mut self, limit: Duration) -> Self {
         self.memory_wait = limit;
         self
@@ -211,15 +212,23 @@ impl Builder {
         }
         let spooling = self.spooling()?;
         let reserved = spooling.as_ref().map_or(0, |spooling| spooling.reserved());
+        let slab = self.slab as u64;
+        let sending = if self.journal.is_empty() { 0 } else { Journaling::reserve(self.memory, slab) };
+        if (self.memory - reserved).saturating_sub(sending) / RING < slab {
+            let memory = self.memory;
+            return Err(refused(format!(
+                "a memory budget of {memory} bytes leaves too little beside the {sending} bytes that sending from \
+                 journals takes"
+            )));
+        }
+        let budget = Budget::new(self.memory - reserved - sending, self.slab);
         let journaling = Journaling::new(
             self.journal,
             self.durability,
             self.journal_keep,
             self.memory_wait,
-            self.memory - reserved,
-            self.slab,
+            if sending > 0 { Budget::new(sending, self.slab) } else { budget.clone() },
         );
-        let budget = Budget::new(self.memory - reserved, self.slab);
         let engine = Engine {
             relief: Relief::new(budget.clone(), spooling, self.memory_wait),
             reserved,

@@ -88,7 +88,15 @@ impl Log {
                 }
                 Err(Stop::NotCached) if done > 0 => break,
                 Err(Stop::NotCached) => return Ok(None),
-                Err(stop) => return Err(self.why(stop)),
+                Err(stop) => {
+                    let first = self.view().first;
+                    let is_behind = first.object <= offset + done as u64;
+                    if !is_behind || !matches!(stop, Stop::Bad(at, _) if at < first.file) {
+                        return Err(self.why(stop));
+                    }
+                    // Frames before those that are wanted were given back while they were looked at.
+                    (place, window) = (first, Window::new(end.file));
+                }
             }
         }
         Ok(Some(done))

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::direct::Direct;
 use super::file;
 use super::journal::Journaled;
 use super::plan::{Cut, ScheduleError};
@@ -145,7 +146,8 @@ impl WriterBuilder {
             return Box::pin(self.start_journaled(policy)).await;
         }
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
-        Ok(Writer::new(Arc::new(self.into_upload()), policy, relief, idle_limit))
+        let upload = Arc::new(self.into_upload());
+        Ok(Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit)))
     }
 
     /// Sends the file at `path` and publishes it. With [`Strategy::Journal`] it is copied into the journal
@@ -236,8 +238,7 @@ impl WriterBuilder {
         upload.is_journaled = true;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
-        let journaled =
-            Journaled::begin(upload.clone(), schedule, in_flight, budget, &engine.journaling).await?;
-        Ok(Writer::journaled(upload, schedule, engine.relief.clone(), journaled))
+        let journaled = Journaled::begin(upload, schedule, in_flight, budget, &engine.journaling).await?;
+        Ok(Writer::journaled(journaled))
     }
 }

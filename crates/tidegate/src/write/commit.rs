@@ -4,15 +4,16 @@ use std::future::Future;
 use std::ops::Range;
 use std::task::{Context, Poll, ready};
 
+use super::direct::{Direct, Stage, memory_of};
 use super::fill::Taken;
 use super::plan::Action;
+use super::taking::Taking;
 use super::upload::Done;
-use super::writer::{Stage, Writer, memory_of};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::spool::SpoolError;
 
-impl Writer {
+impl Direct {
     /// Hands what the plan has cut to requests.
     pub(super) fn dispatch(&mut self) -> Result<()> {
         while let Some(action) = self.plan.next() {
@@ -134,18 +135,11 @@ impl Writer {
         self.deferred.is_none() && self.plan.outstanding() >= self.in_flight
     }
 
-    pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
-        if self.journaled.is_some() {
-            ready!(self.poll_item(cx))?;
-        }
-        if let Some(journaled) = &mut self.journaled {
-            return journaled.poll_finish(cx);
-        }
+    pub(super) fn poll_commit(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         if matches!(self.stage, Stage::Open) {
-            ready!(self.poll_item(cx))?;
             self.held.check().map_err(|error| self.fail(error))?;
             ready!(self.poll_deferred(cx))?;
-            self.memory = None;
+            self.memory.forget();
             self.held.finish().map_err(|error| self.fail(error))?;
             self.plan.finish();
             self.stage = Stage::Committing(None);
@@ -176,56 +170,6 @@ impl Writer {
                     return Poll::Ready(self.check_open().and_then(|()| Err(self.closed())));
                 }
             }
-        }
-    }
-
-    pub(super) fn check_open(&mut self) -> Result<()> {
-        if let Some(journaled) = &self.journaled {
-            return journaled.check_open();
-        }
-        if !matches!(self.stage, Stage::Open) {
-            return Err(self.closed());
-        }
-        self.held.check().map_err(|error| self.fail(error))
-    }
-
-    fn closed(&self) -> Error {
-        let why = match self.stage {
-            Stage::Failed => "the writer has failed or was aborted before",
-            _ => "the writer was finished before",
-        };
-        self.upload.error(ErrorKind::Closed, Operation::Write, why)
-    }
-
-    /// Aborts the upload, where another has not done so already.
-    fn abandon(&self) {
-        let tasks = self.held.give_up();
-        if !self.held.is_ended() {
-            drop(self.upload.abort(tasks));
-        }
-    }
-
-    /// The upload is over: nothing in flight is waited for, the session is aborted.
-    pub(super) fn fail(&mut self, error: Error) -> Error {
-        self.stage = Stage::Failed;
-        if let Some(journaled) = &mut self.journaled {
-            return journaled.fail(error);
-        }
-        self.memory = None;
-        self.deferred = None;
-        self.abandon();
-        error
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        if self.journaled.is_some() {
-            return; // its journal stays
-        }
-        if matches!(self.stage, Stage::Open | Stage::Committing(_)) {
-            self.stage = Stage::Failed;
-            self.abandon();
         }
     }
 }

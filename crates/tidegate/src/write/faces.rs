@@ -14,21 +14,21 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 impl AsyncWrite for Writer {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_item(cx))?;
-        self.poll_copy(cx, bytes).map_err(io::Error::from)
+        let copied = self.side.poll_copy(cx, bytes);
+        self.side.set_off();
+        copied.map_err(io::Error::from)
     }
 
     /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until everything that was taken is in
     /// the journal, as durable as [`Writer::write`] makes it. Otherwise ready at once: there is no durable
     /// point short of [`finish`](Writer::finish).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Some(journaled) = &mut self.journaled {
-            return journaled.poll_flush(cx).map_err(io::Error::from);
-        }
-        Poll::Ready(self.poll_parts(cx).map_err(io::Error::from))
+        ready!(self.poll_item(cx))?;
+        self.side.poll_flush(cx).map_err(io::Error::from)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.is_published() {
+        if self.side.is_published() {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ()).map_err(io::Error::from)
@@ -45,11 +45,11 @@ impl Sink<Bytes> for Writer {
     }
 
     fn start_send(mut self: Pin<&mut Self>, item: Bytes) -> Result<()> {
-        self.check_open()?;
+        self.side.check_open()?;
         if !self.item.is_empty() {
             let message = "an item was sent before `poll_ready` had taken the one before it";
-            let error = self.upload.error(ErrorKind::InvalidInput, Operation::Write, message);
-            return Err(self.fail(error));
+            let error = self.side.upload().error(ErrorKind::InvalidInput, Operation::Write, message);
+            return Err(self.side.fail(error));
         }
         self.item = item;
         Ok(())
@@ -57,14 +57,11 @@ impl Sink<Bytes> for Writer {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
         ready!(self.poll_item(cx))?;
-        match &mut self.journaled {
-            Some(journaled) => journaled.poll_flush(cx),
-            None => Poll::Ready(Ok(())),
-        }
+        self.side.poll_flush(cx)
     }
 
     fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.is_published() {
+        if self.side.is_published() {
             return Poll::Ready(Ok(()));
         }
         self.poll_finish(cx).map_ok(|_| ())

@@ -10,17 +10,13 @@ use tokio::task::JoinError;
 
 use super::plan::{Action, Plan};
 use super::strategy::Policy;
+use super::streamed::Streamed;
 use super::upload::{Done, Tasks, Upload};
 use crate::backend::Receipt;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
-use crate::payload::{Payload, Ring, SourceChanged, SourceFile};
-use crate::progress::Waiting;
-
-/// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
-/// while the third is read.
-pub(crate) const RING: u64 = 3;
+use crate::payload::{Payload, SourceChanged, SourceFile};
 
 /// Opens the file at `path`, to be sent as `object`.
 pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
@@ -170,23 +166,9 @@ impl Source {
         self.upload.part(number, range, payload, Some(permit)).await
     }
 
-    /// A range of the file as the body of a request. What fits in one slab is read now: its checksum
-    /// goes ahead of it, and a retry need not read it again.
     async fn payload(&self, offset: u64, len: u64) -> Result<Payload> {
-        let slab = self.budget.slab_size() as u64;
-        let algorithm = self.upload.backend.capabilities().checksum;
-        let lease = if len <= slab { len.max(1) } else { RING * slab };
-        let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
-        let lease = self.budget.lease(lease).await;
-        drop(waiting);
-        let lease = lease.map_err(|starved| {
-            self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string())
-        })?;
-        let streamed = Payload::from_file(self.file.clone(), offset, len, Ring::of(lease), algorithm);
-        if len > slab {
-            return Ok(streamed);
-        }
-        streamed.gather().await.map_err(|error| self.failed(error))
+        let streamed = Streamed { file: self.file.clone(), offset, len };
+        streamed.payload(&self.upload, &self.budget).await
     }
 
     fn failed(&self, error: io::Error) -> Error {

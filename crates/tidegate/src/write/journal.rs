@@ -18,14 +18,15 @@ use tracing::warn;
 
 use super::journaling::Journaling;
 use super::plan::{Cut, Plan, Schedule};
+use super::taking::{LEAST_SLAB, Memory, Taking};
 use super::upload::{Tasks, Upload};
-use crate::budget::{Acquire, Budget};
+use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
-use crate::progress::Wait;
 
 mod append;
+mod disk;
 mod gather;
 mod intent;
 mod resume;
@@ -36,6 +37,7 @@ mod take;
 mod tests;
 
 use append::{Appender, Feed};
+pub(super) use disk::Disk;
 use gather::Gathered;
 use intent::Intent;
 pub(crate) use intent::ids;
@@ -67,7 +69,7 @@ pub(super) struct Journaled {
     gathered: Arc<Gathered>,
     /// How large the next slab is to be.
     slab: u64,
-    memory: Option<(Acquire, Wait, u64)>,
+    memory: Memory,
     /// A task's: what was begun is done, whether or not its producer is polled.
     appending: Option<JoinHandle<Result<(), JournalError>>>,
     sending: Option<JoinHandle<Result<Object>>>,
@@ -104,8 +106,10 @@ impl Journaled {
         let created = header.created;
         let journal = Journal::create(&journaling.directories, header, journaling.durability).await;
         let journal = journal.map_err(|error| failed(&upload, error))?;
+        let disk = journaling.disk(journal.path()).await;
         let before = Before { created, ..Before::default() };
-        Ok(Self::new(upload, journal, schedule, in_flight, budget, journaling, Feed::default(), before))
+        let feed = Feed::default();
+        Ok(Self::new(upload, journal, disk, schedule, in_flight, budget, journaling, feed, before))
     }
 
     #[expect(
@@ -115,6 +119,7 @@ impl Journaled {
     fn new(
         upload: Arc<Upload>,
         journal: Journal,
+        disk: Arc<Disk>,
         schedule: Schedule,
         in_flight: usize,
         budget: Budget,
@@ -126,13 +131,15 @@ impl Journaled {
         let reach = Plan::new(upload.backend.capabilities(), Cut::Parts(schedule)).reach();
         let stage = if feed.finish.is_some() { Stage::Sending } else { Stage::Open };
         let (feeder, fed) = watch::channel(feed);
+        let feeder = Arc::new(feeder);
+        disk.join(&feeder);
         let source = Source {
             journal: journal.clone(),
             upload: upload.clone(),
-            budget: budget.clone(),
+            memory: journaling.memory.clone(),
+            disk: disk.clone(),
             feed: fed,
             created: before.created,
-            sending: journaling.sending.clone(),
             first: Mutex::default(),
         };
         let tracker = TaskTracker::new();
@@ -141,56 +148,44 @@ impl Journaled {
             Sender::new(Arc::new(source), schedule, in_flight, journaling.keep, tracker.clone(), before);
         Self {
             sending: Some(upload.runtime.spawn(sender.run())),
-            appender: Appender { journal, feed: feeder, progress, patience: journaling.patience },
+            appender: Appender { journal, feed: feeder, progress, disk, patience: journaling.patience },
             upload,
             reach,
             taken: feed.length,
             gathered: Arc::default(),
-            slab: Self::LEAST_SLAB.min(budget.slab_size() as u64),
+            slab: LEAST_SLAB.min(budget.slab_size() as u64),
             budget,
-            memory: None,
+            memory: Memory::default(),
             appending: None,
             tracker,
             stage,
         }
     }
 
-    pub(super) fn position(&self) -> u64 {
-        self.taken
-    }
-
-    pub(super) fn reach(&self) -> u64 {
-        self.reach
-    }
-
-    /// Fails where it takes no more bytes.
-    pub(super) fn check_open(&self) -> Result<()> {
-        if matches!(self.stage, Stage::Open) { Ok(()) } else { Err(self.closed()) }
-    }
-
-    /// Whether `finish` has published the object.
-    pub(super) fn is_done(&self) -> bool {
-        matches!(self.stage, Stage::Done(_))
-    }
-
     /// Makes everything that was taken durable; gives how many bytes of the object that is.
     pub(super) async fn sync(&mut self) -> Result<u64> {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await?;
-        let synced = self.appender.journal.sync().await;
-        synced.map_err(|error| self.fail(failed(&self.upload, error)))
+        let journal = self.appender.journal.clone();
+        // A task's: whoever waits for it may be outside of any runtime.
+        let error = match self.upload.runtime.spawn(async move { journal.sync().await }).await {
+            Ok(Ok(synced)) => return Ok(synced),
+            Ok(Err(error)) => failed(&self.upload, error),
+            Err(ended) => self.upload.ended_early(None, ended),
+        };
+        Err(self.fail(error))
     }
 
     /// Writes down that no byte follows, and waits until the object is published.
-    pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+    fn poll_publish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         loop {
             match &mut self.stage {
                 Stage::Open => {
                     // Where the store's side has failed, that the object is whole is written down all the
                     // same: whoever resumes it needs no producer.
-                    self.start();
+                    self.set_off();
                     while self.appending.is_some() {
                         ready!(self.poll_append(cx))?;
-                        self.start();
+                        self.set_off();
                     }
                     let finish = finish(self.appender.clone(), self.taken);
                     self.appending = Some(self.upload.runtime.spawn(finish));
@@ -215,7 +210,14 @@ impl Journaled {
     }
 
     /// Ends the upload: its session, and its journal.
-    pub(super) async fn abort(mut self) -> Result<()> {
+    pub(super) async fn abort(self) -> Result<()> {
+        let upload = self.upload.clone();
+        // A task's, as `sync` is.
+        let ended = upload.runtime.spawn(self.abort_now()).await;
+        ended.unwrap_or_else(|ended| Err(upload.ended_early(None, ended)))
+    }
+
+    async fn abort_now(mut self) -> Result<()> {
         self.stage = Stage::Failed;
         self.stop().await;
         let upload = self.upload.clone();
@@ -257,13 +259,6 @@ impl Journaled {
         let has_session = self.upload.lock().is_some();
         let publishes = if has_session { Operation::Complete } else { Operation::Put };
         self.appender.feed.borrow().finish.map(|_| publishes)
-    }
-
-    /// The writer has failed; its journal is there.
-    pub(super) fn fail(&mut self, error: Error) -> Error {
-        self.stage = Stage::Failed;
-        let path = self.appender.journal.path().display();
-        error.and(&format!("what was taken is in {path}, and can be gone on with (`tidegate journal`)"))
     }
 
     fn closed(&self) -> Error {

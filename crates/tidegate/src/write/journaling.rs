@@ -1,16 +1,18 @@
-//! Where an engine's journals are, and how they are kept.
+//! Where an engine's journals are, and how they are kept and sent.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
-use super::file::RING;
+use super::journal::Disk;
+use super::streamed::RING;
+use crate::budget::Budget;
 use crate::journal::Durability;
 
 /// The journal directories of an engine, and what holds for every journal in them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Journaling {
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) durability: Durability,
@@ -18,23 +20,43 @@ pub(crate) struct Journaling {
     pub(crate) keep: u64,
     /// How long a full disk is waited for while nothing leaves it.
     pub(crate) patience: Duration,
-    /// As many as there may be requests with buffers in hand: while a store is down they keep them from
-    /// attempt to attempt, and producers need memory to go on.
-    pub(super) sending: Arc<Semaphore>,
+    /// What journaled bytes are sent through: set aside when the engine is built, where it has directories, for
+    /// what producers hold may wait for room on a disk that only requests can make.
+    pub(crate) memory: Budget,
+    disks: Mutex<BTreeMap<u64, Arc<Disk>>>,
 }
 
 impl Journaling {
-    /// In these directories, with `memory` bytes for all writers, in slabs of `slab`.
+    /// This share of the memory is set aside.
+    const SHARE: u64 = 4;
+
+    /// How much memory to set aside, of `total` bytes in slabs of `slab`.
+    pub(crate) fn reserve(total: u64, slab: u64) -> u64 {
+        let ring = RING * slab;
+        (total / Self::SHARE / ring).max(1) * ring
+    }
+
+    /// How many slabs of that requests to one endpoint may hold: while it is down they keep them from attempt
+    /// to attempt, and others go on.
+    pub(crate) fn of_endpoint(&self) -> u64 {
+        let ring = RING * self.memory.slab_size() as u64;
+        (self.memory.total() / 2 / ring).max(1) * RING
+    }
+
     pub(crate) fn new(
         directories: Vec<PathBuf>,
         durability: Durability,
         keep: u64,
         patience: Duration,
-        memory: u64,
-        slab: usize,
+        memory: Budget,
     ) -> Self {
-        let rings = memory / 2 / (RING * slab.max(1) as u64);
-        let rings = usize::try_from(rings).unwrap_or(usize::MAX).clamp(1, Semaphore::MAX_PERMITS);
-        Self { directories, durability, keep, patience, sending: Arc::new(Semaphore::new(rings)) }
+        Self { directories, durability, keep, patience, memory, disks: Mutex::default() }
+    }
+
+    /// The disk that a journal is on.
+    pub(super) async fn disk(&self, journal: &Path) -> Arc<Disk> {
+        // One that can't be asked is told by whoever writes to it.
+        let id = tokio::fs::metadata(journal).await.map_or(0, |found| found.dev());
+        self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
     }
 }

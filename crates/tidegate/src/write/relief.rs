@@ -83,12 +83,23 @@ impl Relief {
         loop {
             let (mut freed, changed) = (pin!(self.freed()), self.budget.changed());
             let looked = Instant::now();
-            let Pressure::HalfFilled(mut seen) = self.budget.pressure() else { return };
+            let pressure = self.budget.pressure();
+            if matches!(pressure, Pressure::Passing) {
+                return;
+            }
             let look = looked.elapsed();
             let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
             }
+            let Pressure::HalfFilled(mut seen) = pressure else {
+                let wake = next_grant.unwrap_or(looked + Self::LOOK_AGAIN);
+                tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(wake) => {}
+                }
+                continue;
+            };
             let began = Instant::now();
             let (spilled, works) = self.spill(&seen.holders).await;
             let now = Instant::now();

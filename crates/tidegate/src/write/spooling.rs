@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::file::RING;
+use super::streamed::RING;
 use crate::budget::Budget;
 use crate::limiter::{Concurrency, Flow, Limiter, Permit};
 use crate::payload::Ring;

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use futures::{Sink, SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
+use super::direct::Direct;
+use super::writer::Side;
 use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
 use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
@@ -31,6 +33,13 @@ fn engine() -> Tidegate {
 fn store(tide: &Tidegate) -> Store {
     let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
     tide.store(Arc::new(Memory::new("test").with_capabilities(capabilities)))
+}
+
+fn direct(writer: &mut crate::Writer) -> &mut Direct {
+    match &mut writer.side {
+        Side::Direct(direct) => direct,
+        Side::Journaled(_) => panic!("its bytes go to a journal"),
+    }
 }
 
 fn data(size: u64) -> Bytes {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
+use super::disk::Disk;
 use super::gather::Gathered;
 use crate::checksum::Checksum;
 use crate::journal::{Journal, JournalError};
@@ -27,9 +28,10 @@ pub(super) struct Feed {
 #[derive(Clone, Debug)]
 pub(super) struct Appender {
     pub(super) journal: Journal,
-    pub(super) feed: watch::Sender<Feed>,
+    pub(super) feed: Arc<watch::Sender<Feed>>,
     pub(super) progress: Progress,
-    /// How long a full disk is waited for while the store acknowledges nothing.
+    pub(super) disk: Arc<Disk>,
+    /// How long a full disk is waited for while nothing leaves it.
     pub(super) patience: Duration,
 }
 
@@ -40,6 +42,15 @@ impl Appender {
     /// Appends bytes until there are none; they are as durable as the journal makes them when this
     /// returns.
     pub(super) async fn append(self, gathered: Arc<Gathered>) -> Result<(), JournalError> {
+        let appended = self.append_all(&gathered).await;
+        if appended.is_err() {
+            // Whether or not its producer comes to see that.
+            gathered.lock().give_up();
+        }
+        appended
+    }
+
+    async fn append_all(&self, gathered: &Gathered) -> Result<(), JournalError> {
         loop {
             let pieces = gathered.lock().take();
             if pieces.is_empty() {
@@ -59,30 +70,37 @@ impl Appender {
         Ok(())
     }
 
-    /// Does `write` again while the disk is full, as long as the store takes bytes off it.
+    /// Does `write` again while the disk is full, as long as anything leaves it: a byte of any upload that
+    /// this process sends from there.
     async fn patiently<T, F>(&self, write: impl Fn() -> F) -> Result<T, JournalError>
     where
         F: Future<Output = Result<T, JournalError>>,
     {
-        let (mut since, mut seen) = (Instant::now(), self.progress.snapshot().acknowledged);
+        let (mut since, mut seen) = (Instant::now(), self.disk.moved());
+        let mut waiting = None;
         loop {
             let full = match write().await {
                 Err(full @ JournalError::Full { .. }) => full,
                 done => {
-                    self.feed.send_if_modified(|feed| std::mem::take(&mut feed.full));
+                    if waiting.is_some() {
+                        self.disk.is_full(false);
+                    }
                     return done;
                 }
             };
-            let acknowledged = self.progress.snapshot().acknowledged;
-            if acknowledged != seen {
-                (since, seen) = (Instant::now(), acknowledged);
+            let moved = self.disk.moved();
+            if moved != seen {
+                (since, seen) = (Instant::now(), moved);
             }
             if since.elapsed() >= self.patience {
                 return Err(full);
             }
-            let _waiting = self.progress.waiting(Waiting::Disk);
-            self.feed.send_modify(|feed| feed.full = true);
+            waiting.get_or_insert_with(|| self.progress.waiting(Waiting::Disk));
+            self.disk.is_full(true);
             sleep(Self::LOOK_AGAIN.min(self.patience)).await;
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

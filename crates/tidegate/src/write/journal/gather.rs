@@ -1,13 +1,14 @@
 //! Bytes on their way to the journal: what comes while an append is under way is appended after it,
 //! together.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Poll, ready};
+use std::task::Poll;
 
 use bytes::Bytes;
 
 use crate::budget::{Lease, Slab};
-use crate::error::Result;
+use crate::write::taking::Filling;
 
 /// What was taken from the producer and is not being appended yet.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(super) struct State {
     pub(super) bytes: u64,
     /// Whether a task is at work that takes what is here, until nothing is.
     is_taken: bool,
+    /// Whether that task has failed: nothing more gets to the journal.
+    is_given_up: bool,
 }
 
 impl Gathered {
@@ -40,18 +43,20 @@ impl State {
         self.slab = Some(Slab::at_most(lease).0);
     }
 
-    /// Has `fill` put at most `most` bytes at the free end, and say how many.
-    pub(super) fn fill(
-        &mut self,
-        most: usize,
-        fill: impl FnOnce(&mut [u8]) -> Poll<Result<usize>>,
-    ) -> Poll<Result<usize>> {
-        let Some(slab) = &mut self.slab else { return Poll::Ready(Ok(0)) };
+    /// Has `fill` put at most `most` bytes at the free end, and say how many; `None` where there is none.
+    pub(super) fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
+        let slab = self.slab.as_mut().filter(|slab| slab.room() > 0)?;
         let most = most.min(slab.room());
-        let taken = ready!(fill(&mut slab.spare()[..most]))?;
-        slab.advance(taken);
-        self.bytes += taken as u64;
-        Poll::Ready(Ok(taken))
+        let filled = fill(&mut slab.spare()[..most]);
+        if let Poll::Ready(Ok(taken)) = filled {
+            slab.advance(taken);
+            self.bytes += taken as u64;
+        }
+        if slab.filled().is_empty() {
+            // Its producer may be quiet for long: nothing but an append that is under way would bring it back.
+            self.slab = None;
+        }
+        Some(filled)
     }
 
     /// Bytes that are not copied.
@@ -59,6 +64,16 @@ impl State {
         self.seal();
         self.bytes += bytes.len() as u64;
         self.pieces.push(bytes);
+    }
+
+    /// Nothing of it gets to the journal any more: its memory is others'.
+    pub(super) fn give_up(&mut self) {
+        *self = Self { is_taken: true, is_given_up: true, ..Self::default() };
+    }
+
+    /// Whether [`give_up`](Self::give_up) was called.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.is_given_up
     }
 
     /// Whether a task is to be started for what is here.

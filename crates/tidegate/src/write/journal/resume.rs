@@ -15,6 +15,7 @@ use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionK
 use crate::object::Object;
 use crate::recover::Resumed;
 use crate::write::settle::There;
+use crate::write::taking::Taking;
 use crate::write::upload::{Tasks, Upload};
 use crate::write::writer::Writer;
 
@@ -78,9 +79,11 @@ impl Claimed {
             resumed: finish.is_some(),
         };
         let engine = self.store.engine().clone();
+        let disk = engine.journaling.disk(self.journal.path()).await;
         let mut journaled = Journaled::new(
             self.upload.clone(),
             self.journal,
+            disk,
             self.intent.schedule,
             engine.parts_in_flight,
             engine.budget.clone(),
@@ -92,12 +95,7 @@ impl Claimed {
             let object = std::future::poll_fn(|cx| journaled.poll_finish(cx)).await?;
             return Ok(Resumed::Object(object));
         }
-        Ok(Resumed::Writer(Writer::journaled(
-            self.upload,
-            self.intent.schedule,
-            engine.relief.clone(),
-            journaled,
-        )))
+        Ok(Resumed::Writer(Writer::journaled(journaled)))
     }
 
     /// Ends its session and removes its journal. The object, where it turns out that it was published: it

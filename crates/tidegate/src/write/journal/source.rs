@@ -2,19 +2,21 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::timeout;
 use tracing::warn;
 
 use super::append::Feed;
+use super::disk::{Disk, Leaving};
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part};
 use crate::object::Object;
-use crate::payload::{Payload, Ring};
+use crate::payload::Payload;
 use crate::progress::Waiting;
-use crate::write::file::RING;
+use crate::write::streamed::Streamed;
 use crate::write::upload::Upload;
 
 /// What each request takes its bytes from.
@@ -22,11 +24,12 @@ use crate::write::upload::Upload;
 pub(super) struct Source {
     pub(super) journal: Journal,
     pub(super) upload: Arc<Upload>,
-    pub(super) budget: Budget,
+    /// What it is sent through.
+    pub(super) memory: Budget,
+    pub(super) disk: Arc<Disk>,
     pub(super) feed: watch::Receiver<Feed>,
     /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
-    pub(super) sending: Arc<Semaphore>,
     /// Held by the part that waits for memory and its turn: only the next one does.
     pub(super) first: Mutex<()>,
 }
@@ -34,9 +37,10 @@ pub(super) struct Source {
 impl Source {
     /// Stores a part. No limit but that of [`goes_on`](Self::goes_on).
     pub(super) async fn part(self: Arc<Self>, number: u32, range: Range<u64>) -> Result<Part> {
+        let read = Arc::new(AtomicU64::new(range.start));
         loop {
             let is_last = self.is_finished();
-            match self.attempt(number, range.clone()).await {
+            match self.attempt(number, range.clone(), &read).await {
                 Ok(part) => return Ok(part),
                 Err(error) if self.goes_on(&error, is_last).await => {}
                 Err(error) => return Err(error),
@@ -44,15 +48,14 @@ impl Source {
         }
     }
 
-    async fn attempt(&self, number: u32, range: Range<u64>) -> Result<Part> {
+    async fn attempt(&self, number: u32, range: Range<u64>, read: &Arc<AtomicU64>) -> Result<Part> {
         // This part's turn comes before the next part takes memory.
         let first = self.first.lock().await;
-        // Never closed, so no error.
-        let _sending = self.sending.acquire().await;
-        let payload = self.payload(range.start, range.end - range.start).await?;
+        let (payload, _share) = self.payload(range.clone(), read).await?;
         let permit = self.upload.requests.turn().await;
         drop(first);
         let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;
+        self.disk.moves();
         Ok(Part::new(range.start, &receipt))
     }
 
@@ -71,29 +74,27 @@ impl Source {
 
     /// Writes all `size` bytes in one request.
     pub(super) async fn put(&self, size: u64) -> Result<Object> {
-        let payload = self.payload(0, size).await?;
-        self.upload.put(payload).await
+        let (payload, _share) = self.payload(0..size, &Arc::default()).await?;
+        let object = self.upload.put(payload).await?;
+        self.disk.moves();
+        Ok(object)
     }
 
-    /// A range of the object as the body of a request, read through a few slabs as it is sent. What fits
-    /// in one slab is read now: its checksum goes ahead of it.
-    async fn payload(&self, offset: u64, len: u64) -> Result<Payload> {
-        let slab = self.budget.slab_size() as u64;
-        let algorithm = self.upload.backend.capabilities().checksum;
-        let lease = if len <= slab { len.max(1) } else { RING * slab };
+    /// A range of the object as the body of a request, and its share of the memory that the store may hold.
+    async fn payload(
+        &self,
+        range: Range<u64>,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Payload, Option<SemaphorePermit<'_>>)> {
+        let (reader, disk, read) = (self.journal.reader(), self.disk.clone(), read.clone());
+        let file = Arc::new(Leaving { reader, disk, read });
+        let streamed = Streamed { file, offset: range.start, len: range.end - range.start };
+        let slabs = streamed.slabs(self.memory.slab_size() as u64);
         let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
-        let lease = self.budget.lease(lease).await;
+        // Never closed, so no error.
+        let share = self.upload.requests.endpoint.journaled.acquire_many(slabs).await.ok();
         drop(waiting);
-        let lease = lease
-            .map_err(|starved| self.upload.error(ErrorKind::Starved, Operation::Part, starved.to_string()))?;
-        let reader = Arc::new(self.journal.reader());
-        let streamed = Payload::from_file(reader, offset, len, Ring::of(lease), algorithm);
-        if len > slab {
-            return Ok(streamed);
-        }
-        streamed.gather().await.map_err(|error| {
-            self.upload.error(ErrorKind::Source, Operation::Part, error.to_string()).with_source(error)
-        })
+        Ok((streamed.payload(&self.upload, &self.memory).await?, share))
     }
 
     /// Whether what failed so is tried again; waits for a while first. An outage that began before the

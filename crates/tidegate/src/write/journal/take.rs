@@ -1,100 +1,55 @@
 //! Bytes from the producer: gathered, and given to the journal.
 
+use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 
-use super::Journaled;
 use super::source::failed;
-use crate::budget::Lease;
-use crate::error::{ErrorKind, Operation, Result};
-use crate::progress::Waiting;
+use super::{Journaled, Stage};
+use crate::budget::{Lease, Starved};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
+use crate::write::taking::{Filling, LEAST_SLAB, Taking};
+use crate::write::upload::Upload;
 
-impl Journaled {
-    /// With this many bytes gathered an append is begun, or waited for.
-    const CHUNK: u64 = 1 << 20;
-    /// Shared bytes of at least this many are not copied.
-    const SHARE: usize = 64 << 10;
-    /// What the first byte of an idle writer costs.
-    pub(super) const LEAST_SLAB: u64 = 4 << 10;
+/// With this many bytes gathered an append is begun, or waited for.
+const CHUNK: u64 = 1 << 20;
 
-    /// Takes some of `bytes`, shared where they are large.
-    pub(in crate::write) fn poll_take(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes: &mut Bytes,
-    ) -> Poll<Result<()>> {
-        let room = ready!(self.poll_room(cx))?;
-        if bytes.len() < Self::SHARE || self.gathered.lock().has_room() {
-            let taken = ready!(self.poll_fill(cx, bytes.len().min(room), |spare| {
-                let taken = bytes.len().min(spare.len());
-                spare[..taken].copy_from_slice(&bytes[..taken]);
-                Poll::Ready(Ok(taken))
-            }))?;
-            bytes::Buf::advance(bytes, taken);
-            return Poll::Ready(Ok(()));
-        }
-        let piece = bytes.len().min(self.budget.slab_size()).min(room);
-        let lease = ready!(self.poll_memory(cx, piece as u64))?;
-        let piece = piece.min(usize::try_from(lease.bytes()).unwrap_or(usize::MAX));
-        self.gathered.lock().share(lease.charge(bytes.split_to(piece)));
-        self.took(piece);
-        Poll::Ready(Ok(()))
+impl Taking for Journaled {
+    fn upload(&self) -> &Arc<Upload> {
+        &self.upload
     }
 
-    /// Copies some of `bytes`, and sees to it that they get to the journal.
-    pub(in crate::write) fn poll_copy(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        let room = ready!(self.poll_room(cx))?;
-        self.poll_fill(cx, bytes.len().min(room), |spare| {
-            let taken = bytes.len().min(spare.len());
-            spare[..taken].copy_from_slice(&bytes[..taken]);
-            Poll::Ready(Ok(taken))
-        })
-        .map_ok(|taken| {
-            self.start();
-            taken
-        })
+    fn position(&self) -> u64 {
+        self.taken
     }
 
-    /// Has `read` fill the free end of a slab; 0 bytes are the source's end.
-    pub(in crate::write) fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        read: impl FnOnce(&mut [u8]) -> Poll<std::io::Result<usize>>,
-    ) -> Poll<Result<std::io::Result<usize>>> {
-        let room = ready!(self.poll_room(cx))?;
-        let mut failed = None;
-        let taken = ready!(self.poll_fill(cx, room, |spare| match ready!(read(spare)) {
-            Ok(taken) => Poll::Ready(Ok(taken)),
-            Err(error) => {
-                failed = Some(error);
-                Poll::Ready(Ok(0))
-            }
-        }))?;
-        self.start();
-        Poll::Ready(Ok(failed.map_or(Ok(taken), Err)))
+    fn reach(&self) -> u64 {
+        self.reach
     }
 
-    /// Waits until everything that was taken is in the journal, as durable as it makes it.
-    pub(in crate::write) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        loop {
-            self.start();
-            if self.appending.is_none() {
-                return Poll::Ready(self.check(cx));
-            }
-            ready!(self.poll_append(cx))?;
-        }
+    fn check_open(&mut self) -> Result<()> {
+        if matches!(self.stage, Stage::Open) { Ok(()) } else { Err(self.closed()) }
     }
 
-    /// Waits until more bytes can be gathered; how many the object takes yet.
+    fn is_published(&self) -> bool {
+        matches!(self.stage, Stage::Done(_))
+    }
+
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
         self.check_open()?;
         self.check(cx)?;
-        while self.gathered.lock().bytes >= Self::CHUNK {
-            self.start();
+        let mut gathered = self.gathered.lock();
+        while gathered.bytes >= CHUNK || gathered.is_given_up() {
+            drop(gathered);
+            self.set_off();
             ready!(self.poll_append(cx))?;
+            gathered = self.gathered.lock();
         }
+        drop(gathered);
         let room = self.reach - self.taken;
         if room == 0 {
             let message =
@@ -105,65 +60,94 @@ impl Journaled {
         Poll::Ready(Ok(usize::try_from(room).unwrap_or(usize::MAX)))
     }
 
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        most: usize,
-        fill: impl FnOnce(&mut [u8]) -> Poll<Result<usize>>,
-    ) -> Poll<Result<usize>> {
-        let gathered = self.gathered.clone();
-        let mut state = loop {
-            let state = gathered.lock();
-            if state.has_room() {
-                break state; // nobody takes it away before it is unlocked
-            }
-            drop(state);
-            let lease = ready!(self.poll_memory(cx, self.slab))?;
-            gathered.lock().add_slab(lease);
-        };
-        let taken = ready!(state.fill(most, fill))?;
-        // Slabs follow what comes at once, so that little costs little.
-        let slab = if state.has_room() { taken.next_power_of_two() as u64 } else { self.slab * 2 };
-        drop(state);
-        self.slab = slab.clamp(self.slab / 2, self.slab * 2).max(Self::LEAST_SLAB);
-        self.slab = self.slab.min(self.budget.slab_size() as u64);
-        self.took(taken);
-        Poll::Ready(Ok(taken))
+    fn poll_lease(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease, Starved>> {
+        let lease = self.memory.poll(cx, bytes, &self.appender.progress, || self.budget.lease(bytes));
+        if lease.is_pending() {
+            // What is gathered here may be what is waited for.
+            self.set_off();
+        }
+        lease
     }
 
-    fn took(&mut self, bytes: usize) {
+    fn full_slab(&self) -> usize {
+        self.budget.slab_size()
+    }
+
+    fn next_slab(&self) -> u64 {
+        self.slab
+    }
+
+    fn add_slab(&mut self, lease: Lease) {
+        self.gathered.lock().add_slab(lease);
+    }
+
+    fn has_spare(&self) -> bool {
+        self.gathered.lock().has_room()
+    }
+
+    fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
+        let mut gathered = self.gathered.lock();
+        let filled = gathered.fill(most, fill)?;
+        if let Poll::Ready(Ok(taken @ 1..)) = filled {
+            // Slabs follow what comes at once, so that little costs little.
+            let slab = if gathered.has_room() { taken.next_power_of_two() as u64 } else { self.slab * 2 };
+            let slab = slab.clamp(self.slab / 2, self.slab * 2).max(LEAST_SLAB);
+            self.slab = slab.min(self.budget.slab_size() as u64);
+        }
+        Some(filled)
+    }
+
+    fn share(&mut self, lease: Lease, bytes: Bytes) {
+        self.gathered.lock().share(lease.charge(bytes));
+    }
+
+    fn took(&mut self, bytes: usize) -> Result<()> {
         self.taken += bytes as u64;
         self.appender.progress.accepted(bytes as u64);
-    }
-
-    fn poll_memory(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease>> {
-        if self.memory.as_ref().is_some_and(|(_, _, asked)| *asked > bytes) {
-            // A cancelled write asked for more.
-            self.memory = None;
+        let mut gathered = self.gathered.lock();
+        if gathered.is_given_up() {
+            gathered.give_up(); // what came since
         }
-        let (acquire, ..) = self.memory.get_or_insert_with(|| {
-            (self.budget.lease(bytes), self.appender.progress.waiting(Waiting::Memory), bytes)
-        });
-        let Poll::Ready(lease) = Pin::new(acquire).poll(cx) else {
-            // What is gathered here may be what is waited for.
-            self.start();
-            return Poll::Pending;
-        };
-        self.memory = None;
-        Poll::Ready(lease.map_err(|starved| {
-            let error = self.upload.error(ErrorKind::Starved, Operation::Write, starved.to_string());
-            self.fail(error)
-        }))
+        Ok(())
     }
 
-    /// Sees to it that what is gathered is appended, whether or not this is polled again.
-    pub(super) fn start(&mut self) {
+    fn set_off(&mut self) {
         if self.gathered.lock().begin() {
             let append = self.appender.clone().append(self.gathered.clone());
             self.appending = Some(self.upload.runtime.spawn(append));
         }
     }
 
+    fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        self.poll_flush(cx)
+    }
+
+    /// Waits until everything that was taken is in the journal, as durable as it makes it.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        loop {
+            self.set_off();
+            if self.appending.is_none() {
+                return Poll::Ready(self.check(cx));
+            }
+            ready!(self.poll_append(cx))?;
+        }
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+        self.poll_publish(cx)
+    }
+
+    /// The writer has failed; its journal is there.
+    fn fail(&mut self, error: Error) -> Error {
+        self.stage = Stage::Failed;
+        self.memory.forget();
+        self.set_off();
+        let path = self.appender.journal.path().display();
+        error.and(&format!("what was taken is in {path}, and can be gone on with (`tidegate journal`)"))
+    }
+}
+
+impl Journaled {
     /// Waits for what is being written to the journal.
     pub(super) fn poll_append(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let Some(appending) = &mut self.appending else { return Poll::Ready(Ok(())) };
@@ -174,6 +158,7 @@ impl Journaled {
             Ok(Err(error)) => failed(&self.upload, error),
             Err(ended) => self.upload.ended_early(None, ended),
         };
+        self.gathered.lock().give_up();
         Poll::Ready(Err(self.fail(error)))
     }
 }

@@ -13,6 +13,7 @@ use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, T
 mod chaos;
 mod claimed;
 mod lost;
+mod memory;
 mod outage;
 mod resumed;
 

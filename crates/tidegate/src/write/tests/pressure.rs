@@ -296,8 +296,8 @@ async fn a_full_spool_is_as_none() -> Result<()> {
 #[tokio::test]
 async fn an_open_writer_is_small() {
     let tide = engine();
-    let writer = store(&tide).writer("k").start().await.unwrap();
-    let (upload, held) = (writer.upload.clone(), writer.held.clone());
+    let mut writer = store(&tide).writer("k").start().await.unwrap();
+    let (upload, held) = (direct(&mut writer).upload.clone(), direct(&mut writer).held.clone());
     let size = size_of_val(&writer) + size_of_val(&*upload) + size_of_val(&*held);
     assert!(size <= 1500, "{size} bytes");
     let finish = size_of_val(&writer.finish());

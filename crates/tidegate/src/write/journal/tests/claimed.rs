@@ -1,6 +1,8 @@
 //! Uploads that were left: found, taken, ended, forgotten.
 
 use super::*;
+use crate::journal::Journal;
+use crate::write::writer::Side;
 
 /// Takes an upload up, adds bytes to it and leaves it again, as a process that dies would.
 async fn goes_further(place: &Place, size: u64) -> Result<()> {
@@ -66,14 +68,17 @@ async fn what_another_process_writes_is_found_by_its_key() -> Result<()> {
     let left = store.left("k").await?;
     let [left] = &left[..] else { panic!("{left:?}") };
     assert!(matches!(left.problem(), Some(JournalError::InUse { .. })), "{left:?}");
-    assert_eq!(left.path(), writer_path(&writer));
+    assert_eq!(left.path(), journal(&writer).path());
     assert!(store.left("nothing").await?.is_empty());
     assert!(store.within("k").left("k").await?.is_empty());
     Ok(())
 }
 
-fn writer_path(writer: &Writer) -> &std::path::Path {
-    writer.journaled.as_ref().unwrap().appender.journal.path()
+fn journal(writer: &Writer) -> &Journal {
+    match &writer.side {
+        Side::Journaled(journaled) => &journaled.appender.journal,
+        Side::Direct(_) => panic!("it has no journal"),
+    }
 }
 
 #[tokio::test]
@@ -123,7 +128,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
         while !early && writer.progress().snapshot().acknowledged < 9 * PART {
             tokio::task::yield_now().await;
         }
-        writer.journaled.as_ref().unwrap().appender.journal.fail();
+        journal(&writer).fail();
         place.backend.go_down(false);
         let error = writer.sync().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Source, "{error}");
@@ -132,7 +137,7 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
         let mut writer = place.writer(&store).await?;
         place.backend.go_down(early);
         writer.write(data(10 * PART)).await?;
-        writer.journaled.as_ref().unwrap().appender.journal.fail();
+        journal(&writer).fail();
         place.backend.go_down(false);
         let object = writer.finish().await?;
         assert_eq!(object.size, 10 * PART);

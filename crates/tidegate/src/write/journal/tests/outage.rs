@@ -1,13 +1,11 @@
 //! A store that is down, or forgets its sessions.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 
 use super::*;
-use crate::backend::{Backend, Body, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::Object;
 use crate::payload::Payload;
@@ -74,17 +72,9 @@ impl Faulty {
 }
 
 #[async_trait]
-impl Backend for Faulty {
-    fn location(&self) -> &str {
-        self.memory.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.memory.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.memory.capabilities()
+impl Layer for Faulty {
+    fn below(&self) -> &dyn Backend {
+        &self.memory
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
@@ -131,28 +121,12 @@ impl Backend for Faulty {
         self.memory.abort(session).await
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.memory.sessions(prefix)
-    }
-
     async fn head(&self, key: &str) -> Result<Object, Fault> {
         self.check()?;
         if self.hides.swap(false, SeqCst) {
             return Err(Fault::new(FaultKind::NotFound, "no such object").with_answered(true));
         }
         self.memory.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.memory.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.memory.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.memory.delete(key).await
     }
 }
 

@@ -1,0 +1,92 @@
+//! A disk that journals are on, as those see it who wait for room there.
+
+use std::io;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use tokio::sync::watch;
+
+use super::append::Feed;
+use crate::journal::JournalReader;
+use crate::payload::ReadAt;
+
+/// What all uploads of this engine share whose journals are on one disk.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    /// Goes up as bytes leave it.
+    moved: AtomicU64,
+    uploads: Mutex<Vec<Weak<watch::Sender<Feed>>>>,
+}
+
+impl Disk {
+    /// An upload has its journal there.
+    pub(super) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
+        let mut uploads = self.lock();
+        uploads.retain(|upload| upload.strong_count() > 0);
+        uploads.push(Arc::downgrade(upload));
+    }
+
+    /// Something that stands still while nothing leaves it for a store.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// Some of what is there has left.
+    pub(super) fn moves(&self) {
+        self.moved.fetch_add(1, Relaxed);
+    }
+
+    /// Somebody waits for room: all uploads are to give back what they can; or nobody does any more.
+    pub(super) fn is_full(&self, full: bool) {
+        let uploads: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        for upload in uploads {
+            upload.send_if_modified(|feed| mem::replace(&mut feed.full, full) != full);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<watch::Sender<Feed>>>> {
+        self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes of a journal on their way to the store. They are read as the connection takes them: so a part that
+/// takes minutes is seen to move. What is read again for a retry is no news.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    pub(super) reader: JournalReader,
+    pub(super) disk: Arc<Disk>,
+    /// How far the part was read, by any attempt.
+    pub(super) read: Arc<AtomicU64>,
+}
+
+impl Leaving {
+    fn left(&self, offset: u64, bytes: usize) {
+        let to = offset + bytes as u64;
+        if self.read.fetch_max(to, Relaxed) < to {
+            self.disk.moves();
+        }
+    }
+}
+
+impl ReadAt for Leaving {
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        let read = self.reader.read_cached(buffer, offset)?;
+        self.left(offset, read.unwrap_or_default());
+        Ok(read)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let read = self.reader.read(buffer, offset)?;
+        self.left(offset, read);
+        Ok(read)
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        self.reader.check_unchanged()
+    }
+
+    fn differs(&self, offset: u64) -> io::Error {
+        self.reader.differs(offset)
+    }
+}
