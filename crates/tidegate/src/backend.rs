@@ -14,11 +14,16 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::{Attributes, Object};
 use crate::payload::Payload;
 
+mod confirm;
 mod connection;
 mod fault;
+pub mod gcs;
+mod http;
 pub mod local;
 pub mod memory;
 pub mod s3;
+#[cfg(test)]
+mod samples;
 mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};

@@ -64,7 +64,7 @@ struct Total {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).start();
