@@ -19,14 +19,15 @@ use super::s3::Addressing;
 use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
-    WriteOptions,
+    Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session,
+    StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 use crate::payload::Payload;
 
 mod address;
+mod append;
 mod client;
 mod credentials;
 mod fault;
@@ -95,6 +96,9 @@ impl Gcs {
             max_put: 5 << 40,
             // "Uploading a part with the same part number … overwrites" ("XML API multipart uploads").
             hedge: true,
+            // "Request preconditions": none of a multipart upload's.
+            create_only_parts: false,
+            append: Some(append::GRAIN),
             checksum: Algorithm::Crc32c,
             ..Capabilities::default()
         };
@@ -188,7 +192,29 @@ impl Backend for Gcs {
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
+    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.check(key, Some(options))?;
+        append::open(&self.bucket, key, options).await
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        append::append(&self.bucket, session, offset, payload, whole).await
+    }
+
+    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
+        append::stands(&self.bucket, session).await
+    }
+
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        if append::is_appended(session) {
+            return append::cancel(&self.bucket, session).await;
+        }
         parts::abort(&self.bucket, session).await
     }
 

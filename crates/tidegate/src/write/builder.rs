@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::aborts::GivenUp;
+use super::append::Order;
 use super::file;
 use super::plan::ScheduleError;
 use super::strategy::{Policy, Strategy, Target};
@@ -54,7 +55,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Size of a part in bytes; it grows where an object would need more parts than the store takes.
+    /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
+    /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
     /// 16 MiB by default, less where the memory budget is below 64 MiB.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
@@ -141,7 +143,7 @@ impl WriterBuilder {
         let relief = self.store.engine().relief.clone();
         let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
-        Ok(Writer::new(Arc::new(self.into_upload()), policy, relief, idle_limit))
+        Ok(Writer::new(Arc::new(self.into_upload(&policy)), policy, relief, idle_limit))
     }
 
     /// Sends the file at `path` and publishes it. Its bytes are streamed from the disk and checksummed
@@ -166,7 +168,7 @@ impl WriterBuilder {
             return writer.finish().await;
         }
         let policy = self.policy(Some(file.size()), None)?;
-        file::send(Arc::new(file), Arc::new(self.into_upload()), policy, budget).await
+        file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await
     }
 
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
@@ -176,6 +178,7 @@ impl WriterBuilder {
             size_hint,
             memory,
             spool: self.store.engine().relief.spooling().is_some(),
+            create_only: self.options.create_only,
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
         };
         self.strategy.policy(&target).map_err(|refused| {
@@ -193,14 +196,16 @@ impl WriterBuilder {
         self.store.url(&self.key)
     }
 
-    fn into_upload(self) -> Upload {
+    fn into_upload(self, policy: &Policy) -> Upload {
         let engine = self.store.engine().clone();
         let mut options = self.options.clone();
         options.token = Some(engine.retry.token());
         if options.attributes.content_type.is_none() {
             options.attributes.content_type = mime_guess::from_path(&self.key).first_raw().map(str::to_owned);
         }
+        let algorithm = self.store.backend().capabilities().checksum;
         Upload {
+            order: policy.cut.appends().then(|| Order::new(algorithm)),
             requests: self.store.requests(&self.key, self.progress.clone()),
             key: self.store.full_key(&self.key),
             backend: self.store.backend().clone(),

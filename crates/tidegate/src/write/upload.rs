@@ -10,6 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
+use super::append::Order;
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
@@ -48,6 +49,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
+    /// Where parts are appended to each other: which is next.
+    pub(super) order: Option<Order>,
     /// Whether slow parts are sent again beside themselves.
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
@@ -73,7 +76,10 @@ impl Upload {
             let entry = upload.entry.get_or_init(|| entry);
             let sent = upload
                 .requests
-                .send(Operation::Open, None, None, || upload.backend.open(&upload.key, options))
+                .send(Operation::Open, None, None, || match &upload.order {
+                    Some(_) => upload.backend.open_appending(&upload.key, options),
+                    None => upload.backend.open(&upload.key, options),
+                })
                 .await;
             match &sent {
                 Ok(session) => entry.opened(&session.id).await,
@@ -118,6 +124,9 @@ impl Upload {
         payload: Payload,
         permit: Option<Permit>,
     ) -> Result<Receipt> {
+        if let Some(order) = &self.order {
+            return self.append(order, number, range, payload, permit).await;
+        }
         let session = self.session().await?;
         let receipt = self
             .requests
@@ -175,7 +184,7 @@ impl Upload {
             .map_err(|error| error.after(attempts, began.elapsed()))
     }
 
-    async fn session_ended(&self) {
+    pub(super) async fn session_ended(&self) {
         if let Some(entry) = self.entry.get() {
             entry.ended().await;
         }

@@ -1,15 +1,12 @@
 //! The one path of every request: say who asks, send, and tell what came back.
 
 use bytes::Bytes;
-use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::client::Shared;
 use super::fault::{About, refusal};
-use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, known, read, source_fault, unanswered,
-};
-use crate::backend::{Fault, FaultKind};
+use crate::backend::Fault;
+use crate::backend::http::{Failure, LONGEST, LONGEST_REFUSAL, Outgoing, read, source_fault, unanswered};
 use crate::checksum::Checksum;
 use crate::payload::Payload;
 
@@ -123,13 +120,5 @@ fn prepare(content: Content, headers: &mut HeaderMap) -> (reqwest::Body, Failure
 
 /// A payload's checksum, to be said ahead of its bytes: Google has no trailer. A file is read once for it.
 pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
-    if let Some(checksum) = known(payload) {
-        return Ok(checksum);
-    }
-    let mut stream = payload.stream();
-    while let Some(piece) = stream.next().await {
-        piece.map_err(source_fault)?;
-    }
-    let unread = || Fault::new(FaultKind::Source, "the checksum of the bytes is not known at their end");
-    payload.checksum().ok_or_else(unread)
+    payload.read_checksum().await.map_err(source_fault)
 }

@@ -1,0 +1,200 @@
+//! An upload whose parts are appended to each other: one after the other, each from where the store stands,
+//! the last one with what publishes the object.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::settle::Written;
+use super::upload::Upload;
+use crate::backend::{Appended, Fault, FaultKind, Receipt, Session};
+use crate::checksum::{Algorithm, Checksum};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::Permit;
+use crate::object::Object;
+use crate::payload::Payload;
+use crate::request::Failure;
+
+#[cfg(test)]
+mod tests;
+
+/// Which part is next.
+#[derive(Debug)]
+pub(super) struct Order(watch::Sender<Next>);
+
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    /// The part's number; `None` where one has failed, and there is no next.
+    number: Option<u32>,
+    /// The checksum of those before it.
+    before: Checksum,
+}
+
+/// The turn of one part; the next one's comes when it is stored, and none where it is dropped before.
+#[derive(Debug)]
+struct Turn<'a> {
+    order: &'a Order,
+    number: u32,
+    before: Checksum,
+    stored: bool,
+}
+
+impl Order {
+    /// Nothing was appended yet.
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        Self(watch::Sender::new(Next { number: Some(1), before: algorithm.empty() }))
+    }
+
+    /// Waits until part `number` is next: `None` where one before it has failed.
+    async fn turn(&self, number: u32) -> Option<Turn<'_>> {
+        let mut next = self.0.subscribe();
+        // Its sender is here, so that it does not end.
+        let next = *next.wait_for(|next| next.number.is_none_or(|next| next == number)).await.ok()?;
+        next.number.map(|number| Turn { order: self, number, before: next.before, stored: false })
+    }
+}
+
+impl Turn<'_> {
+    fn stored(mut self, checksum: &Checksum) {
+        self.stored = true;
+        let next = Next { number: Some(self.number + 1), before: self.before.then(checksum) };
+        self.order.0.send_replace(next);
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.stored {
+            self.order.0.send_modify(|next| next.number = None);
+        }
+    }
+}
+
+impl Upload {
+    /// Waits until part `number` may be sent, where one is sent behind the other: before it takes what it
+    /// is sent with, for the one before it may wait for that.
+    pub(super) async fn in_turn(&self, number: u32) -> Result<()> {
+        let Some(order) = &self.order else { return Ok(()) };
+        let mut next = order.0.subscribe();
+        let next = next.wait_for(|next| next.number.is_none_or(|next| next == number)).await;
+        match next.is_ok_and(|next| next.number.is_some()) {
+            true => Ok(()),
+            false => Err(self.out_of_turn()),
+        }
+    }
+
+    fn out_of_turn(&self) -> Error {
+        self.error(ErrorKind::Closed, Operation::Part, "a part before this one has failed")
+    }
+
+    /// Appends one part, as often as it takes.
+    pub(super) async fn append(
+        &self,
+        order: &Order,
+        number: u32,
+        range: Range<u64>,
+        payload: Payload,
+        permit: Option<Permit>,
+    ) -> Result<Receipt> {
+        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn())?;
+        let session = self.session().await?;
+        let failed = |failure| self.failed(failure, Operation::Part).at_part(number, range.clone());
+        let pushed = self.push(&session, &range, &payload, None, permit).await.map_err(failed)?;
+        if pushed.is_some() {
+            let message = "the session was finished by somebody else, with fewer bytes than the object has";
+            return Err(self.error(ErrorKind::SessionLost, Operation::Part, message).at_part(number, range));
+        }
+        let checksum = self.checksum_of(&payload).await?;
+        turn.stored(&checksum);
+        self.requests.progress.acknowledged(payload.len());
+        self.requests.progress.part_stored();
+        Ok(Receipt { number, size: payload.len(), etag: String::new(), checksum })
+    }
+
+    /// Appends the last part, which publishes the object.
+    pub(super) async fn append_last(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        payload: Payload,
+        permit: Option<Permit>,
+    ) -> Result<Object> {
+        let order = self.order.as_ref().ok_or_else(|| self.out_of_turn())?;
+        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn())?;
+        let session = self.session().await?;
+        let whole = turn.before.then(&self.checksum_of(&payload).await?);
+        let began = Instant::now();
+        let pushed = self.push(&session, &range, &payload, Some(&whole), permit).await;
+        let written = Written { operation: Operation::Complete, size: whole.covers(), checksum: Some(whole) };
+        let object = match pushed {
+            Ok(Some(object)) => *object,
+            Ok(None) => {
+                let message = "the store has all bytes and does not publish the object";
+                return Err(self.error(ErrorKind::Unavailable, Operation::Complete, message));
+            }
+            Err(failure) if failure.is_unsettled() || failure.fault.kind == FaultKind::NoSession => {
+                Box::pin(self.settle(failure, written)).await?
+            }
+            Err(failure) => {
+                return Err(self.failed(failure, Operation::Complete).at_part(number, range));
+            }
+        };
+        self.session_ended().await;
+        self.requests.progress.acknowledged(payload.len());
+        self.requests.progress.part_stored();
+        self.verify(object, whole.covers(), Some(whole), Operation::Complete)
+            .map_err(|error| error.after(1, began.elapsed()))
+    }
+
+    /// Sends what the store does not have yet of `range`, as often as it takes; the object, where that is
+    /// published by it. Whenever an answer was lost the store is asked where it stands: what it has is not
+    /// sent again, and an object that is published is found so.
+    async fn push(
+        &self,
+        session: &Session,
+        range: &Range<u64>,
+        payload: &Payload,
+        whole: Option<&Checksum>,
+        permit: Option<Permit>,
+    ) -> Result<Option<Box<Object>>, Failure> {
+        let known = Mutex::new(Some(range.start));
+        let attempt = || async {
+            let known = known.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut stands = match known {
+                Some(at) => Appended::Open(at),
+                None => self.backend.appended(session).await?,
+            };
+            loop {
+                let at = match stands {
+                    Appended::Published(object) => return Ok(Some(object)),
+                    Appended::Open(at) if at < range.start || at > range.end => {
+                        let message = format!(
+                            "the store has {at} bytes of the session, where it had {} and was sent {}",
+                            range.start, range.end
+                        );
+                        return Err(Fault::new(FaultKind::NoSession, message));
+                    }
+                    Appended::Open(at) => at,
+                };
+                if at == range.end && whole.is_none() {
+                    return Ok(None);
+                }
+                let rest = payload.behind(at - range.start);
+                stands = self.backend.append(session, at, rest, whole).await?;
+                if stands == Appended::Open(at) {
+                    let message = "the store took none of the bytes that it was sent";
+                    return Err(Fault::new(FaultKind::Transient, message).with_answered(true));
+                }
+            }
+        };
+        self.requests.send(Operation::Part, Some(payload), permit, attempt).await
+    }
+
+    async fn checksum_of(&self, payload: &Payload) -> Result<Checksum> {
+        payload.read_checksum().await.map_err(|error| {
+            self.error(ErrorKind::Source, Operation::Part, error.to_string()).with_source(error)
+        })
+    }
+}
