@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 
 use super::client::Shared;
+use super::credentials::Identity;
 use super::fault::{About, refusal};
 use crate::backend::Fault;
 use crate::backend::http::{Failure, LONGEST, LONGEST_REFUSAL, Outgoing, read, source_fault, unanswered};
@@ -46,7 +47,7 @@ impl Request {
 pub(super) struct Answer {
     pub(super) response: reqwest::Response,
     about: About,
-    authorization: Option<HeaderValue>,
+    identity: Identity,
 }
 
 impl Shared {
@@ -55,19 +56,17 @@ impl Shared {
         let Request { method, url, mut headers, content, about } = request;
         let (body, failure) = prepare(content, &mut headers);
         // A session's address is all that is needed to add to it ("Resumable uploads").
-        let authorization = match about {
-            About::Session => None,
-            _ => self.keyring.authorization().await?,
+        let identity = match about {
+            About::Session => Identity::new(),
+            _ => self.keyring.identity().await?,
         };
-        if let Some(authorization) = &authorization {
-            headers.insert(header::AUTHORIZATION, authorization.clone());
-        }
+        headers.extend(identity.clone());
         // Emulators know an anonymous request to the XML API from one to S3 by such a header.
         let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
         headers.insert("x-goog-api-client", client);
         let sent = self.connections.current().request(method, url).headers(headers).body(body).send().await;
         match sent {
-            Ok(response) => Ok(Answer { response, about, authorization }),
+            Ok(response) => Ok(Answer { response, about, identity }),
             Err(error) => Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault)),
         }
     }
@@ -90,12 +89,12 @@ impl Shared {
 
     /// The fault that an answer tells of.
     pub(super) async fn refused(&self, answer: Answer) -> Fault {
-        let Answer { response, about, authorization } = answer;
+        let Answer { response, about, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
         let fault = refusal(status, &headers, &said, about);
         match status {
-            StatusCode::UNAUTHORIZED => self.keyring.refused(fault, authorization.as_ref()).await,
+            StatusCode::UNAUTHORIZED => self.keyring.refused(fault, &identity),
             _ => fault,
         }
     }

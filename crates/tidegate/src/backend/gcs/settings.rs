@@ -70,11 +70,19 @@ pub struct GcsCredentials(pub(super) Origin);
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(super) enum Origin {
     #[default]
+    Application,
     Anonymous,
     Token(String),
 }
 
 impl GcsCredentials {
+    /// Google's application default credentials: the file at `GOOGLE_APPLICATION_CREDENTIALS` (a service
+    /// account's key, a workload's identity elsewhere, a user's), what `gcloud auth application-default
+    /// login` has left, or the machine's own service account.
+    pub fn application() -> Self {
+        Self(Origin::Application)
+    }
+
     /// None, as for public buckets and emulators.
     pub fn anonymous() -> Self {
         Self(Origin::Anonymous)
@@ -89,6 +97,7 @@ impl GcsCredentials {
 impl fmt::Debug for GcsCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match &self.0 {
+            Origin::Application => "Application",
             Origin::Anonymous => "Anonymous",
             Origin::Token(_) => "Token(…)",
         })

@@ -42,6 +42,7 @@ async fn nobody_there_and_cut_connections() {
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::Transient);
     let settings = GcsSettings::default()
         .with_endpoint_url("http://127.0.0.1:1")
+        .with_credentials(GcsCredentials::anonymous())
         .with_connect_timeout(Duration::from_secs(1));
     let nowhere = Gcs::connect("bucket", &settings).await.unwrap();
     let (unreachable, said) = kind(nowhere.head("k")).await;
