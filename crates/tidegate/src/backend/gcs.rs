@@ -19,8 +19,8 @@ use super::s3::Addressing;
 use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
 use super::{
-    Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session,
-    StoredPart, WriteOptions,
+    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession,
+    Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -51,6 +51,8 @@ use resource::Resource;
 /// What a listing of sessions leaves out.
 const UNLISTED: &str =
     "Google Cloud Storage does not list resumable uploads, and ends them itself after a week";
+
+const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or changed here yet";
 
 /// One bucket. A clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -110,8 +112,12 @@ impl Gcs {
     }
 
     /// The parameters of a request that begins an object.
-    fn begin<'a>(upload_type: &'a str, options: &'a WriteOptions) -> Vec<(&'static str, &'a str)> {
-        let mut query = vec![("uploadType", upload_type)];
+    fn begin<'a>(
+        upload_type: &'a str,
+        key: &'a str,
+        options: &'a WriteOptions,
+    ) -> Vec<(&'static str, &'a str)> {
+        let mut query = vec![("uploadType", upload_type), ("name", key)];
         query.extend(options.create_only.then_some(("ifGenerationMatch", "0")));
         query.extend(resource::key_name(options).map(|key| ("kmsKeyName", key)));
         query
@@ -150,7 +156,7 @@ impl Backend for Gcs {
         let media = options.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
         head.extend(format!("\r\n--{boundary}\r\ncontent-type: {media}\r\n\r\n").into_bytes());
         let tail = format!("\r\n--{boundary}--\r\n");
-        let url = self.bucket.json.uploads(&Self::begin("multipart", options));
+        let url = self.bucket.json.uploads(&Self::begin("multipart", key, options));
         let mut request = Request::new(Method::POST, url, About::Bucket);
         set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
         let request = request.with(Content::Between(head.into(), payload, tail.into()));
@@ -228,6 +234,14 @@ impl Backend for Gcs {
 
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
         sessions::held(&self.bucket, session).await
+    }
+
+    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
+    }
+
+    async fn add_abort_rule(&self, _to: &Lifecycle, _rule: &AbortRule) -> Result<(), Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {

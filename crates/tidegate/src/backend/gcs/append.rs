@@ -21,7 +21,7 @@ pub(super) fn is_appended(session: &Session) -> bool {
 }
 
 pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-    let url = bucket.json.uploads(&Gcs::begin("resumable", options));
+    let url = bucket.json.uploads(&Gcs::begin("resumable", key, options));
     let mut request = Request::new(Method::POST, url, About::Bucket);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let described = Resource::new(key, options).to_json()?;
