@@ -2,10 +2,12 @@
 
 use std::io::Write as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{Backend, Fault, FaultKind};
 use crate::budget::{Budget, Slab};
@@ -66,5 +68,58 @@ pub(super) async fn kind<T>(answer: impl Future<Output = Result<T, Fault>>) -> (
     match answer.await {
         Ok(_) => panic!("it succeeded"),
         Err(fault) => (fault.kind, fault.message),
+    }
+}
+
+/// The requests that a raw server has had, by method.
+pub(super) type Asked = Arc<Mutex<Vec<String>>>;
+
+/// A server of its own words: each request's head goes to `answer`; where it is.
+pub(super) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Asked) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (answer, asked) = (Arc::new(answer), Asked::default());
+    let log = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(serve(socket, answer.clone(), log.clone()));
+        }
+    });
+    (url, asked)
+}
+
+/// The next request's head in lower case, and how many bytes that and its body are; `None` where the
+/// connection has ended.
+pub(in crate::backend) async fn next_head(
+    socket: &mut TcpStream,
+    held: &mut Vec<u8>,
+) -> Option<(String, usize, usize)> {
+    let end = loop {
+        if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if socket.read_buf(held).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let body = length.map_or(0, |length| length.parse().unwrap());
+    Some((head, end, body))
+}
+
+async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, asked: Asked) {
+    let mut held = Vec::new();
+    while let Some((head, end, body)) = next_head(&mut socket, &mut held).await {
+        while held.len() < end + body {
+            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        held.drain(..end + body);
+        asked.lock().unwrap().push(head.split(' ').next().unwrap_or_default().to_uppercase());
+        if socket.write_all(answer(&head).as_bytes()).await.is_err() {
+            return;
+        }
     }
 }

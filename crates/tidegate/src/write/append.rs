@@ -2,6 +2,7 @@
 //! the last one with what publishes the object.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -125,8 +126,8 @@ impl Upload {
         let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn())?;
         let session = self.session().await?;
         let whole = turn.before.then(&self.checksum_of(&payload).await?);
-        let began = Instant::now();
-        let pushed = self.push(&session, &range, &payload, Some(&whole), permit).await;
+        let (began, attempts) = (Instant::now(), AtomicU32::new(0));
+        let pushed = self.push(&session, &range, &payload, Some((&whole, &attempts)), permit).await;
         let written = Written { operation: Operation::Complete, size: whole.covers(), checksum: Some(whole) };
         let object = match pushed {
             Ok(Some(object)) => *object,
@@ -145,22 +146,27 @@ impl Upload {
         self.requests.progress.acknowledged(payload.len());
         self.requests.progress.part_stored();
         self.verify(object, whole.covers(), Some(whole), Operation::Complete)
-            .map_err(|error| error.after(1, began.elapsed()))
+            .map_err(|error| error.after(attempts.into_inner(), began.elapsed()))
     }
 
     /// Sends what the store does not have yet of `range`, as often as it takes; the object, where that is
-    /// published by it. Whenever an answer was lost the store is asked where it stands: what it has is not
+    /// published by it: with the `last` part, of which it is said what all bytes together have for a
+    /// checksum, and whose attempts are counted. Whenever an answer was lost the store is asked where it stands: what it has is not
     /// sent again, and an object that is published is found so.
     async fn push(
         &self,
         session: &Session,
         range: &Range<u64>,
         payload: &Payload,
-        whole: Option<&Checksum>,
+        last: Option<(&Checksum, &AtomicU32)>,
         permit: Option<Permit>,
     ) -> Result<Option<Box<Object>>, Failure> {
+        let whole = last.map(|(whole, _)| whole);
         let known = Mutex::new(Some(range.start));
         let attempt = || async {
+            if let Some((_, attempts)) = last {
+                attempts.fetch_add(1, Relaxed);
+            }
             let known = known.lock().unwrap_or_else(PoisonError::into_inner).take();
             let mut stands = match known {
                 Some(at) => Appended::Open(at),

@@ -18,7 +18,8 @@ pub enum Strategy {
     Auto,
     /// All bytes in one request; memory: the object's size, unless it comes from a file.
     Put,
-    /// One part at a time, each acknowledged before the next is taken; memory: one part.
+    /// One part at a time, each acknowledged before the next is taken, in a session that is appended to
+    /// where the store has those; memory: one part.
     Chunked,
     /// Parts in flight together while the producer goes on; memory: the parts in flight.
     Parallel,

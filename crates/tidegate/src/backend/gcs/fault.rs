@@ -1,6 +1,6 @@
 //! What a refusal of Google's means: of the JSON API, and of the XML API, which has S3's words.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 
 use crate::backend::http::{kind_of_status, plain, retry_after};
@@ -47,6 +47,11 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     let reason = said.errors.first().map(|detail| detail.reason.as_str()).unwrap_or_default();
     if let Some(id) = headers.get("x-guploader-uploadid").and_then(|id| id.to_str().ok()) {
         tracing::debug!(request_id = id, %status, reason, "refused");
+    }
+    let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+    if let Some(location) = location.filter(|_| status.is_redirection()) {
+        let message = format!("the store sends requests on to {location} (HTTP {})", status.as_u16());
+        return Fault::new(FaultKind::Invalid, message);
     }
     let message = Some(said.message.trim().trim_end_matches('.').to_owned())
         .filter(|message| !message.is_empty())

@@ -1,11 +1,14 @@
 //! Every method against the embedded server.
 
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
 
+mod raw;
 mod reading;
 mod refusals;
 mod writing;

@@ -35,6 +35,11 @@ impl Connections {
                 .http1_only()
                 .redirect(reqwest::redirect::Policy::none())
                 .referer(false)
+                // Whatever features others give the library: an object comes as it is stored.
+                .no_gzip()
+                .no_brotli()
+                .no_zstd()
+                .no_deflate()
                 .tcp_nodelay(true)
                 .connect_timeout(connect_timeout)
                 .pool_max_idle_per_host(idle)

@@ -15,7 +15,8 @@ pub(in crate::backend) fn fault(error: reqwest::Error) -> Fault {
             rustls::Error::InvalidCertificate(why) => {
                 kind = FaultKind::Invalid;
                 format!(
-                    "the certificate of {at} is not trusted ({why}): name its authority's file in AWS_CA_BUNDLE"
+                    "the certificate of {at} is not trusted ({why}): name its authority's file in SSL_CERT_FILE, \
+                     or for S3 in AWS_CA_BUNDLE"
                 )
             }
             rustls::Error::InvalidMessage(_) => {

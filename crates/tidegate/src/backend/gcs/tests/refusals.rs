@@ -1,7 +1,5 @@
 //! What goes wrong, and what is said of it.
 
-use std::time::Duration;
-
 use super::*;
 
 #[tokio::test]
