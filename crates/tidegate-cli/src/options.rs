@@ -12,7 +12,8 @@ use tidegate::checksum::Algorithm;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// Address of the store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS.
+    /// Address of an S3 store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS. (Of an
+    /// emulator for gs://: STORAGE_EMULATOR_HOST.)
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 

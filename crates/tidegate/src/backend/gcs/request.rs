@@ -54,7 +54,7 @@ impl Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
         let Request { method, url, mut headers, content, about } = request;
-        let (body, failure) = prepare(content, &mut headers);
+        let (body, failure) = prepare(&method, content, &mut headers);
         // A session's address is all that is needed to add to it ("Resumable uploads").
         let identity = match about {
             About::Session => Identity::new(),
@@ -100,10 +100,13 @@ impl Shared {
     }
 }
 
-fn prepare(content: Content, headers: &mut HeaderMap) -> (reqwest::Body, Failure) {
+fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (reqwest::Body, Failure) {
     let (outgoing, failure) = match content {
         Content::Nothing => {
-            headers.insert(header::CONTENT_LENGTH, 0.into());
+            // Google wants it said of what could carry something.
+            if method != Method::GET {
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+            }
             return (reqwest::Body::default(), Failure::default());
         }
         Content::Text(text) => {

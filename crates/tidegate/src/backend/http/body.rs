@@ -232,6 +232,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn others_bytes_go_before_and_behind() {
+        for data in [&b""[..], b"hello world"] {
+            let (payload, _file) = from_file(data, data.len() as u64, 4).await;
+            let (body, failure) = Outgoing::between("head-".into(), payload, "-tail".into());
+            assert_eq!(wire(body).await.unwrap(), [b"head-", data, b"-tail"].concat());
+            assert!(failure.take().is_none());
+        }
+        let (payload, _file) = from_file(b"short", 7, 4).await;
+        let (body, failure) = Outgoing::between("head-".into(), payload, "-tail".into());
+        assert!(wire(body).await.is_err());
+        assert!(failure.take().is_some(), "the tail does not make up for what is missing");
+    }
+
+    #[tokio::test]
     async fn lengths_are_right_around_a_chunk_and_the_bytes_come_back() {
         let chunk = usize::try_from(CHUNK).unwrap();
         for len in [0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 5] {

@@ -98,7 +98,7 @@ proptest! {
     ) {
         let schedule = Schedule::appended(&small_store(), grain, Some(asked), None, None, false).unwrap();
         let chunk = schedule.part_at(0);
-        prop_assert!(chunk % grain == 0 && (asked..asked + grain).contains(&chunk));
+        prop_assert!(chunk.is_multiple_of(grain) && (asked..asked + grain).contains(&chunk));
         let actions = run(Plan::new(&small_store(), Cut::Chunks(schedule)), size, piece).unwrap();
         if size <= chunk {
             prop_assert_eq!(actions, vec![Action::Put { size }]);

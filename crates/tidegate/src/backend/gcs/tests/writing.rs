@@ -10,7 +10,7 @@ async fn put_from_memory_and_from_a_file() {
         let sum = crc32c(&data);
         let on_disk = OnDisk::new(&data).await;
         for (key, payload) in
-            [("m/e", in_memory(&data)), ("f", on_disk.payload_of(0..len, Algorithm::Crc32c))]
+            [("m//ü+%25?#&= /", in_memory(&data)), ("f", on_disk.payload_of(0..len, Algorithm::Crc32c))]
         {
             let object = place.store.put(key, payload, &WriteOptions::default()).await.unwrap();
             assert_eq!((object.size, object.key.as_str()), (len as u64, key));
@@ -25,13 +25,14 @@ async fn put_from_memory_and_from_a_file() {
 
 #[tokio::test]
 async fn a_session_of_parts_becomes_an_object() {
+    const KEY: &str = "a b//ü+%25?#&=/";
     let place = place().await;
     let store = &place.store;
     let data = bytes_of(5 * MIB + 1000);
     let on_disk = OnDisk::new(&data).await;
     let options = WriteOptions { token: Some("writer-1".into()), ..WriteOptions::default() };
-    let session = store.open("a/b", &options).await.unwrap();
-    let open: Vec<OpenSession> = store.sessions("a/b").try_collect().await.unwrap();
+    let session = store.open(KEY, &options).await.unwrap();
+    let open: Vec<OpenSession> = store.sessions(KEY).try_collect().await.unwrap();
     assert_eq!(open.iter().map(|open| &open.session).collect::<Vec<_>>(), [&session]);
     // Out of order, and the first sent twice.
     let second = store.part(&session, 2, 5 << 20, in_memory(&data[5 * MIB..])).await.unwrap();
@@ -43,15 +44,15 @@ async fn a_session_of_parts_becomes_an_object() {
     assert_eq!(stored.iter().map(|part| part.size).collect::<Vec<_>>(), [5 << 20, 1000]);
     assert_eq!(store.held(&session).await.unwrap().bytes, data.len() as u64);
     let whole = first.checksum.then(&second.checksum);
-    assert_eq!(kind(store.head("a/b")).await.0, FaultKind::NotFound);
+    assert_eq!(kind(store.head(KEY)).await.0, FaultKind::NotFound);
 
     let object = store.complete(&session, &[first, second], &whole, &options).await.unwrap();
     assert_eq!((object.size, object.matches(&whole)), (data.len() as u64, Some(true)));
-    let head = store.head("a/b").await.unwrap();
+    let head = store.head(KEY).await.unwrap();
     assert_eq!((head.size, &head.version, head.matches(&whole)), (object.size, &object.version, Some(true)));
     assert_eq!(head.token.as_deref(), Some("writer-1"));
     assert!(head.attributes.metadata.is_empty());
-    assert!(read_back(store, "a/b", None).await == data);
+    assert!(read_back(store, KEY, None).await == data);
     assert_eq!(store.sessions("").try_collect::<Vec<_>>().await.unwrap(), []);
     let (gone, said) = kind(store.part(&session, 3, 0, in_memory(b"late"))).await;
     assert_eq!(gone, FaultKind::NoSession, "{said}");
