@@ -162,6 +162,27 @@ def test_ctrl_c_cancels_a_resumable_upload(tidegate, google, counts):
     google.bucket.assert_untouched("cut")
 
 
+def test_what_a_killed_process_left_is_swept(tidegate, google, counts, tmp_path):
+    """No listing shows it: the records of this machine do."""
+    env = google.env | {"XDG_STATE_HOME": str(tmp_path)}
+    counts.reset()
+    with open_pipe() as pipe:
+        options = ("--part-size", "5MiB", "--strategy", "chunked", *QUIET)
+        run = tidegate.start("cp", "-", google.at("d e/ad"), *options, stdin=pipe.stdin, env=env)
+        pipe.started()
+        pipe.send(b"a" * (2 * PART))
+        until("a chunk is stored", lambda: counts().get("storage.resumable.append", 0) >= 1)
+        run.kill()
+        until("it is gone", lambda: run.ended)
+    young = tidegate("sweep", google.at(), env=env)
+    assert young.exit == 0 and "storage.resumable.cancel" not in counts(), young
+    swept = tidegate("sweep", google.at(), "--older-than", "0s", env=env)
+    assert swept.exit == 0 and f"of process {run.pid}, which is gone" in swept.text, swept
+    assert counts()["storage.resumable.cancel"] == 1
+    assert list(tmp_path.glob("tidegate/*.sessions")) == []
+    google.bucket.assert_untouched("d e/ad")
+
+
 def test_what_is_wrong_is_one_sentence(tidegate, google, make_file, tmp_path):
     path, _ = make_file(1000)
     nowhere = f"gs://{google.bucket.name}-none/k"

@@ -265,6 +265,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
         None
     }
 
+    /// Looks for a session that no listing shows: `None` where there is none, or none of that sort.
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        let _ = session;
+        Ok(None)
+    }
+
     /// Adds up what a session holds. [`FaultKind::NoSession`] where there is none.
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
         let _ = session;

@@ -49,8 +49,8 @@ use request::{Content, Request, checksum_of};
 use resource::Resource;
 
 /// What a listing of sessions leaves out.
-const UNLISTED: &str =
-    "Google Cloud Storage does not list resumable uploads, and ends them itself after a week";
+const UNLISTED: &str = "Google Cloud Storage does not list resumable uploads, and ends them itself after a week: \
+                        only those that the records name are shown";
 
 const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or changed here yet";
 
@@ -232,7 +232,21 @@ impl Backend for Gcs {
         Some(UNLISTED)
     }
 
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        if !append::is_appended(session) {
+            return Ok(None);
+        }
+        match append::held(&self.bucket, session).await {
+            Ok(_) => Ok(Some(OpenSession::new(session.clone()))),
+            Err(fault) if fault.kind == FaultKind::NoSession => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        if append::is_appended(session) {
+            return append::held(&self.bucket, session).await;
+        }
         sessions::held(&self.bucket, session).await
     }
 

@@ -8,7 +8,7 @@ use super::request::{Content, Request};
 use super::resource::Resource;
 use super::{Bucket, Gcs};
 use crate::backend::http::{LONGEST, read, set};
-use crate::backend::{Appended, Fault, FaultKind, Session, WriteOptions};
+use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::payload::Payload;
 
@@ -58,6 +58,14 @@ pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appende
     let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
+}
+
+/// What a session holds. One that was finished is none any more.
+pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
+    match stands(bucket, session).await? {
+        Appended::Open(bytes) => Ok(Held { parts: None, bytes, initiator: None }),
+        Appended::Published(_) => Err(Fault::new(FaultKind::NoSession, "the upload is finished")),
+    }
 }
 
 async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Result<Appended, Fault> {
