@@ -23,7 +23,11 @@ mod tests;
 
 /// Which part is next.
 #[derive(Debug)]
-pub(super) struct Order(watch::Sender<Next>);
+pub(super) struct Order {
+    next: watch::Sender<Next>,
+    /// Why there is no next.
+    failed: Mutex<Option<Error>>,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Next {
@@ -45,12 +49,15 @@ struct Turn<'a> {
 impl Order {
     /// Nothing was appended yet.
     pub(super) fn new(algorithm: Algorithm) -> Self {
-        Self(watch::Sender::new(Next { number: Some(1), before: algorithm.empty() }))
+        Self {
+            next: watch::Sender::new(Next { number: Some(1), before: algorithm.empty() }),
+            failed: Mutex::default(),
+        }
     }
 
     /// Waits until part `number` is next: `None` where one before it has failed.
     async fn turn(&self, number: u32) -> Option<Turn<'_>> {
-        let mut next = self.0.subscribe();
+        let mut next = self.next.subscribe();
         // Its sender is here, so that it does not end.
         let next = *next.wait_for(|next| next.number.is_none_or(|next| next == number)).await.ok()?;
         next.number.map(|number| Turn { order: self, number, before: next.before, stored: false })
@@ -61,14 +68,14 @@ impl Turn<'_> {
     fn stored(mut self, checksum: &Checksum) {
         self.stored = true;
         let next = Next { number: Some(self.number + 1), before: self.before.then(checksum) };
-        self.order.0.send_replace(next);
+        self.order.next.send_replace(next);
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if !self.stored {
-            self.order.0.send_modify(|next| next.number = None);
+            self.order.next.send_modify(|next| next.number = None);
         }
     }
 }
@@ -78,16 +85,21 @@ impl Upload {
     /// is sent with, for the one before it may wait for that.
     pub(super) async fn in_turn(&self, number: u32) -> Result<()> {
         let Some(order) = &self.order else { return Ok(()) };
-        let mut next = order.0.subscribe();
+        let mut next = order.next.subscribe();
         let next = next.wait_for(|next| next.number.is_none_or(|next| next == number)).await;
         match next.is_ok_and(|next| next.number.is_some()) {
             true => Ok(()),
-            false => Err(self.out_of_turn()),
+            false => Err(self.out_of_turn(order)),
         }
     }
 
-    fn out_of_turn(&self) -> Error {
-        self.error(ErrorKind::Closed, Operation::Part, "a part before this one has failed")
+    /// What the part before has failed with: it is not for this one to say something else.
+    fn out_of_turn(&self, order: &Order) -> Error {
+        let failed = order.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_ref().map_or_else(
+            || self.error(ErrorKind::Closed, Operation::Part, "a part before this one was given up"),
+            Error::again,
+        )
     }
 
     /// Appends one part, as often as it takes.
@@ -99,19 +111,36 @@ impl Upload {
         payload: Payload,
         permit: Option<Permit>,
     ) -> Result<Receipt> {
-        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn())?;
-        let session = self.session().await?;
-        let failed = |failure| self.failed(failure, Operation::Part).at_part(number, range.clone());
-        let pushed = self.push(&session, &range, &payload, None, permit).await.map_err(failed)?;
-        if pushed.is_some() {
-            let message = "the session was finished by somebody else, with fewer bytes than the object has";
-            return Err(self.error(ErrorKind::SessionLost, Operation::Part, message).at_part(number, range));
-        }
-        let checksum = self.checksum_of(&payload).await?;
+        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn(order))?;
+        let checksum = match self.append_one(number, range, &payload, permit).await {
+            Ok(checksum) => checksum,
+            Err(error) => {
+                // Before the turn ends, so that whoever waits for it finds it.
+                *order.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.again());
+                return Err(error);
+            }
+        };
         turn.stored(&checksum);
         self.requests.progress.acknowledged(payload.len());
         self.requests.progress.part_stored();
         Ok(Receipt { number, size: payload.len(), etag: String::new(), checksum })
+    }
+
+    async fn append_one(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        payload: &Payload,
+        permit: Option<Permit>,
+    ) -> Result<Checksum> {
+        let session = self.session().await?;
+        let failed = |failure| self.failed(failure, Operation::Part).at_part(number, range.clone());
+        let pushed = self.push(&session, &range, payload, None, permit).await.map_err(failed)?;
+        if pushed.is_some() {
+            let message = "the session was finished by somebody else, with fewer bytes than the object has";
+            return Err(self.error(ErrorKind::SessionLost, Operation::Part, message).at_part(number, range));
+        }
+        self.checksum_of(payload).await
     }
 
     /// Appends the last part, which publishes the object.
@@ -122,8 +151,14 @@ impl Upload {
         payload: Payload,
         permit: Option<Permit>,
     ) -> Result<Object> {
-        let order = self.order.as_ref().ok_or_else(|| self.out_of_turn())?;
-        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn())?;
+        let Some(order) = &self.order else {
+            return Err(self.error(
+                ErrorKind::Closed,
+                Operation::Complete,
+                "this session is not appended to",
+            ));
+        };
+        let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn(order))?;
         let session = self.session().await?;
         let whole = turn.before.then(&self.checksum_of(&payload).await?);
         let (began, attempts) = (Instant::now(), AtomicU32::new(0));

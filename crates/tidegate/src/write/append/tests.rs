@@ -230,3 +230,36 @@ async fn bytes_that_arrive_otherwise_are_not_published() {
     assert_eq!(fault.kind, crate::backend::FaultKind::Integrity, "{fault}");
     assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
+
+/// Cuts the first chunk and then has no byte for the next: the last chunk is sent beside it.
+async fn finish_beside_a_chunk(place: &Place) -> Result<Object> {
+    let mut writer = place.store.writer("k").strategy(Strategy::Chunked).start().await?;
+    writer.write(data(4 * GRAIN)).await?;
+    let late = tokio::time::timeout(Duration::from_millis(50), writer.write(Bytes::from_static(b"x"))).await;
+    assert!(late.is_err(), "the chunk is not acknowledged yet");
+    assert_eq!(writer.position(), 4 * GRAIN);
+    writer.finish().await
+}
+
+#[tokio::test]
+async fn the_last_chunk_waits_for_the_one_before_it() {
+    let place = place().await;
+    place.goes_wrong(vec![Rule::new("storage.resumable.append", Action::DelayMs(300.0)).times(1)]);
+    assert_eq!(finish_beside_a_chunk(&place).await.unwrap().size, 4 * GRAIN);
+    let asked = place.asked();
+    assert_eq!((asked.len(), &*asked[0], &*asked[1]), (3, "start", "append"), "{asked:?}");
+    place.check(&data(4 * GRAIN)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_error_of_a_chunk_is_told_and_not_that_of_the_one_behind_it() {
+    for _ in 0..5 {
+        let place = place().await;
+        place.goes_wrong(vec![
+            Rule::new("storage.resumable.append", Action::DelayMs(100.0)),
+            Rule::error("storage.resumable.append", 410, "gone"),
+        ]);
+        let error = finish_beside_a_chunk(&place).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    }
+}
