@@ -205,7 +205,7 @@ impl WriterBuilder {
         }
         let algorithm = self.store.backend().capabilities().checksum;
         Upload {
-            order: policy.cut.appends().then(|| Order::new(algorithm)),
+            order: policy.cut.appends().then(|| Box::new(Order::new(algorithm))),
             requests: self.store.requests(&self.key, self.progress.clone()),
             key: self.store.full_key(&self.key),
             backend: self.store.backend().clone(),

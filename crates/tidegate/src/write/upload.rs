@@ -50,7 +50,7 @@ pub(crate) struct Upload {
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
     /// Where parts are appended to each other: which is next.
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<Box<Order>>,
     /// Whether slow parts are sent again beside themselves.
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
