@@ -2,17 +2,13 @@
 //! checks find it.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
-use futures::stream::BoxStream;
 use tidegate::Object;
-use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, StoredPart, WriteOptions,
-};
+use tidegate::backend::{Backend, Fault, Layer, Receipt, Session, WriteOptions};
 use tidegate::checksum::Checksum;
 use tidegate::payload::Payload;
 
@@ -156,17 +152,9 @@ async fn read(payload: &Payload) -> Result<BytesMut, Fault> {
 }
 
 #[async_trait]
-impl Backend for Planted {
-    fn location(&self) -> &str {
-        self.store.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.store.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.store.capabilities()
+impl Layer for Planted {
+    fn below(&self) -> &dyn Backend {
+        &self.store
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
@@ -221,10 +209,6 @@ impl Backend for Planted {
         }
     }
 
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        self.store.parts(session).await
-    }
-
     async fn complete(
         &self,
         session: &Session,
@@ -249,25 +233,5 @@ impl Backend for Planted {
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         if self.is(Plant::ForgottenAbort) { Ok(()) } else { self.store.abort(session).await }
-    }
-
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.store.sessions(prefix)
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.store.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.store.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.store.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.store.delete(key).await
     }
 }

@@ -19,6 +19,7 @@ mod connection;
 mod fault;
 pub mod gcs;
 mod http;
+mod layer;
 pub mod local;
 pub mod memory;
 pub mod s3;
@@ -31,6 +32,7 @@ pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 pub(crate) use connection::connected;
 pub use connection::wants_new_connection;
 pub use fault::{Fault, FaultKind};
+pub use layer::Layer;
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

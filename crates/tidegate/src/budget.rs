@@ -51,7 +51,7 @@ mod tests;
 
 pub(crate) use acquire::Acquire;
 use pool::Pool;
-pub(crate) use pressure::{Holder, Pressure, Share, Starved};
+pub(crate) use pressure::{HalfFilled, Holder, Pressure, Share, Starved};
 pub(crate) use runtimes::Relieving;
 use runtimes::{Runtimes, Start};
 pub(crate) use slab::Slab;
@@ -122,6 +122,8 @@ struct State {
     refused: BTreeMap<u64, (Starved, Instant)>,
     /// When a wait was last ended with an error.
     refused_at: Option<Instant>,
+    /// How often that was since a part last left.
+    refusals: u32,
     /// When half-filled memory last became more or less.
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
@@ -241,6 +243,7 @@ impl Account {
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
+        state.refusals = 0;
         if let Some(holding) = state.accounts.get_mut(&self.id) {
             holding.place = None;
         }

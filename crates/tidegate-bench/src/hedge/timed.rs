@@ -1,18 +1,12 @@
 //! A store that notes what each part takes.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use tidegate::Object;
 use tidegate::backend::s3::S3;
-use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, OpenSession, Receipt, Session, StoredPart, WriteOptions,
-};
-use tidegate::checksum::Checksum;
+use tidegate::backend::{Backend, Fault, Layer, Receipt, Session};
 use tidegate::payload::Payload;
 
 /// An S3 store and a watch.
@@ -36,25 +30,9 @@ impl Timed {
 }
 
 #[async_trait]
-impl Backend for Timed {
-    fn location(&self) -> &str {
-        self.store.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.store.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.store.put(key, payload, options).await
-    }
-
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.store.open(key, options).await
+impl Layer for Timed {
+    fn below(&self) -> &dyn Backend {
+        &self.store
     }
 
     async fn part(
@@ -74,43 +52,5 @@ impl Backend for Timed {
             took.get_or_insert(sent.elapsed().as_secs_f64());
         }
         Ok(receipt)
-    }
-
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        self.store.parts(session).await
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.store.complete(session, parts, checksum, options).await
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        self.store.abort(session).await
-    }
-
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.store.sessions(prefix)
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.store.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.store.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.store.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.store.delete(key).await
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::ledger::{Ledger, Record};
+use super::ledger::{FileName, Ledger, Record};
 use super::session::{Session, SessionPiece, State};
 use super::{Bucket, Catalog, Object, Part, Upload, Version};
 use crate::Error;
@@ -87,18 +87,25 @@ impl Loader {
                 continue;
             }
             let Record { mut record, files } = read::<Record<Part>>(&path)?;
-            for file in files {
-                if self.referred.get(&file.name) == Some(&true) {
-                    fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
-                    return Ok(None);
-                }
-                self.referred.insert(file.name.clone(), false);
-                let file = DataFile::existing(&self.data, file.name, file.length);
-                record.piece = Piece::File(Arc::new(file));
+            if !self.is_open(files, &mut record.piece) {
+                fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+                return Ok(None);
             }
             upload.parts.insert(record.number, record);
         }
         Ok(Some(upload))
+    }
+
+    /// Whether none of an unfinished upload's data has become an object's; `piece` is in it then.
+    fn is_open(&mut self, files: Vec<FileName>, piece: &mut Piece) -> bool {
+        for file in files {
+            if self.referred.get(&file.name) == Some(&true) {
+                return false;
+            }
+            self.referred.insert(file.name.clone(), false);
+            *piece = Piece::File(Arc::new(DataFile::existing(&self.data, file.name, file.length)));
+        }
+        true
     }
 
     /// The session in `dir`, unless it was being removed. One whose pieces are an object's has been
@@ -120,14 +127,9 @@ impl Loader {
                 continue;
             }
             let Record { mut record, files } = read::<Record<SessionPiece>>(&path)?;
-            for file in files {
-                if self.referred.get(&file.name) == Some(&true) {
-                    fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
-                    return Ok(None);
-                }
-                self.referred.insert(file.name.clone(), false);
-                let file = DataFile::existing(&self.data, file.name, file.length);
-                record.piece = Piece::File(Arc::new(file));
+            if !self.is_open(files, &mut record.piece) {
+                fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+                return Ok(None);
             }
             session.pieces.push(record);
         }

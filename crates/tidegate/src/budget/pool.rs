@@ -94,7 +94,7 @@ impl Pool {
     /// The largest piece of a chunk that is no larger than `size`.
     fn piece(&self, size: usize) -> Option<usize> {
         let mut piece = self.chunk;
-        while piece > size && piece % 2 == 0 {
+        while piece > size && piece.is_multiple_of(2) {
             piece /= 2;
         }
         (piece <= size && piece >= Self::LEAST.min(self.chunk)).then_some(piece)

@@ -35,9 +35,20 @@ pub(crate) trait Holder: Debug + Send + Sync + 'static {
 pub(crate) enum Pressure {
     /// Nobody waits, or for memory in flight, which comes back.
     Passing,
-    /// Half-filled parts hold what is waited for, and nobody else can go on: since when, and who holds
-    /// how much, the most first.
-    HalfFilled { since: Instant, holders: Vec<Share> },
+    /// Half-filled parts hold what is waited for, and nobody else can go on.
+    HalfFilled(HalfFilled),
+}
+
+#[derive(Debug)]
+pub(crate) struct HalfFilled {
+    /// When somebody began to wait, or half-filled memory last became more or less.
+    pub(crate) since: Instant,
+    /// When the longest wait began.
+    pub(crate) waited_since: Instant,
+    /// How many waits were ended with an error since a part last left.
+    pub(crate) refusals: u32,
+    /// Who holds how much, the most first.
+    pub(crate) holders: Vec<Share>,
 }
 
 /// What one writer holds.
@@ -76,7 +87,8 @@ impl Budget {
             let waits = holding.waiting.or(holding.granted).is_some();
             Some(Share { bytes: *bytes, waits, holder: holding.holder.clone() })
         });
-        Pressure::HalfFilled { since, holders: holders.collect() }
+        let (holders, refusals) = (holders.collect(), state.refusals);
+        Pressure::HalfFilled(HalfFilled { since, waited_since: first, refusals, holders })
     }
 
     /// Waits until those who wait may wait for something else, from this call on.
@@ -103,15 +115,16 @@ impl Budget {
 
     /// Ends the longest wait with an error, unless one was ended less than `before` ago: another's relief
     /// may have seen the same.
-    pub(crate) fn refuse_longest(&self, why: &Starved, before: Duration) {
+    pub(crate) fn refuse_longest(&self, why: Starved, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
         }
         state.refused_at = Some(Instant::now());
+        state.refusals += 1;
         let Some(&(_, id)) = state.by_wait.first() else { return };
         if let Some(waiter) = state.dequeue(id) {
-            state.refused.insert(id, (why.clone(), Instant::now()));
+            state.refused.insert(id, (why, Instant::now()));
             waiter.waker.wake();
         }
         state.serve(&self.shared);

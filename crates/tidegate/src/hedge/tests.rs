@@ -1,18 +1,15 @@
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt;
-use futures::stream::BoxStream;
 
 use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{
-    Backend, Body, Capabilities, Entry, OpenSession, Receipt, Session, StoredPart, WriteOptions,
-    wants_new_connection,
+    Backend, Capabilities, Layer, Receipt, Session, StoredPart, WriteOptions, wants_new_connection,
 };
 use crate::checksum::Checksum;
 use crate::{Concurrency, Object, RetryPolicy, Store, Tidegate};
@@ -63,25 +60,9 @@ impl Copies {
 }
 
 #[async_trait]
-impl Backend for Copies {
-    fn location(&self) -> &str {
-        self.memory.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.memory.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.memory.capabilities()
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.memory.put(key, payload, options).await
-    }
-
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.memory.open(key, options).await
+impl Layer for Copies {
+    fn below(&self) -> &dyn Backend {
+        &self.memory
     }
 
     async fn part(
@@ -149,30 +130,6 @@ impl Backend for Copies {
             return Err(Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true));
         };
         self.memory.complete(session, &named, checksum, options).await
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        self.memory.abort(session).await
-    }
-
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.memory.sessions(prefix)
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.memory.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.memory.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.memory.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.memory.delete(key).await
     }
 }
 

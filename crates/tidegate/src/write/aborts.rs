@@ -34,23 +34,19 @@ impl Default for Aborts {
 }
 
 impl Aborts {
-    /// Runs an abort on `runtime`, whether or not somebody waits for it, and keeps its error.
+    /// Runs an abort on `runtime`, whether or not somebody waits for it, and keeps its error; `lost` where it
+    /// has something to abort and the runtime ends before it has.
     pub(super) fn spawn_on(
         &self,
         abort: impl Future<Output = Result<()>> + Send + 'static,
+        lost: Option<Error>,
         runtime: &Handle,
     ) -> JoinHandle<Result<()>> {
-        let failed = self.failed.clone();
+        let mut outcome = Outcome { failed: self.failed.clone(), error: lost };
         let abort = async move {
             let aborted = abort.await;
-            if let Err(error) = &aborted {
-                warn!(%error, "the session could not be aborted; a sweep will find it");
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed.len() == KEPT {
-                    failed.remove(0);
-                }
-                failed.push(error.again());
-            }
+            outcome.error = aborted.as_ref().err().map(Error::again);
+            drop(outcome);
             aborted
         };
         self.tasks.spawn_on(abort, runtime)
@@ -60,6 +56,24 @@ impl Aborts {
     pub(crate) async fn settled(&self) -> Vec<Error> {
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What an abort has come to; told when it is dropped.
+struct Outcome {
+    failed: Arc<Mutex<Vec<Error>>>,
+    error: Option<Error>,
+}
+
+impl Drop for Outcome {
+    fn drop(&mut self) {
+        let Some(error) = self.error.take() else { return };
+        warn!(%error, "the session could not be aborted; a sweep will find it");
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.len() == KEPT {
+            failed.remove(0);
+        }
+        failed.push(error);
     }
 }
 

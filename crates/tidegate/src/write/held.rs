@@ -139,7 +139,10 @@ impl Held {
 
     /// Gives up everything that is held; what is in flight, to be stopped.
     pub(super) fn give_up(&self) -> Tasks {
-        let mut state = self.lock();
+        self.give_up_all(self.lock())
+    }
+
+    fn give_up_all(&self, mut state: MutexGuard<'_, State>) -> Tasks {
         state.taken += 1;
         let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
         drop(state);
@@ -283,8 +286,8 @@ impl Holder for Held {
             state.last_write.elapsed().as_secs_f64()
         );
         state.ended = Some(self.upload.error(ErrorKind::Idle, Operation::Write, message));
-        drop(state);
-        drop(self.upload.abort(self.give_up()));
+        // Under the same lock: its writer, failing now, must not take what is in flight and let it go.
+        drop(self.upload.abort(self.give_up_all(state)));
         true
     }
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
 use crate::amount::About;
-use crate::budget::{Acquire, Budget, Pressure, Relieving, Share, Starved};
+use crate::budget::{Acquire, Budget, HalfFilled, Pressure, Relieving, Share, Starved};
 
 /// Looks after one budget.
 #[derive(Debug)]
@@ -81,16 +81,16 @@ impl Relief {
     async fn relieve(&self) {
         let (mut freed_at, mut tried_at) = (None::<Instant>, None::<Instant>);
         loop {
-            let (freed, changed) = (pin!(self.freed()), self.budget.changed());
+            let (mut freed, changed) = (pin!(self.freed()), self.budget.changed());
             let looked = Instant::now();
-            let Pressure::HalfFilled { mut since, mut holders } = self.budget.pressure() else { return };
+            let Pressure::HalfFilled(mut seen) = self.budget.pressure() else { return };
             let look = looked.elapsed();
             let (taken_back, next_grant) = self.budget.take_back(Acquire::UNTAKEN);
             if taken_back > 0 {
                 continue;
             }
             let began = Instant::now();
-            let (spilled, works) = self.spill(&holders).await;
+            let (spilled, works) = self.spill(&seen.holders).await;
             let now = Instant::now();
             // A slow disk was what was waited for, though the part was sent from memory meanwhile.
             if works && now - began > Self::LOOK_AGAIN {
@@ -102,11 +102,10 @@ impl Relief {
             if now - began > Self::LOOK_AGAIN {
                 // What was seen before a slow write is not so any more. It is not tried again at once: where
                 // disks are slow to fail, that would never end.
-                let Pressure::HalfFilled { since: then, holders: left } = self.budget.pressure() else {
-                    return;
-                };
-                (since, holders) = (then, left);
+                let Pressure::HalfFilled(now) = self.budget.pressure() else { return };
+                seen = now;
             }
+            let HalfFilled { since, waited_since, refusals, holders } = seen;
             let (ended, next_idle) = end_idle(&holders, now);
             if ended > 0 {
                 continue;
@@ -116,12 +115,15 @@ impl Relief {
             // What leaves the spool makes room in it, and what is on its way there leaves memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
-            // None: nothing ends it, for the patience has no end.
-            let until = since.checked_add(self.patience);
+            // What one gives back that was refused may be enough for the others. Where it is not, half of the
+            // time is enough to see that. None: nothing ends it, for the patience has no end.
+            let moved = since.checked_add(self.patience / 2_u32.saturating_pow(refusals));
+            let waited = waited_since.checked_add(self.patience);
+            let until = moved.zip(waited).map(|(moved, waited)| moved.max(waited));
             if until.is_some_and(|until| until <= now) {
-                let starved = self.starved(&holders, now - since);
+                let starved = self.starved(&holders, now - waited_since);
                 warn!(%starved, "memory is held by writers that do not go on");
-                self.budget.refuse_longest(&starved, Self::SEEN);
+                self.budget.refuse_longest(starved, Self::SEEN);
                 // What its writer held comes back when it has seen that, and may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());
@@ -136,11 +138,11 @@ impl Relief {
             tokio::select! {
                 // Requests that pass change something all the while.
                 () = changed => {
-                    if look > Self::QUICK {
-                        sleep(look * Self::RARER).await;
+                    if look > Self::QUICK && timeout(look * Self::RARER, freed).await.is_ok() {
+                        freed_at = Some(Instant::now());
                     }
                 }
-                () = freed => freed_at = Some(Instant::now()),
+                () = freed.as_mut() => freed_at = Some(Instant::now()),
                 () = sleep_until(wake) => {}
             }
         }

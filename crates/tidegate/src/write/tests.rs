@@ -15,6 +15,7 @@ mod ended;
 mod fair;
 mod limits;
 mod pressure;
+mod receipts;
 mod rings;
 mod runtimes;
 mod stopped;

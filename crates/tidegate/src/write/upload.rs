@@ -134,7 +134,14 @@ impl Upload {
                 self.given_up.watch(self.backend.part(&session, number, range.start, payload))
             })
             .await
-            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range))?;
+            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
+        if (receipt.number, receipt.size) != (number, payload.len()) {
+            // The object would never be whole.
+            let message =
+                format!("the receipt is one of part {} with {} bytes", receipt.number, receipt.size);
+            let error = self.error(ErrorKind::Integrity, Operation::Part, message);
+            return Err(error.at_part(number, range));
+        }
         self.requests.progress.acknowledged(payload.len());
         self.requests.progress.part_stored();
         Ok(receipt)
@@ -230,14 +237,16 @@ impl Upload {
             }
             aborted.map(|_| ())
         };
-        let task = is_needed.then(|| self.aborts.spawn_on(task, &self.runtime));
         let upload = self.clone();
+        let shut_down = move || {
+            let message = "the runtime was shut down before the session was aborted";
+            upload.error(ErrorKind::Closed, Operation::Abort, message)
+        };
+        let lost = self.lock().is_some().then(&shut_down);
+        let task = is_needed.then(|| self.aborts.spawn_on(task, lost, &self.runtime));
         async move {
             let Some(task) = task else { return Ok(()) };
-            task.await.unwrap_or_else(|ended| {
-                let message = "the runtime was shut down before the session was aborted";
-                Err(upload.error(ErrorKind::Closed, Operation::Abort, message).with_source(ended))
-            })
+            task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
         }
     }
 

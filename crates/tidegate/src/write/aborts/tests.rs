@@ -1,17 +1,13 @@
-use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::future::pending;
-use futures::stream::BoxStream;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Body, Capabilities, Entry, OpenSession, Receipt, Session, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
+use crate::backend::{Backend, Capabilities, Layer, Receipt, Session};
 use crate::payload::Payload;
 use crate::{Tidegate, Writer};
 
@@ -27,22 +23,11 @@ struct Stuck {
 }
 
 #[async_trait]
-impl Backend for Stuck {
-    fn location(&self) -> &str {
-        self.memory.location()
+impl Layer for Stuck {
+    fn below(&self) -> &dyn Backend {
+        &self.memory
     }
-    fn endpoint(&self) -> &str {
-        self.memory.endpoint()
-    }
-    fn capabilities(&self) -> &Capabilities {
-        self.memory.capabilities()
-    }
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.memory.put(key, payload, options).await
-    }
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.memory.open(key, options).await
-    }
+
     async fn part(&self, session: &Session, n: u32, offset: u64, bytes: Payload) -> Result<Receipt, Fault> {
         self.parts.fetch_add(1, Ordering::Relaxed);
         if n >= self.stuck {
@@ -50,33 +35,10 @@ impl Backend for Stuck {
         }
         self.memory.part(session, n, offset, bytes).await
     }
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.memory.complete(session, parts, checksum, options).await
-    }
+
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         self.aborts.fetch_add(1, Ordering::Relaxed);
         self.memory.abort(session).await
-    }
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.memory.sessions(prefix)
-    }
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.memory.head(key).await
-    }
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.memory.get(key, range).await
-    }
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.memory.list(prefix, recursive)
-    }
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.memory.delete(key).await
     }
 }
 

@@ -1,16 +1,13 @@
 //! Writes and finishes that are cancelled at random, against a store that takes its time.
 
-use std::ops::Range;
-
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 use tokio::io::AsyncReadExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::Object;
-use crate::backend::{Backend, Body, Entry, Fault, OpenSession, Receipt, Session, WriteOptions};
+use crate::backend::{Backend, Fault, Layer, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
 use crate::payload::Payload;
 
@@ -26,17 +23,9 @@ async fn slowly<T>(request: impl Future<Output = T>) -> T {
 }
 
 #[async_trait]
-impl Backend for Slow {
-    fn location(&self) -> &str {
-        self.0.location()
-    }
-
-    fn endpoint(&self) -> &str {
-        self.0.endpoint()
-    }
-
-    fn capabilities(&self) -> &Capabilities {
-        self.0.capabilities()
+impl Layer for Slow {
+    fn below(&self) -> &dyn Backend {
+        &self.0
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
@@ -69,26 +58,6 @@ impl Backend for Slow {
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         slowly(self.0.abort(session)).await
-    }
-
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        self.0.sessions(prefix)
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.0.head(key).await
-    }
-
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.0.get(key, range).await
-    }
-
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        self.0.list(prefix, recursive)
-    }
-
-    async fn delete(&self, key: &str) -> Result<(), Fault> {
-        self.0.delete(key).await
     }
 }
 

@@ -64,6 +64,43 @@ async fn abandoned(store: &Store, idle_limit: Option<Duration>) -> Vec<crate::Wr
     writers
 }
 
+/// One error after the other, each after the whole time, would keep thousands for days.
+#[tokio::test(start_paused = true)]
+async fn who_waits_in_vain_is_told_in_time() -> Result<()> {
+    let wait = Duration::from_secs(60);
+    let tide = builder().memory_wait(wait).build()?;
+    let store = store(&tide);
+    let mut writers = abandoned(&store, None).await;
+    // Room for some, who wait with a slab each.
+    drop(writers.pop());
+    drop(writers.pop());
+    let began = Instant::now();
+    let waiting = (0..500).map(|number| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            let mut writer = store.writer(format!("{number}")).start().await?;
+            for _ in 0..MEMORY / KIB {
+                let asked = Instant::now();
+                let result = writer.write(data(KIB)).await;
+                let waited = asked.elapsed();
+                assert!(result.is_ok() || waited >= wait, "{waited:?}");
+                result?;
+            }
+            writer.finish().await
+        })
+    });
+    let mut starved = 0;
+    for waiting in waiting.collect::<Vec<_>>() {
+        let Err(error) = waiting.await.unwrap() else { continue };
+        assert_eq!(error.kind(), ErrorKind::Starved, "{error}");
+        starved += 1;
+    }
+    assert!(starved > 100, "{starved}");
+    // Some were given a slab of those that were told before, and waited anew for the next, or filled a part.
+    assert!(began.elapsed() < 4 * wait, "{starved} were told after {:?}", began.elapsed());
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_memory_has_no_room_for_goes_through_the_spool() -> Result<()> {
     let (_folder, tide) = spooled();

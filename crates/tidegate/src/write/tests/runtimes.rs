@@ -89,3 +89,22 @@ fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
     });
     drop(there);
 }
+
+#[test]
+fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let writer = there.block_on(async {
+        let mut writer = store.writer("k").start().await.unwrap();
+        writer.write(data(3 * PART)).await.unwrap();
+        while store.sessions("").count().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        writer
+    });
+    drop(there);
+    drop(writer);
+    let failed = here.block_on(tide.settled());
+    assert_eq!(here.block_on(store.sessions("").count()), 1);
+    assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
+}

@@ -1,0 +1,121 @@
+//! A backend over another.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+
+use super::{
+    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, Held, Lifecycle, OpenSession, Receipt,
+    Session, StoredPart, WriteOptions,
+};
+use crate::checksum::Checksum;
+use crate::object::Object;
+use crate::payload::Payload;
+
+/// Each method once, so that none is forgotten: one that `Backend` has a default for would go unnoticed.
+macro_rules! passed_on {
+    (
+        $( fn $plain:ident($($input:ident: $of:ty),*) -> $output:ty; )*
+        $( async fn $request:ident($($argument:ident: $type:ty),*) -> $answer:ty; )*
+    ) => {
+        /// A backend over another one: what it does not do in its own way is passed on to that, whatever
+        /// is asked. For counting, delaying or failing requests.
+        ///
+        /// ```
+        /// use std::sync::atomic::{AtomicU64, Ordering};
+        ///
+        /// use tidegate::backend::{Backend, Fault, Layer};
+        ///
+        /// /// Counts what is removed.
+        /// #[derive(Debug)]
+        /// struct Counting<B> {
+        ///     below: B,
+        ///     removed: AtomicU64,
+        /// }
+        ///
+        /// #[async_trait::async_trait]
+        /// impl<B: Backend> Layer for Counting<B> {
+        ///     fn below(&self) -> &dyn Backend {
+        ///         &self.below
+        ///     }
+        ///
+        ///     async fn delete(&self, key: &str) -> Result<(), Fault> {
+        ///         self.removed.fetch_add(1, Ordering::Relaxed);
+        ///         self.below.delete(key).await
+        ///     }
+        /// }
+        /// ```
+        #[async_trait]
+        pub trait Layer: Debug + Send + Sync + 'static {
+            /// What it lies on.
+            fn below(&self) -> &dyn Backend;
+
+            $(
+                #[doc = concat!("[`Backend::", stringify!($plain), "`]")]
+                fn $plain(&self, $($input: $of),*) -> $output {
+                    self.below().$plain($($input),*)
+                }
+            )*
+
+            $(
+                #[doc = concat!("[`Backend::", stringify!($request), "`]")]
+                async fn $request(&self, $($argument: $type),*) -> $answer {
+                    self.below().$request($($argument),*).await
+                }
+            )*
+        }
+
+        #[async_trait]
+        impl<L: Layer> Backend for L {
+            $(
+                fn $plain(&self, $($input: $of),*) -> $output {
+                    Layer::$plain(self, $($input),*)
+                }
+            )*
+
+            $(
+                async fn $request(&self, $($argument: $type),*) -> $answer {
+                    Layer::$request(self, $($argument),*).await
+                }
+            )*
+        }
+    };
+}
+
+passed_on! {
+    fn location() -> &str;
+    fn endpoint() -> &str;
+    fn capabilities() -> &Capabilities;
+    fn check(key: &str, options: Option<&WriteOptions>) -> Result<(), Fault>;
+    fn sessions(prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>>;
+    fn unlisted_sessions() -> Option<&'static str>;
+    fn list(prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+    async fn put(key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
+    async fn open(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+    async fn part(session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault>;
+    async fn parts(session: &Session) -> Result<Vec<StoredPart>, Fault>;
+    async fn complete(
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions
+    ) -> Result<Object, Fault>;
+    async fn open_appending(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+    async fn append(
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>
+    ) -> Result<Appended, Fault>;
+    async fn appended(session: &Session) -> Result<Appended, Fault>;
+    async fn abort(session: &Session) -> Result<(), Fault>;
+    async fn unlisted(session: &Session) -> Result<Option<OpenSession>, Fault>;
+    async fn held(session: &Session) -> Result<Held, Fault>;
+    async fn lifecycle() -> Result<Lifecycle, Fault>;
+    async fn add_abort_rule(to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault>;
+    async fn head(key: &str) -> Result<Object, Fault>;
+    async fn get(key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
+    async fn delete(key: &str) -> Result<(), Fault>;
+}

@@ -1,0 +1,59 @@
+//! A backend of the caller's own that answers something else than it was asked.
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use super::*;
+use crate::backend::{Backend, Fault, Layer, Receipt, Session};
+use crate::payload::Payload;
+
+const LONG: Duration = Duration::from_secs(3600);
+
+/// Its receipts are of another part, or of another size.
+#[derive(Debug)]
+struct Wrong {
+    store: Memory,
+    number: u32,
+    size: u64,
+}
+
+#[async_trait]
+impl Layer for Wrong {
+    fn below(&self) -> &dyn Backend {
+        &self.store
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        let receipt = self.store.part(session, number, offset, payload).await?;
+        Ok(Receipt { number: receipt.number + self.number, size: receipt.size + self.size, ..receipt })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), data(3 * PART)).unwrap();
+    for (number, size) in [(0, 1), (1, 0), (7, 0)] {
+        let tide = engine();
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let store = Memory::new("test").with_capabilities(capabilities);
+        let store = tide.store(Arc::new(Wrong { store, number, size }));
+        let mut writer = store.writer("k").start().await?;
+        let written = timeout(LONG, async {
+            writer.write(data(3 * PART)).await?;
+            writer.finish().await
+        });
+        let error = written.await.expect("it waits for ever").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        let error = store.upload(file.path(), "k").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+        assert_nothing(&tide, &store).await;
+    }
+    Ok(())
+}
