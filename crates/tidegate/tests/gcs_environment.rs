@@ -80,6 +80,11 @@ struct Server {
 impl Server {
     /// Of the tokens that it gives it does not take the first `stale`, and for none it gives fewer seconds.
     fn start(stale: usize, expires_in: u64) -> Self {
+        Self::of_few(stale, expires_in, usize::MAX)
+    }
+
+    /// The same, which gives only so many tokens and then has none for now.
+    fn of_few(stale: usize, expires_in: u64, tokens: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -88,7 +93,9 @@ impl Server {
             let given = Arc::new(Mutex::new(0));
             for connection in listener.incoming() {
                 let (log, given) = (log.clone(), given.clone());
-                std::thread::spawn(move || answer(connection.unwrap(), &log, &given, stale, expires_in));
+                std::thread::spawn(move || {
+                    answer(connection.unwrap(), &log, &given, (stale, expires_in, tokens))
+                });
             }
         });
         Self { url: format!("http://{host}"), host, asked }
@@ -99,7 +106,12 @@ impl Server {
     }
 }
 
-fn answer(connection: TcpStream, log: &Mutex<Vec<String>>, given: &Mutex<usize>, stale: usize, seconds: u64) {
+fn answer(
+    connection: TcpStream,
+    log: &Mutex<Vec<String>>,
+    given: &Mutex<usize>,
+    (stale, seconds, tokens): (usize, u64, usize),
+) {
     let mut reader = BufReader::new(connection.try_clone().unwrap());
     let mut writer = connection;
     loop {
@@ -131,6 +143,8 @@ fn answer(connection: TcpStream, log: &Mutex<Vec<String>>, given: &Mutex<usize>,
                 let crc32c = Checksum::of(Algorithm::Crc32c, b"bytes").base64();
                 (200, json!({ "name": "key", "size": "5", "crc32c": crc32c }))
             }
+        } else if path.ends_with("/token") && *given.lock().unwrap() >= tokens {
+            (503, json!({}))
         } else if path.ends_with("/token") {
             log.lock().unwrap().push(format!("token from {path}"));
             let mut given = given.lock().unwrap();
@@ -248,6 +262,15 @@ fn a_token_that_is_not_taken_is_fetched_anew_once() {
         assert!(told.starts_with(said), "{told}");
         assert_eq!(server.asked().len(), 4, "two tokens, two attempts");
     }
+}
+
+#[test]
+fn a_machine_that_has_no_token_for_now_had_one_before() {
+    let home = tempfile::tempdir().unwrap();
+    let server = Server::of_few(1, 3600, 1);
+    let told = run(home.path(), &[("CASE_ENDPOINT", &server.url), ("GCE_METADATA_HOST", &server.host)]);
+    // Worth another attempt: it is not that there are no credentials.
+    assert!(told.starts_with("FAULT Unreachable: no token for the credentials in the machine's"), "{told}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -90,6 +91,8 @@ fn bearer(token: &str) -> Result<HeaderValue, Fault> {
 #[derive(Default)]
 pub(super) struct Application {
     current: Mutex<Option<Arc<Current>>>,
+    /// Whether there ever was a token: then there are credentials, whoever does not answer for now.
+    gave: AtomicBool,
 }
 
 struct Current {
@@ -142,6 +145,7 @@ impl Application {
             match asking.await {
                 Ok(Ok(Ok(CacheableResource::New { data, .. }))) => {
                     *current.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(data.clone());
+                    self.gave.store(true, Relaxed);
                     return Ok(data);
                 }
                 Ok(Ok(Ok(CacheableResource::NotModified))) => {
@@ -150,13 +154,13 @@ impl Application {
                 }
                 Ok(Ok(Err(error))) => {
                     self.forget(&current); // somebody may sign in meanwhile
-                    return Err(fault(Some(error)));
+                    return Err(fault(Some(error), self.gave.load(Relaxed)));
                 }
                 Ok(Err(_late)) => {
                     self.forget(&current);
                     // One that has given a token is not renewed any more: its runtime stands still.
                     if current.given.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-                        return Err(fault(None));
+                        return Err(fault(None, self.gave.load(Relaxed)));
                     }
                 }
                 Err(ended) if ended.is_panic() => self.forget(&current),
@@ -216,15 +220,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why there is no token; no `error` where nobody answered in time.
-fn fault(error: Option<CredentialsError>) -> Fault {
+/// Why there is no token; no `error` where nobody answered in time. Whether there was one before.
+fn fault(error: Option<CredentialsError>, had_one: bool) -> Fault {
     let why = error.as_ref().map_or("no answer in time".to_owned(), |error| innermost(error));
     let is_revoked = error.as_ref().is_some_and(|error| says(error, "invalid_grant"));
     let is_transient = error.as_ref().is_none_or(CredentialsError::is_transient);
     let place = Place::now();
     let (kind, message) = match &place {
         // Whoever is on a machine of Google's has its address answered.
-        Place::Machine if is_transient => {
+        Place::Machine if is_transient && !had_one => {
             let message = "no credentials found: GOOGLE_APPLICATION_CREDENTIALS is not set, `gcloud auth \
                            application-default login` was not run, and no metadata server answers";
             (FaultKind::Credentials, format!("{message} ({why})"))

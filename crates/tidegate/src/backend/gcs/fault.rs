@@ -50,6 +50,8 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     }
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     if let Some(location) = location.filter(|_| status.is_redirection()) {
+        // Not its query: in that of a session stands all that it takes to add to it.
+        let location = location.split('?').next().unwrap_or_default();
         let message = format!("the store sends requests on to {location} (HTTP {})", status.as_u16());
         return Fault::new(FaultKind::Invalid, message);
     }
@@ -75,7 +77,8 @@ fn kind(status: StatusCode, reason: &str, message: &str, about: About) -> FaultK
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,
         },
-        (410, _) if about == About::Session => FaultKind::NoSession,
+        // 499: "the resumable upload was cancelled at the client's request prior to completion".
+        (410 | 499, _) if about == About::Session => FaultKind::NoSession,
         // "Provided CRC32C … doesn't match calculated CRC32C …".
         (400, _) if message.contains("match calculated") => FaultKind::Integrity,
         _ => kind_of_status(status),

@@ -107,7 +107,8 @@ impl Schedule {
             ..capabilities.clone()
         };
         let default = Self::DEFAULT_PART.min(memory.unwrap_or(u64::MAX) / 4).max(grain);
-        let wanted = asked.map_or(default / grain * grain, |asked| asked.max(1).next_multiple_of(grain));
+        let whole = |asked: u64| asked.max(1).checked_next_multiple_of(grain).unwrap_or(asked);
+        let wanted = asked.map_or(default / grain * grain, whole);
         Self::new(&limits, Some(wanted), hint, memory, spool)
     }
 

@@ -190,6 +190,8 @@ fn chunks_fit_in_memory_and_reach_the_largest_object() {
     assert!(chunks(Some(256 * KIB), None, None).unwrap().reach() >= store.max_object);
     let refused = chunks(Some(MIB), None, Some(MIB - 1));
     assert_eq!(refused, Err(ScheduleError::Memory { part: MIB, memory: MIB - 1 }));
+    let refused = chunks(Some(u64::MAX), None, None);
+    assert!(matches!(refused, Err(ScheduleError::PartSize { asked: u64::MAX, .. })), "{refused:?}");
     assert!(matches!(chunks(None, Some((5 << 40) + 1), None), Err(ScheduleError::TooLarge { .. })));
 }
 

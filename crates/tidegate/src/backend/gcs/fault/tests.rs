@@ -24,6 +24,7 @@ fn what_is_said_becomes_a_kind() {
         (404, "notFound", "Not Found", About::Bucket, NoBucket),
         (404, "notFound", "No such upload session.", About::Session, NoSession),
         (410, "gone", "The upload was cancelled.", About::Session, NoSession),
+        (499, "clientClosedRequest", "The upload was cancelled.", About::Session, NoSession),
         (408, "timeout", "late", About::Object, Transient),
         (409, "conflict", "another request", About::Object, Transient),
         (412, "conditionNotMet", "At least one of the pre-conditions", About::Object, Exists),
