@@ -50,7 +50,9 @@ impl Resource {
     /// What is said of an object that begins.
     pub(super) fn new(key: &str, options: &WriteOptions) -> Self {
         let attributes = options.attributes.clone();
-        let mut metadata = attributes.metadata;
+        // As headers have them, by which the same object goes where it is large.
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        let mut metadata: BTreeMap<_, _> = attributes.metadata.into_iter().map(lower).collect();
         metadata.extend(options.token.clone().map(|token| (TOKEN.to_owned(), token)));
         Self {
             name: key.to_owned(),

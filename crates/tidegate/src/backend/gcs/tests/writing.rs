@@ -131,3 +131,21 @@ async fn a_part_that_arrives_otherwise_is_not_taken() {
     assert_eq!(refused, FaultKind::Integrity, "{said}");
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
 }
+
+#[tokio::test]
+async fn names_of_metadata_do_not_depend_on_how_an_object_is_sent() {
+    let place = place().await;
+    let mut options = WriteOptions::default();
+    options.attributes.metadata = [("Owner".into(), "Me".into())].into();
+    place.store.put("put", in_memory(b"1"), &options).await.unwrap();
+    let session = place.store.open("parts", &options).await.unwrap();
+    let part = place.store.part(&session, 1, 0, in_memory(b"1")).await.unwrap();
+    let whole = part.checksum;
+    place.store.complete(&session, &[part], &whole, &options).await.unwrap();
+    let session = place.store.open_appending("chunks", &options).await.unwrap();
+    place.store.append(&session, 0, in_memory(b"1"), Some(&whole)).await.unwrap();
+    for key in ["put", "parts", "chunks"] {
+        let head = place.store.head(key).await.unwrap();
+        assert_eq!(head.attributes.metadata, [("owner".into(), "Me".into())].into(), "{key}");
+    }
+}
