@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::{Process, Unfinished, until_error};
-use crate::backend::{OpenSession, Session};
+use crate::backend::{FaultKind, OpenSession, Session};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::records::{Gone, Roll, place};
@@ -111,7 +111,13 @@ impl Store {
         let requests = self.requests(key, self.engine().progress.clone());
         let look = || self.backend().unlisted(&session);
         let unlisted = requests.send(Operation::List, None, None, look).await;
-        let unlisted = unlisted.map_err(|failure| failure.into_error(Operation::List, &self.url(key)))?;
+        let unlisted = match unlisted {
+            // Of this one alone: it may be there, and what becomes of it is not what becomes of the others.
+            Err(failure) if matches!(failure.fault.kind, FaultKind::Denied | FaultKind::Invalid) => {
+                Some(OpenSession::new(session))
+            }
+            looked => looked.map_err(|failure| failure.into_error(Operation::List, &self.url(key)))?,
+        };
         Ok(unlisted
             .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })
             .into_iter()

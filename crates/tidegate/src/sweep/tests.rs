@@ -11,7 +11,7 @@ use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{Credentials, S3, S3Settings};
-use crate::backend::{Backend, OpenSession, WriteOptions};
+use crate::backend::{Backend, Fault, FaultKind, Held, Layer, OpenSession, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
 
@@ -270,4 +270,59 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
         assert_eq!(gone.kind, crate::backend::FaultKind::NoSession, "{gone}");
     }
     assert_eq!(store.head("a/k").await.unwrap().size, GRAIN as u64 + 1, "what was finished stays");
+}
+
+/// One of whose sessions the store says nothing and ends nothing.
+#[derive(Debug)]
+struct Barred {
+    below: Arc<Gcs>,
+    id: String,
+}
+
+impl Barred {
+    fn check(&self, session: &Session) -> Result<(), Fault> {
+        let is_it = session.id == self.id;
+        if is_it { Err(Fault::new(FaultKind::Denied, "not yours")) } else { Ok(()) }
+    }
+}
+
+#[async_trait::async_trait]
+impl Layer for Barred {
+    fn below(&self) -> &dyn Backend {
+        &*self.below
+    }
+
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        self.check(session)?;
+        self.below.unlisted(session).await
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        self.check(session)?;
+        self.below.held(session).await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.check(session)?;
+        self.below.abort(session).await
+    }
+}
+
+#[tokio::test]
+async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() {
+    let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
+    let mut ids = Vec::new();
+    for (pid, key) in [(4711, "a"), (4712, "b")] {
+        let session = bucket.open_appending(key, &WriteOptions::default()).await.unwrap();
+        let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
+        obituary(&machine, bucket.endpoint(), &format!("gs://bucket/{key}"), &id);
+        let records = machine.records.path();
+        std::fs::rename(records.join("4711-0.sessions"), records.join(format!("{pid}-1.sessions"))).unwrap();
+        ids.push(session.id);
+    }
+    let barred = Barred { below: bucket, id: ids.swap_remove(0) };
+    let store = machine.process().store(Arc::new(barred));
+    let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
+    assert_eq!((report.ended, report.failed), (1, 1));
+    assert_eq!(machine.files(), 1, "what is still there is remembered");
 }

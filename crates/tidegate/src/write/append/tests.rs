@@ -10,6 +10,8 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use crate::{ErrorKind, Object, Result, RetryPolicy, Store, Strategy, Tidegate};
 
+mod trouble;
+
 const GRAIN: u64 = 256 << 10;
 
 struct Place {
