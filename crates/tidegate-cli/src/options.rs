@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tidegate::Builder;
+use tidegate::backend::gcs::{GcsCredentials, GcsSettings};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
 
-/// How `s3://` is reached.
+/// How stores are reached.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// Address of the store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS.
+    /// Address of an S3 store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS. (Of an
+    /// emulator for gs://: STORAGE_EMULATOR_HOST.)
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 
@@ -71,6 +74,22 @@ impl Connection {
         }
         if self.no_sign_request {
             settings = settings.with_credentials(Credentials::anonymous());
+        }
+        if let Some(file) = &self.ca_bundle {
+            settings = settings.with_ca_bundle(file);
+        }
+        settings
+    }
+
+    /// An engine whose stores are reached so.
+    pub(crate) fn reached(&self, engine: Builder) -> Builder {
+        engine.s3(self.settings()).gcs(self.gcs_settings())
+    }
+
+    pub(crate) fn gcs_settings(&self) -> GcsSettings {
+        let mut settings = GcsSettings::default();
+        if self.no_sign_request {
+            settings = settings.with_credentials(GcsCredentials::anonymous());
         }
         if let Some(file) = &self.ca_bundle {
             settings = settings.with_ca_bundle(file);

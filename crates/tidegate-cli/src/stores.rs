@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate::backend::local::Local;
-use tidegate::backend::s3::S3Settings;
 use tidegate::{Builder, Error, Location, Store, Tidegate};
 use tokio::sync::OnceCell;
 
 use crate::dev::Dev;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::{Signal, Signals};
+use crate::options::Connection;
 use crate::{output, text};
 
 /// How long sessions may take to be aborted after a signal.
@@ -33,8 +33,7 @@ impl Place {
 
     /// Whether it is a file on this machine.
     pub(crate) fn is_local(&self) -> bool {
-        let scheme = self.store.location().parse();
-        !matches!(scheme, Ok(Location::S3 { .. } | Location::Dev { .. } | Location::Memory { .. }))
+        matches!(self.store.location().parse(), Ok(Location::Local { .. }) | Err(_))
     }
 }
 
@@ -71,10 +70,10 @@ impl Drop for Begun {
 impl Stores {
     /// Does `work` on stores that are reached so, with an engine of its defaults.
     pub(crate) async fn with_defaults(
-        settings: S3Settings,
+        connection: &Connection,
         work: impl AsyncFnOnce(&Self) -> Outcome,
     ) -> Outcome {
-        Self::with(Tidegate::builder().s3(settings), work).await
+        Self::with(connection.reached(Tidegate::builder()), work).await
     }
 
     /// Does `work` on an engine. Whatever ends it, a signal too, nothing is left unfinished in the
@@ -189,6 +188,7 @@ impl Stores {
     pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
         Ok(match location {
             Location::S3 { bucket, key } => (self.tide.open(&format!("s3://{bucket}")).await?, key.clone()),
+            Location::Gcs { bucket, key } => (self.tide.open(&format!("gs://{bucket}")).await?, key.clone()),
             Location::Memory { name, key } => {
                 (self.tide.open(&format!("memory://{name}")).await?, key.clone())
             }

@@ -14,12 +14,17 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::{Attributes, Object};
 use crate::payload::Payload;
 
+mod confirm;
 mod connection;
 mod fault;
+pub mod gcs;
+mod http;
 mod layer;
 pub mod local;
 pub mod memory;
 pub mod s3;
+#[cfg(test)]
+mod samples;
 mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
@@ -49,6 +54,11 @@ pub struct Capabilities {
     /// arrives last replaces the other as a whole, a completion that names the other one is refused
     /// with [`FaultKind::PartMismatch`], and [`Backend::parts`] tells which copy there is.
     pub hedge: bool,
+    /// Whether a session of parts is published only where the key has no object, if that is asked for.
+    pub create_only_parts: bool,
+    /// Whether it has sessions that bytes are appended to, each chunk but the last a multiple of so many
+    /// bytes. Such a session is published only where the key has no object, if that is asked for.
+    pub append: Option<u64>,
     /// Which checksum to take and send.
     pub checksum: Algorithm,
 }
@@ -66,6 +76,8 @@ impl Default for Capabilities {
             max_put: 5 << 30,
             equal_parts: false,
             hedge: false,
+            create_only_parts: true,
+            append: None,
             checksum: Algorithm::Crc64Nvme,
         }
     }
@@ -125,6 +137,15 @@ impl StoredPart {
     pub fn new(number: u32, size: u64, etag: impl Into<String>) -> Self {
         Self { number, size, etag: etag.into(), checksum: None }
     }
+}
+
+/// Where a session stands that bytes are appended to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// So many bytes, from the object's first on, are there for good.
+    Open(u64),
+    /// All are, and the object is published.
+    Published(Box<Object>),
 }
 
 /// One entry of a listing.
@@ -205,6 +226,36 @@ pub trait Backend: Debug + Send + Sync + 'static {
         options: &WriteOptions,
     ) -> Result<Object, Fault>;
 
+    /// Opens a session that bytes are appended to, where [`Capabilities::append`] says so.
+    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let _ = options;
+        let message = format!("the store has no sessions that bytes are appended to, as for {key}");
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+
+    /// Appends bytes at `offset`, where the session stands. With `whole`, the checksum of all bytes of the
+    /// object, these are its last, and it is published with them; the store is asked to compare it.
+    ///
+    /// The answer may be of fewer bytes than were sent: the rest is to be sent again from there. After a
+    /// fault it is not known where the session stands.
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        let _ = (offset, payload, whole);
+        let message = format!("nothing is appended to session {} of this store", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+
+    /// Where a session stands that bytes are appended to.
+    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
+        let message = format!("nothing is appended to session {} of this store", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+
     /// Ends a session and frees its parts. [`FaultKind::NoSession`] where there is none.
     async fn abort(&self, session: &Session) -> Result<(), Fault>;
 
@@ -214,6 +265,12 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// What a listing of sessions leaves out on this store, in one sentence; known once it has answered.
     fn unlisted_sessions(&self) -> Option<&'static str> {
         None
+    }
+
+    /// Looks for a session that no listing shows: `None` where there is none, or none of that sort.
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        let _ = session;
+        Ok(None)
     }
 
     /// Adds up what a session holds. [`FaultKind::NoSession`] where there is none.

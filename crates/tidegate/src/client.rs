@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
+use crate::backend::gcs::{GcsClient, GcsSettings};
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
@@ -68,8 +69,10 @@ pub(crate) struct Engine {
     pub(crate) parts_in_flight: usize,
     concurrency: Concurrency,
     s3: S3Settings,
+    gcs: GcsSettings,
     endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
     s3_clients: tokio::sync::Mutex<Option<S3Client>>,
+    gcs_clients: tokio::sync::Mutex<Option<GcsClient>>,
     memory_stores: Mutex<BTreeMap<String, Memory>>,
 }
 
@@ -79,7 +82,7 @@ impl Tidegate {
         Builder::default()
     }
 
-    /// Opens a store: `s3://bucket/prefix`, a directory as `file:///path` or a plain path, or
+    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
     /// `memory://name` (the same objects for every store of that name from this engine). Keys are
     /// then relative to the prefix. Sends nothing to the store.
     ///
@@ -91,17 +94,29 @@ impl Tidegate {
             Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
                 .with_source(error)
         })?;
+        let fault =
+            |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
         match parsed {
             Location::S3 { bucket, key } => {
-                let fault = |fault: Fault| {
-                    Error::from_fault(fault, Operation::Connect, location, 0, Default::default())
-                };
                 let client = {
                     let mut clients = self.engine.s3_clients.lock().await;
                     match &*clients {
                         Some(client) => client.clone(),
                         None => {
                             clients.insert(S3Client::connect(&self.engine.s3).await.map_err(fault)?).clone()
+                        }
+                    }
+                };
+                let bucket = client.bucket(&bucket).map_err(fault)?;
+                Ok(self.store(Arc::new(bucket)).within(&key))
+            }
+            Location::Gcs { bucket, key } => {
+                let client = {
+                    let mut clients = self.engine.gcs_clients.lock().await;
+                    match &*clients {
+                        Some(client) => client.clone(),
+                        None => {
+                            clients.insert(GcsClient::connect(&self.engine.gcs).await.map_err(fault)?).clone()
                         }
                     }
                 };

@@ -22,6 +22,7 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | written | is |
 /// |---|---|
 /// | `s3://bucket/key` | an object (or prefix) of an S3 bucket; the key may be missing |
+/// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
 /// | `file:///abs/path` | a local path, percent-decoded |
@@ -42,6 +43,13 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 pub enum Location {
     /// `s3://bucket/key`.
     S3 {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+    /// `gs://bucket/key`.
+    Gcs {
         /// The bucket.
         bucket: String,
         /// The key or prefix; empty for the bucket itself.
@@ -77,7 +85,7 @@ pub enum LocationError {
     Empty,
     /// A scheme that means nothing here.
     #[error(
-        "{location:?}: unknown scheme `{scheme}`: the known ones are s3://, dev://, memory:// and file://"
+        "{location:?}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://"
     )]
     UnknownScheme {
         /// What was written.
@@ -135,7 +143,10 @@ impl Location {
     /// Whether it was written with a slash at its end, and so means a prefix or a directory.
     pub fn ends_with_slash(&self) -> bool {
         match self {
-            Self::S3 { key, .. } | Self::Memory { key, .. } | Self::Dev { key, .. } => key.ends_with('/'),
+            Self::S3 { key, .. }
+            | Self::Gcs { key, .. }
+            | Self::Memory { key, .. }
+            | Self::Dev { key, .. } => key.ends_with('/'),
             Self::Local { path } => path.as_os_str().as_bytes().ends_with(b"/"),
         }
     }
@@ -165,7 +176,10 @@ impl FromStr for Location {
                 Ok(Self::Memory { name: name.to_owned(), key: key.to_owned() })
             }
             "file" => file_url(text, rest),
-            "gs" | "gcs" => Err(not_yet(text, "Google Cloud Storage")),
+            "gs" | "gcs" => {
+                let (bucket, key) = bucket_and_key(text, "gs", rest)?;
+                Ok(Self::Gcs { bucket, key })
+            }
             "az" | "azure" | "abfs" | "abfss" => Err(not_yet(text, "Azure Blob Storage")),
             _ => Err(LocationError::UnknownScheme { location: text.to_owned(), scheme: scheme.to_owned() }),
         }
@@ -190,6 +204,7 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, name, key) = match self {
             Self::S3 { bucket, key } => ("s3", bucket, key),
+            Self::Gcs { bucket, key } => ("gs", bucket, key),
             Self::Dev { bucket, key } => ("dev", bucket, key),
             Self::Memory { name, key } => ("memory", name, key),
             Self::Local { path } => {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use futures::{Stream, StreamExt};
 
 use crate::checksum::{Algorithm, Checksum};
@@ -31,6 +31,8 @@ pub(crate) use spooled::Spooled;
 #[derive(Clone, Debug)]
 pub struct Payload {
     len: u64,
+    /// So many bytes of the source come before it.
+    skip: u64,
     source: Source,
     /// Bytes that its streams have given so far, all together.
     moved: Arc<AtomicU64>,
@@ -55,7 +57,7 @@ struct Slice {
 
 impl Payload {
     fn new(len: u64, source: Source) -> Self {
-        Self { len, source, moved: Arc::default() }
+        Self { len, skip: 0, source, moved: Arc::default() }
     }
 
     /// How many bytes its streams have given so far: where this stands still, nothing is being sent.
@@ -104,9 +106,19 @@ impl Payload {
         self.len == 0
     }
 
+    /// What follows the first `bytes` of it. Those are read all the same where they are in a file: what is
+    /// sent of it then is known to be the end of what was sent before. Its checksum is not told.
+    pub(crate) fn behind(&self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.len);
+        Self { len: self.len - bytes, skip: self.skip + bytes, ..self.clone() }
+    }
+
     /// The checksum of all the bytes, where it is known: in memory always, from a file once a stream
     /// of it was read to its end.
     pub fn checksum(&self) -> Option<Checksum> {
+        if self.skip > 0 {
+            return None;
+        }
         match &self.source {
             Source::Memory { checksum, .. } => Some(*checksum),
             Source::File(slice) => slice.checksum.get().copied(),
@@ -137,7 +149,20 @@ impl Payload {
                 }))
             }
         };
-        Some(Self::new(self.len, source))
+        Some(Self { skip: self.skip, ..Self::new(self.len, source) })
+    }
+
+    /// The checksum of all the bytes; what is in a file and was not read yet is read for it.
+    pub(crate) async fn read_checksum(&self) -> io::Result<Checksum> {
+        let known = || self.checksum().or_else(|| self.is_empty().then(|| self.algorithm().empty()));
+        if let Some(checksum) = known() {
+            return Ok(checksum);
+        }
+        let mut stream = self.stream();
+        while let Some(piece) = stream.next().await {
+            piece?;
+        }
+        known().ok_or_else(|| io::Error::other("the checksum is not known at the end of the bytes"))
     }
 
     /// The same bytes read into memory, in the pieces that [`stream`](Self::stream) gives. The pieces
@@ -158,9 +183,11 @@ impl Payload {
     pub fn stream(&self) -> PayloadStream {
         let inner = match &self.source {
             Source::Memory { pieces, .. } => Inner::Memory(pieces.clone(), 0),
-            Source::File(slice) => Inner::File(Box::new(FileStream::new(slice.clone(), self.len))),
+            Source::File(slice) => {
+                Inner::File(Box::new(FileStream::new(slice.clone(), self.skip + self.len)))
+            }
         };
-        PayloadStream { remaining: self.len, moved: self.moved.clone(), inner }
+        PayloadStream { remaining: self.len, skip: self.skip, moved: self.moved.clone(), inner }
     }
 }
 
@@ -168,6 +195,7 @@ impl Payload {
 #[derive(Debug)]
 pub struct PayloadStream {
     remaining: u64,
+    skip: u64,
     moved: Arc<AtomicU64>,
     inner: Inner,
 }
@@ -190,18 +218,25 @@ impl Stream for PayloadStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        let piece = match &mut this.inner {
-            Inner::Memory(pieces, next) => {
-                let piece = pieces.get(*next).cloned();
-                *next += 1;
-                piece.map(Ok)
-            }
-            Inner::File(stream) => ready!(stream.poll_next(cx)),
-        };
-        if let Some(Ok(bytes)) = &piece {
-            this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
+        loop {
+            let piece = match &mut this.inner {
+                Inner::Memory(pieces, next) => {
+                    let piece = pieces.get(*next).cloned();
+                    *next += 1;
+                    piece.map(Ok)
+                }
+                Inner::File(stream) => ready!(stream.poll_next(cx)),
+            };
+            let Some(Ok(mut bytes)) = piece else { return Poll::Ready(piece) };
             this.moved.fetch_add(bytes.len() as u64, Relaxed);
+            let skipped = this.skip.min(bytes.len() as u64);
+            this.skip -= skipped;
+            // Not more than the bytes' own length.
+            bytes.advance(skipped as usize);
+            if !bytes.is_empty() {
+                this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
+                return Poll::Ready(Some(Ok(bytes)));
+            }
         }
-        Poll::Ready(piece)
     }
 }

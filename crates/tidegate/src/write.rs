@@ -1,6 +1,7 @@
 //! Writing: one object, from its first byte to its commit.
 
 mod aborts;
+mod append;
 mod builder;
 mod commit;
 mod copies;

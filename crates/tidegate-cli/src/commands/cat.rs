@@ -28,8 +28,7 @@ impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        let settings = self.connection.settings();
-        Stores::with_defaults(settings, async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let mut output = Output::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;
             // What was read before an error is shown all the same.

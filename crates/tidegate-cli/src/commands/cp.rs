@@ -226,7 +226,8 @@ impl Args {
             .durability(self.durability.setting())
             .concurrency(self.concurrency)
             .hedge(self.hedge == Hedge::On)
-            .s3(settings);
+            .s3(settings)
+            .gcs(self.connection.gcs_settings());
         if let Some(bytes) = self.part_size {
             engine = engine.part_size(bytes);
         }

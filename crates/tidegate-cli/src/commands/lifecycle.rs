@@ -95,7 +95,7 @@ impl Command {
 impl Show {
     async fn run(self) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let (store, _) = stores.tree(&location).await?;
             let lifecycle = store.lifecycle().await?;
             let mut out = output::text()?;
@@ -120,7 +120,7 @@ impl Show {
 impl Ensure {
     async fn run(self) -> Outcome {
         let location: Location = self.bucket.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let (store, prefix) = stores.tree(&location).await?;
             let store = store.within(&prefix);
             let ensured = store.ensure_lifecycle().await?;

@@ -46,8 +46,7 @@ enum Line<'a> {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        let settings = self.connection.settings();
-        Stores::with_defaults(settings, async |stores| self.list(stores, &location).await).await
+        Stores::with_defaults(&self.connection, async |stores| self.list(stores, &location).await).await
     }
 
     async fn list(&self, stores: &Stores, location: &Location) -> Outcome {

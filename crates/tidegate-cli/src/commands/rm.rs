@@ -34,8 +34,7 @@ impl Args {
         if !self.recursive {
             locations.iter().try_for_each(refuse_trees)?;
         }
-        let settings = self.connection.settings();
-        Stores::with_defaults(settings, async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             for location in &locations {
                 if self.recursive {
                     let (store, prefix) = stores.tree(location).await?;
@@ -55,9 +54,10 @@ impl Args {
 /// A bucket, a prefix or a directory is removed with -r only.
 fn refuse_trees(location: &Location) -> Outcome {
     let is_tree = match location {
-        Location::S3 { key, .. } | Location::Dev { key, .. } | Location::Memory { key, .. } => {
-            key.is_empty() || key.ends_with('/')
-        }
+        Location::S3 { key, .. }
+        | Location::Gcs { key, .. }
+        | Location::Dev { key, .. }
+        | Location::Memory { key, .. } => key.is_empty() || key.ends_with('/'),
         Location::Local { path } => path.is_dir(),
         _ => false,
     };

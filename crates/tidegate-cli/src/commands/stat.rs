@@ -48,7 +48,7 @@ struct Facts<'a> {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.object.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let place = stores.object(&location).await?;
             let object = place.store.head(&place.key).await?;
             let facts = facts(place.url(), &object);

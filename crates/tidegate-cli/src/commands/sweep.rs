@@ -71,7 +71,7 @@ struct Total {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        let engine = Tidegate::builder().s3(self.connection.settings()).journal(self.journal.clone());
+        let engine = self.connection.reached(Tidegate::builder()).journal(self.journal.clone());
         Stores::with(engine, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 
 use super::{
-    AbortRule, Backend, Body, Capabilities, Entry, Fault, Held, Lifecycle, OpenSession, Receipt, Session,
-    StoredPart, WriteOptions,
+    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, Held, Lifecycle, OpenSession, Receipt,
+    Session, StoredPart, WriteOptions,
 };
 use crate::checksum::Checksum;
 use crate::object::Object;
@@ -102,7 +102,16 @@ passed_on! {
         checksum: &Checksum,
         options: &WriteOptions
     ) -> Result<Object, Fault>;
+    async fn open_appending(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+    async fn append(
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>
+    ) -> Result<Appended, Fault>;
+    async fn appended(session: &Session) -> Result<Appended, Fault>;
     async fn abort(session: &Session) -> Result<(), Fault>;
+    async fn unlisted(session: &Session) -> Result<Option<OpenSession>, Fault>;
     async fn held(session: &Session) -> Result<Held, Fault>;
     async fn lifecycle() -> Result<Lifecycle, Fault>;
     async fn add_abort_rule(to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault>;

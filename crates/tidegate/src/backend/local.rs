@@ -81,6 +81,8 @@ impl Local {
             equal_parts: false,
             // A disk has no other connection.
             hedge: false,
+            create_only_parts: true,
+            append: None,
             checksum: Algorithm::Crc64Nvme,
         };
         Self { location, root, capabilities, parents: Arc::default() }

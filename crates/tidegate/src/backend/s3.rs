@@ -6,13 +6,15 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 use http::{Method, header};
 
+use super::confirm::confirmed;
+use super::http::{download, set};
 use super::{
     AbortRule, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession, Receipt,
     Session, StoredPart, WriteOptions,
@@ -21,37 +23,29 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 use crate::payload::Payload;
 
-mod address;
+pub(super) mod address;
 mod attributes;
-mod body;
 mod client;
-mod complete;
+pub(super) mod complete;
 mod credentials;
-mod download;
-mod fault;
+pub(super) mod fault;
 mod lifecycle;
-mod list;
+pub(super) mod list;
 mod request;
 mod rules;
-mod sessions;
+pub(super) mod sessions;
 mod settings;
 mod sign;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod unanswered;
-mod xml;
+pub(super) mod xml;
 
 pub use client::S3Client;
 pub use settings::{Addressing, Credentials, S3Settings};
 
 use address::Address;
 use client::Shared;
-use request::{Request, check, set};
-
-/// How long a store is asked what it has of a write that succeeded. Short, so that the question does not
-/// use up the write's own time and have all bytes sent again.
-const CONFIRMING: Duration = Duration::from_secs(5);
+use request::{Request, check};
 
 /// One bucket of an S3 store. A clone is the same bucket.
 #[derive(Clone, Debug)]
@@ -66,6 +60,20 @@ pub struct S3 {
 struct Bucket {
     shared: Arc<Shared>,
     address: Arc<Address>,
+}
+
+impl sessions::Listed for Bucket {
+    fn address(&self) -> &Address {
+        &self.address
+    }
+
+    async fn document(&self, url: String) -> Result<Bytes, Fault> {
+        Ok(self.shared.ask(Request::new(Method::GET, url)).await?.1)
+    }
+
+    fn is_minio(&self) -> bool {
+        self.shared.is_minio()
+    }
 }
 
 impl S3 {
@@ -111,32 +119,6 @@ impl S3 {
         request.headers = attributes::to_headers(options)?;
         Ok(request)
     }
-
-    /// What the store has of a write that it has carried out. Where its answer has no checksum of the
-    /// whole, it is asked for the object's size, so that the size is its own word and not ours.
-    ///
-    /// The write is a success by then, and stays one: what the question finds counts only where it is of
-    /// this very write, and not where another has replaced or removed the object meanwhile; where it
-    /// finds nothing, for whatever reason, the store's success is all there is to go by.
-    async fn confirmed(&self, object: Object, checksum: &Checksum, options: &WriteOptions) -> Object {
-        let told = Object { size: checksum.covers(), ..object };
-        if told.matches(checksum).is_some() {
-            return told;
-        }
-        let there = match tokio::time::timeout(CONFIRMING, self.head(&told.key)).await {
-            Ok(Ok(there)) => there,
-            Ok(Err(fault)) => {
-                tracing::debug!(key = told.key, %fault, "the size of what was written is not known");
-                return told;
-            }
-            Err(_) => return told,
-        };
-        let same_token = there.token.is_some() && there.token == options.token;
-        if same_token || (there.etag.is_some() && there.etag == told.etag) {
-            return Object { size: there.size, crc64nvme: there.crc64nvme, crc32c: there.crc32c, ..told };
-        }
-        told
-    }
 }
 
 #[async_trait]
@@ -164,7 +146,7 @@ impl Backend for S3 {
             set(&mut request.headers, "if-none-match", Some("*"))?;
         }
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
-        let object = self.confirmed(attributes::from_headers(key, &headers), &checksum, options).await;
+        let object = confirmed(self, attributes::from_headers(key, &headers), &checksum, options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -216,7 +198,7 @@ impl Backend for S3 {
         let request = complete::request(request, parts, checksum, options)?;
         let (headers, body) = self.bucket.shared.ask(request).await?;
         let object = complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)?;
-        let object = self.confirmed(object, checksum, options).await;
+        let object = confirmed(self, object, checksum, options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -261,7 +243,8 @@ impl Backend for S3 {
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         let response = self.bucket.shared.send(request).await?;
-        download::body(key, response, range)
+        let object = attributes::from_headers(key, response.headers());
+        download::body(object, response, range)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::{Engine, Tidegate};
+use crate::backend::gcs::GcsSettings;
 use crate::backend::s3::S3Settings;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -37,6 +38,7 @@ pub struct Builder {
     idle_limit: Option<Duration>,
     records: Option<PathBuf>,
     s3: S3Settings,
+    gcs: GcsSettings,
 }
 
 impl Default for Builder {
@@ -59,6 +61,7 @@ impl Default for Builder {
             idle_limit: None,
             records: None,
             s3: S3Settings::default(),
+            gcs: GcsSettings::default(),
         }
     }
 }
@@ -188,6 +191,12 @@ impl Builder {
         self
     }
 
+    /// How `gs://` is reached; what every tool of Google's does by default.
+    pub fn gcs(mut self, settings: GcsSettings) -> Self {
+        self.gcs = settings;
+        self
+    }
+
     /// The engine.
     ///
     /// # Errors
@@ -244,8 +253,10 @@ impl Builder {
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
             s3: self.s3,
+            gcs: self.gcs,
             endpoints: Mutex::default(),
             s3_clients: tokio::sync::Mutex::default(),
+            gcs_clients: tokio::sync::Mutex::default(),
             memory_stores: Mutex::default(),
         };
         Ok(Tidegate { engine: Arc::new(engine) })

@@ -26,6 +26,9 @@ fn keys_are_taken_as_they_stand() {
     assert_eq!(parse("s3://bucket/a%20b?c#d//e/"), s3("bucket", "a%20b?c#d//e/"));
     assert_eq!(parse("s3://bucket//a"), s3("bucket", "/a"));
     assert_eq!(parse("s3://Old_Bucket.1/ü"), s3("Old_Bucket.1", "ü"));
+    let gcs = Location::Gcs { bucket: "bucket".into(), key: "a/b".into() };
+    assert_eq!(parse("gs://bucket/a/b"), gcs);
+    assert_eq!(parse("GCS://bucket/a/b"), gcs);
     assert_eq!(parse("dev://demo/k"), Location::Dev { bucket: "demo".into(), key: "k".into() });
     assert_eq!(parse("memory://m/k/"), Location::Memory { name: "m".into(), key: "k/".into() });
 }
@@ -61,7 +64,7 @@ fn an_argument_that_is_not_utf_8_is_a_path() {
 
 #[test]
 fn a_trailing_slash_is_kept() {
-    for text in ["s3://bucket/a/", "memory://m/a/", "dev://demo/a/", "a/", "/"] {
+    for text in ["s3://bucket/a/", "gs://bucket/a/", "memory://m/a/", "dev://demo/a/", "a/", "/"] {
         assert!(parse(text).ends_with_slash(), "{text}");
         assert_eq!(parse(text).to_string(), text);
     }
@@ -76,9 +79,9 @@ fn every_refusal_is_a_sentence() {
         ("", r#""": the location is empty: write s3://bucket/key or a path"#),
         (
             "ftp://host/x",
-            r#""ftp://host/x": unknown scheme `ftp`: the known ones are s3://, dev://, memory:// and file://"#,
+            r#""ftp://host/x": unknown scheme `ftp`: the known ones are s3://, gs://, dev://, memory:// and file://"#,
         ),
-        ("gs://b/k", r#""gs://b/k": not yet supported: Google Cloud Storage"#),
+        ("gs:///key", r#""gs:///key": no bucket after `gs://`: write gs://bucket/key"#),
         ("az://b/k", r#""az://b/k": not yet supported: Azure Blob Storage"#),
         ("s3://", r#""s3://": no bucket after `s3://`: write s3://bucket/key"#),
         ("s3:///key", r#""s3:///key": no bucket after `s3://`: write s3://bucket/key"#),
@@ -120,6 +123,7 @@ fn locations() -> impl Strategy<Value = Location> {
     let key = "[^\0]{0,40}";
     prop_oneof![
         (bucket, key).prop_map(|(bucket, key)| Location::S3 { bucket, key }),
+        (bucket, key).prop_map(|(bucket, key)| Location::Gcs { bucket, key }),
         (bucket, key).prop_map(|(bucket, key)| Location::Dev { bucket, key }),
         ("[^\0/]{1,20}", key).prop_map(|(name, key)| Location::Memory { name, key }),
         prop::collection::vec(1u8.., 0..40).prop_map(|mut bytes| {

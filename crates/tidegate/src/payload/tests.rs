@@ -57,6 +57,48 @@ async fn a_range_of_a_file_streams_through_its_ring_as_often_as_asked() {
 }
 
 #[tokio::test]
+async fn what_is_behind_some_bytes_is_the_end_of_the_same() {
+    let whole = bytes(50_000);
+    let sum = Checksum::of(Algorithm::Crc64Nvme, &whole);
+    let pieces = whole.chunks(7000).map(Bytes::copy_from_slice).collect();
+    let mut payloads = vec![Payload::from_memory(pieces, sum)];
+    let (budget, files) = (budget(), files(&whole));
+    for (_folder, path) in &files {
+        payloads.push(payload(&budget, path, 0, 50_000).await);
+    }
+    for payload in payloads {
+        for skip in [0, 1, 4096, 7000, 7001, 49_999, 50_000, 60_000] {
+            let rest = payload.behind(skip);
+            let expected = &whole[whole.len().min(skip as usize)..];
+            assert_eq!((rest.len(), rest.is_empty()), (expected.len() as u64, expected.is_empty()));
+            let mut stream = rest.stream();
+            let mut read = Vec::new();
+            while let Some(piece) = stream.next().await {
+                read.extend_from_slice(&piece.unwrap());
+                assert_eq!(stream.remaining(), (expected.len() - read.len()) as u64);
+            }
+            assert!(read == expected, "behind {skip}");
+            assert_eq!(rest.checksum(), if skip == 0 { Some(sum) } else { None });
+            assert!(rest.behind(1).len() == rest.len().saturating_sub(1));
+        }
+        assert_eq!(payload.checksum(), Some(sum), "it was read to its end");
+        assert_eq!(payload.read_checksum().await.unwrap(), sum);
+    }
+}
+
+#[tokio::test]
+async fn a_checksum_can_be_had_before_anything_is_sent() {
+    let whole = bytes(20_000);
+    for (_folder, path) in files(&whole) {
+        let budget = budget();
+        let payload = payload(&budget, &path, 5, 19_000).await;
+        let sum = Checksum::of(Algorithm::Crc64Nvme, &whole[5..19_005]);
+        assert_eq!(payload.read_checksum().await.unwrap(), sum);
+        assert_eq!(payload.checksum(), Some(sum));
+    }
+}
+
+#[tokio::test]
 async fn a_stream_that_is_dropped_in_the_middle_leaves_its_ring_whole() {
     for (_folder, path) in files(&bytes(50_000)) {
         let budget = budget();

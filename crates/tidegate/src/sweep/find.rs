@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 
 use super::{Process, Unfinished, until_error};
-use crate::backend::OpenSession;
+use crate::backend::{FaultKind, OpenSession, Session};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::records::{Gone, Roll, place};
@@ -101,10 +101,27 @@ impl Store {
         Ok(keyed.collect())
     }
 
-    /// The sessions of a whole key; of one name, if there is one.
+    /// The sessions of a whole key; of one name, if there is one, also where no listing shows it.
     async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
         let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
-        self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await
+        let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
+        let may_be_unlisted = listed.is_empty() && self.backend().capabilities().append.is_some();
+        let Some(id) = id.filter(|_| may_be_unlisted) else { return Ok(listed) };
+        let session = Session { key: self.full_key(key), id: id.to_owned() };
+        let requests = self.requests(key, self.engine().progress.clone());
+        let look = || self.backend().unlisted(&session);
+        let unlisted = requests.send(Operation::List, None, None, look).await;
+        let unlisted = match unlisted {
+            // Of this one alone: it may be there, and what becomes of it is not what becomes of the others.
+            Err(failure) if matches!(failure.fault.kind, FaultKind::Denied | FaultKind::Invalid) => {
+                Some(OpenSession::new(session))
+            }
+            looked => looked.map_err(|failure| failure.into_error(Operation::List, &self.url(key)))?,
+        };
+        Ok(unlisted
+            .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })
+            .into_iter()
+            .collect())
     }
 
     async fn roll(&self) -> Result<Roll> {

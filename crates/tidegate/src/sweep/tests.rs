@@ -2,14 +2,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tidegate_dev::Server;
 
 use super::*;
 use crate::Tidegate;
+use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{Credentials, S3, S3Settings};
-use crate::backend::{Backend, OpenSession, WriteOptions};
+use crate::backend::{Backend, Fault, FaultKind, Held, Layer, OpenSession, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
 
@@ -224,4 +226,103 @@ async fn sessions_of_s3_are_listed_weighed_and_ended() {
     assert_eq!((report.ended, report.bytes), (1, 3096));
     assert_eq!(store.held(&session).await.unwrap_err().kind(), ErrorKind::SessionLost);
     assert_eq!(store.abort_session(&session).await.unwrap_err().kind(), ErrorKind::SessionLost);
+}
+
+/// The same bucket as Google's.
+async fn gcs() -> (Server, Arc<Gcs>) {
+    let server = Server::builder().start().await.unwrap();
+    server.create_bucket("bucket").unwrap();
+    let settings = GcsSettings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_credentials(GcsCredentials::anonymous());
+    let bucket = Gcs::connect("bucket", &settings).await.unwrap();
+    (server, Arc::new(bucket))
+}
+
+#[tokio::test]
+async fn resumable_uploads_of_google_are_found_by_the_records() {
+    const GRAIN: usize = 256 << 10;
+    let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
+    let store = machine.process().store(bucket.clone());
+    let bytes = |len| {
+        let checksum = Checksum::of(Algorithm::Crc32c, &vec![7; len]);
+        (Payload::from_memory(vec![vec![7; len].into()], checksum), checksum)
+    };
+    for finished in [false, true] {
+        let session = bucket.open_appending("a/k", &WriteOptions::default()).await.unwrap();
+        bucket.append(&session, 0, bytes(GRAIN).0, None).await.unwrap();
+        // As the records have it.
+        let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
+        obituary(&machine, bucket.endpoint(), "gs://bucket/a/k", &id);
+        if finished {
+            let whole = bytes(GRAIN + 1).1;
+            bucket.append(&session, GRAIN as u64, bytes(1).0, Some(&whole)).await.unwrap();
+        } else {
+            let found: Vec<Unfinished> = store.unfinished("a/").try_collect().await.unwrap();
+            let [found] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((&*found.open.session.key, found.process), ("a/k", Process::Gone(4711)));
+            assert_eq!(found.held.as_ref().unwrap().bytes, GRAIN as u64);
+        }
+        let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
+        assert_eq!((report.ended, report.failed), (u64::from(!finished), 0));
+        assert_eq!(machine.files(), 0, "the record goes with it");
+        let gone = bucket.held(&session).await.unwrap_err();
+        assert_eq!(gone.kind, crate::backend::FaultKind::NoSession, "{gone}");
+    }
+    assert_eq!(store.head("a/k").await.unwrap().size, GRAIN as u64 + 1, "what was finished stays");
+}
+
+/// One of whose sessions the store says nothing and ends nothing.
+#[derive(Debug)]
+struct Barred {
+    below: Arc<Gcs>,
+    id: String,
+}
+
+impl Barred {
+    fn check(&self, session: &Session) -> Result<(), Fault> {
+        let is_it = session.id == self.id;
+        if is_it { Err(Fault::new(FaultKind::Denied, "not yours")) } else { Ok(()) }
+    }
+}
+
+#[async_trait::async_trait]
+impl Layer for Barred {
+    fn below(&self) -> &dyn Backend {
+        &*self.below
+    }
+
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        self.check(session)?;
+        self.below.unlisted(session).await
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        self.check(session)?;
+        self.below.held(session).await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.check(session)?;
+        self.below.abort(session).await
+    }
+}
+
+#[tokio::test]
+async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() {
+    let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
+    let mut ids = Vec::new();
+    for (pid, key) in [(4711, "a"), (4712, "b")] {
+        let session = bucket.open_appending(key, &WriteOptions::default()).await.unwrap();
+        let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
+        obituary(&machine, bucket.endpoint(), &format!("gs://bucket/{key}"), &id);
+        let records = machine.records.path();
+        std::fs::rename(records.join("4711-0.sessions"), records.join(format!("{pid}-1.sessions"))).unwrap();
+        ids.push(session.id);
+    }
+    let barred = Barred { below: bucket, id: ids.swap_remove(0) };
+    let store = machine.process().store(Arc::new(barred));
+    let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
+    assert_eq!((report.ended, report.failed), (1, 1));
+    assert_eq!(machine.files(), 1, "what is still there is remembered");
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::append::Order;
 use super::direct::Direct;
 use super::file;
 use super::journal::Journaled;
@@ -56,7 +57,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Size of a part in bytes; it grows where an object would need more parts than the store takes.
+    /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
+    /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
     /// 16 MiB by default, less where the memory budget is below 64 MiB.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
@@ -146,7 +148,7 @@ impl WriterBuilder {
             return Box::pin(self.start_journaled(policy)).await;
         }
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
-        let upload = Arc::new(self.into_upload());
+        let upload = Arc::new(self.into_upload(&policy));
         Ok(Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit)))
     }
 
@@ -176,7 +178,7 @@ impl WriterBuilder {
             return writer.finish().await;
         }
         let policy = self.policy(Some(file.size()), None)?;
-        file::send(Arc::new(file), Arc::new(self.into_upload()), policy, budget).await
+        file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await
     }
 
     /// The journal has a copy of the file: it may change or go away when all of it was read.
@@ -203,6 +205,7 @@ impl WriterBuilder {
             memory,
             spool: self.store.engine().relief.spooling().is_some(),
             journal: !self.store.engine().journaling.directories.is_empty(),
+            create_only: self.options.create_only,
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
         };
         self.strategy.policy(&target).map_err(|refused| {
@@ -210,7 +213,8 @@ impl WriterBuilder {
                 ScheduleError::PartSize { .. }
                 | ScheduleError::Memory { .. }
                 | ScheduleError::NoSpool
-                | ScheduleError::NoJournal => ErrorKind::InvalidInput,
+                | ScheduleError::NoJournal
+                | ScheduleError::JournalCreates => ErrorKind::InvalidInput,
                 ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())
@@ -221,10 +225,13 @@ impl WriterBuilder {
         self.store.url(&self.key)
     }
 
-    fn into_upload(self) -> Upload {
+    fn into_upload(self, policy: &Policy) -> Upload {
         let mut options = self.options;
         options.token = Some(self.store.engine().retry.token());
-        Upload::new(&self.store, &self.key, options, self.progress)
+        let mut upload = Upload::new(&self.store, &self.key, options, self.progress);
+        let algorithm = upload.backend.capabilities().checksum;
+        upload.order = policy.cut.appends().then(|| Box::new(Order::new(algorithm)));
+        upload
     }
 
     /// Starts a writer whose bytes go to a journal first.
@@ -234,7 +241,7 @@ impl WriterBuilder {
             let message = "a journaled object is sent in parts";
             return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
         };
-        let mut upload = self.into_upload();
+        let mut upload = self.into_upload(&policy);
         upload.is_journaled = true;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);

@@ -33,6 +33,13 @@ impl Direct {
                         None => self.send(number, range, taken),
                     }
                 }
+                Action::Last { number, range } => {
+                    let taken = self.held.take(0).map_err(|error| self.fail(error))?;
+                    match &mut self.deferred {
+                        Some(deferred) => deferred.behind((number, range, taken)),
+                        None => self.send_last(number, range, taken),
+                    }
+                }
                 Action::Put { .. } => {
                     let taken = self.held.take(0).map_err(|error| self.fail(error))?;
                     let (upload, line) = (self.upload.clone(), self.line.clone());
@@ -54,10 +61,21 @@ impl Direct {
     fn send(&mut self, number: u32, range: Range<u64>, taken: Taken) {
         let (upload, line) = (self.upload.clone(), self.line.clone());
         let part = async move {
+            upload.in_turn(number).await?;
             let (payload, _ring) = taken.payload(line).await;
             upload.part(number, range, payload, None).await.map(Done::Stored)
         };
         self.held.lock().tasks.spawn_on(part, &self.upload.runtime);
+    }
+
+    /// Sends the part that publishes the object.
+    fn send_last(&mut self, number: u32, range: Range<u64>, taken: Taken) {
+        let (upload, line) = (self.upload.clone(), self.line.clone());
+        self.commit(Operation::Complete, async move {
+            upload.in_turn(number).await?;
+            let (payload, _ring) = taken.payload(line).await;
+            upload.append_last(number, range, payload, None).await
+        });
     }
 
     /// Starts the request that publishes the object. A task's: a `finish` that is not polled any more
@@ -101,6 +119,9 @@ impl Direct {
                 self.upload.open();
             }
             match deferred.next() {
+                Some((number, range, taken)) if self.plan.publishes_with(number) => {
+                    self.send_last(number, range, taken);
+                }
                 Some((number, range, taken)) => self.send(number, range, taken),
                 None => self.deferred = None,
             }

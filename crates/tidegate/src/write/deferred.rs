@@ -72,6 +72,11 @@ impl Deferred {
         self.parts.push_front(part);
     }
 
+    /// The last part, where each is sent behind the one before it.
+    pub(super) fn behind(&mut self, part: Part) {
+        self.parts.push_back(part);
+    }
+
     /// Whether a session is to be opened, which it is only once.
     pub(super) fn take_open(&mut self) -> bool {
         std::mem::take(&mut self.open)

@@ -93,6 +93,12 @@ impl Transfer {
                         let source = self.source.clone();
                         self.spawn(async move { source.part(number, range).await.map(Done::Stored) });
                     }
+                    Action::Last { number, range } => {
+                        let source = self.source.clone();
+                        source.file.check_unchanged().map_err(|error| source.failed(error))?;
+                        self.commit = Some(Operation::Complete);
+                        self.spawn(async move { source.last(number, range).await.map(Done::published) });
+                    }
                     Action::Put { size } => {
                         self.commit = Some(Operation::Put);
                         let source = self.source.clone();
@@ -156,6 +162,7 @@ impl Transfer {
 
 impl Source {
     async fn part(&self, number: u32, range: Range<u64>) -> Result<Receipt> {
+        self.upload.in_turn(number).await?;
         // This part's turn comes before the next part takes memory.
         let first = self.first.lock().await;
         let payload = self.payload(range.start, range.end - range.start).await?;
@@ -164,6 +171,13 @@ impl Source {
         let permit = self.upload.requests.turn().await;
         drop(first);
         self.upload.part(number, range, payload, Some(permit)).await
+    }
+
+    /// Sends the part that publishes the object.
+    async fn last(&self, number: u32, range: Range<u64>) -> Result<Object> {
+        self.upload.in_turn(number).await?;
+        let payload = self.payload(range.start, range.end - range.start).await?;
+        self.upload.append_last(number, range, payload, None).await
     }
 
     async fn payload(&self, offset: u64, len: u64) -> Result<Payload> {

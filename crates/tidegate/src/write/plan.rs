@@ -25,6 +25,8 @@ pub(crate) enum Action {
     Open,
     /// Store a part in it.
     Part { number: u32, range: Range<u64> },
+    /// Store the last part of a session that is appended to, which publishes the object.
+    Last { number: u32, range: Range<u64> },
     /// Publish the object.
     Complete { size: u64 },
 }
@@ -55,6 +57,23 @@ pub(crate) enum Cut {
     Whole { limit: u64 },
     /// One request where the object never fills a part, parts where it does.
     Parts(Schedule),
+    /// The same, where parts are appended to each other and the last one publishes the object.
+    Chunks(Schedule),
+}
+
+impl Cut {
+    /// How large parts become, where there are any.
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        match *self {
+            Self::Whole { .. } => None,
+            Self::Parts(schedule) | Self::Chunks(schedule) => Some(schedule),
+        }
+    }
+
+    /// Whether the parts are appended to each other.
+    pub(crate) fn appends(&self) -> bool {
+        matches!(self, Self::Chunks(_))
+    }
 }
 
 #[derive(Debug)]
@@ -92,12 +111,13 @@ impl Plan {
     pub(crate) fn new(capabilities: &Capabilities, cut: Cut) -> Self {
         let part = match cut {
             Cut::Whole { limit } => limit,
-            Cut::Parts(schedule) => schedule.part_at(0),
+            Cut::Parts(schedule) | Cut::Chunks(schedule) => schedule.part_at(0),
         };
+        let max_parts = cut.schedule().map_or(capabilities.max_parts, |schedule| schedule.max_parts());
         Self {
             cut,
             max_object: capabilities.max_object,
-            max_parts: capabilities.max_parts,
+            max_parts,
             checksum: capabilities.checksum,
             actions: VecDeque::new(),
             size: 0,
@@ -129,7 +149,7 @@ impl Plan {
     pub(crate) fn reach(&self) -> u64 {
         let reach = match self.cut {
             Cut::Whole { limit } => limit,
-            Cut::Parts(schedule) => schedule.reach(),
+            Cut::Parts(schedule) | Cut::Chunks(schedule) => schedule.reach(),
         };
         reach.min(self.max_object)
     }
@@ -163,8 +183,10 @@ impl Plan {
     pub(crate) fn push(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.room());
         self.size += bytes;
-        // A full first part waits for `more`: the object may end here, and then it is one PUT.
-        if self.stage == Stage::Open && self.part_room() == 0 && self.number < self.max_parts {
+        // A full first part waits for `more`: the object may end here, and then it is one PUT. So does every
+        // part that is appended: the last one publishes the object.
+        let waits = self.cut.appends();
+        if self.stage == Stage::Open && !waits && self.part_room() == 0 && self.number < self.max_parts {
             self.cut_part();
         }
     }
@@ -174,6 +196,10 @@ impl Plan {
         match self.stage {
             Stage::Lazy => {
                 self.actions.push_back(Action::Put { size: self.size });
+                self.stage = Stage::Ended;
+            }
+            Stage::Open if self.cut.appends() => {
+                self.actions.push_back(Action::Last { number: self.number, range: self.start..self.size });
                 self.stage = Stage::Ended;
             }
             Stage::Open => {
@@ -193,6 +219,11 @@ impl Plan {
             self.receipts.insert(receipt.number, receipt);
             self.complete_when_whole();
         }
+    }
+
+    /// Whether the object is published with part `number`.
+    pub(crate) fn publishes_with(&self, number: u32) -> bool {
+        self.cut.appends() && self.stage == Stage::Ended && number == self.number
     }
 
     /// How many parts are asked for and not yet acknowledged.
@@ -216,7 +247,7 @@ impl Plan {
         self.ask_for_part();
         self.number += 1;
         self.start = self.size;
-        if let Cut::Parts(schedule) = self.cut {
+        if let Some(schedule) = self.cut.schedule() {
             self.part = schedule.part_at(self.start);
         }
     }

@@ -19,7 +19,8 @@ pub enum Strategy {
     Auto,
     /// All bytes in one request; memory: the object's size, unless it comes from a file.
     Put,
-    /// One part at a time, each acknowledged before the next is taken; memory: one part.
+    /// One part at a time, each acknowledged before the next is taken, in a session that is appended to
+    /// where the store has those; memory: one part.
     Chunked,
     /// Parts in flight together while the producer goes on; memory: the parts in flight.
     Parallel,
@@ -71,6 +72,8 @@ pub(crate) struct Target<'a> {
     pub(crate) spool: bool,
     /// Whether there are journal directories.
     pub(crate) journal: bool,
+    /// Whether the object is to be published only where there is none.
+    pub(crate) create_only: bool,
     /// Most parts in flight for one writer.
     pub(crate) concurrency: usize,
 }
@@ -106,7 +109,30 @@ impl Target<'_> {
         self.memory.filter(|_| !self.spool)
     }
 
-    fn schedule(&self) -> Result<Schedule, ScheduleError> {
-        Schedule::new(self.capabilities, self.part_size, self.size_hint, self.memory, self.spool)
+    /// Parts in any order, as many at once as may be; where the store has them not, or none that do what
+    /// is asked, one chunk behind the other.
+    fn in_parts(&self) -> Result<(Cut, usize), ScheduleError> {
+        match self.capabilities.append {
+            Some(grain) if self.create_only && !self.capabilities.create_only_parts => self.appended(grain),
+            _ => {
+                let Self { capabilities, part_size, size_hint, memory, spool, concurrency, .. } = *self;
+                let schedule = Schedule::new(capabilities, part_size, size_hint, memory, spool)?;
+                Ok((Cut::Parts(schedule), concurrency.max(1)))
+            }
+        }
+    }
+
+    /// One chunk behind the other, appended where the store has that.
+    fn in_order(&self) -> Result<Cut, ScheduleError> {
+        match self.capabilities.append {
+            Some(grain) => self.appended(grain).map(|(cut, _)| cut),
+            None => self.in_parts().map(|(cut, _)| cut),
+        }
+    }
+
+    fn appended(&self, grain: u64) -> Result<(Cut, usize), ScheduleError> {
+        let Self { capabilities, part_size, size_hint, memory, spool, .. } = *self;
+        let schedule = Schedule::appended(capabilities, grain, part_size, size_hint, memory, spool)?;
+        Ok((Cut::Chunks(schedule), 1))
     }
 }

@@ -10,6 +10,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
+use super::append::Order;
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
@@ -50,6 +51,8 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
+    /// Where parts are appended to each other: which is next.
+    pub(super) order: Option<Box<Order>>,
     /// Whether slow parts are sent again beside themselves.
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
@@ -78,6 +81,7 @@ impl Upload {
             requests: store.requests(key, progress),
             key: store.full_key(key),
             backend: store.backend().clone(),
+            order: None,
             hedge: engine.hedge && store.backend().capabilities().hedge,
             options,
             runtime: Handle::current(),
@@ -111,7 +115,10 @@ impl Upload {
             let entry = upload.entry.get_or_init(|| entry);
             let sent = upload
                 .requests
-                .send(Operation::Open, None, None, || upload.backend.open(&upload.key, options))
+                .send(Operation::Open, None, None, || match &upload.order {
+                    Some(_) => upload.backend.open_appending(&upload.key, options),
+                    None => upload.backend.open(&upload.key, options),
+                })
                 .await;
             match &sent {
                 Ok(session) => entry.opened(&session.id).await,
@@ -156,6 +163,9 @@ impl Upload {
         payload: Payload,
         permit: Option<Permit>,
     ) -> Result<Receipt> {
+        if let Some(order) = &self.order {
+            return self.append(order, number, range, payload, permit).await;
+        }
         let session = self.session().await?;
         let receipt = self
             .requests
@@ -224,7 +234,7 @@ impl Upload {
             .map_err(|error| error.after(attempts, began.elapsed()))
     }
 
-    async fn session_ended(&self) {
+    pub(super) async fn session_ended(&self) {
         if let Some(entry) = self.entry.get() {
             entry.ended().await;
         }

@@ -6,6 +6,8 @@ use tidegate::ErrorKind;
 use tidegate_dev::{Action, Fault};
 
 // Where they are is said, because the program that prints the table takes this file in from elsewhere.
+#[path = "cases/google.rs"]
+mod google;
 #[path = "cases/parts.rs"]
 mod parts;
 #[path = "cases/put.rs"]
@@ -18,6 +20,17 @@ pub(crate) const PART: u64 = 5 << 20;
 pub(crate) enum Way {
     Put,
     Parts,
+    /// The same on Google Cloud Storage.
+    GooglePut,
+    GoogleParts,
+    /// Chunks of a resumable upload there.
+    GoogleChunks,
+}
+
+impl Way {
+    pub(crate) fn is_google(self) -> bool {
+        matches!(self, Self::GooglePut | Self::GoogleParts | Self::GoogleChunks)
+    }
 }
 
 /// What the writer says.
@@ -55,8 +68,8 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn size(&self) -> u64 {
         match self.way {
-            Way::Put => 1000,
-            Way::Parts => PART + 1,
+            Way::Put | Way::GooglePut => 1000,
+            Way::Parts | Way::GoogleParts | Way::GoogleChunks => PART + 1,
         }
     }
 
@@ -88,6 +101,11 @@ impl Case {
 
     fn committed(mut self, requests: &'static str) -> Self {
         (self.says, self.requests) = (Says::Committed, requests);
+        self
+    }
+
+    fn committed_and_replaced(mut self, requests: &'static str) -> Self {
+        (self.says, self.requests, self.there) = (Says::Committed, requests, There::Another);
         self
     }
 
@@ -136,9 +154,15 @@ fn unreachable() -> Fault {
     question(Action::ResetRequest { after_bytes: 0 })
 }
 
+/// The object of Google's cannot be asked for.
+fn cut_question() -> Fault {
+    Fault::new("storage.objects.get", Action::ResetRequest { after_bytes: 0 })
+}
+
 pub(crate) fn all() -> Vec<Case> {
     let mut all = parts::all();
     all.extend(put::all());
+    all.extend(google::all());
     all
 }
 
@@ -154,6 +178,9 @@ impl fmt::Display for Way {
         f.write_str(match self {
             Self::Put => "one PUT",
             Self::Parts => "parts",
+            Self::GooglePut => "gs, one request",
+            Self::GoogleParts => "gs, parts",
+            Self::GoogleChunks => "gs, chunks",
         })
     }
 }

@@ -21,7 +21,8 @@ async fn each_case_ends_as_it_should_with_no_request_more() {
             wrong.push(format!("{case}\n   expected {expected:?}\n   got      {got:?}\n   {}", seen.told));
         }
         if case.says == Says::Uncertain {
-            let names = ["s3://bucket/k", "tidegate-writer: ", &format!("{} bytes", case.size()), " GMT"];
+            let object = if case.way.is_google() { "gs://bucket/k" } else { "s3://bucket/k" };
+            let names = [object, "tidegate-writer: ", &format!("{} bytes", case.size()), " GMT"];
             let missing: Vec<_> = names.into_iter().filter(|name| !seen.told.contains(name)).collect();
             if !missing.is_empty() {
                 wrong.push(format!("{case}\n   does not name {missing:?}: {}", seen.told));

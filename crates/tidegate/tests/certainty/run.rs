@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use tidegate::backend::Backend;
+use tidegate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
-use tidegate::{ErrorKind, Object, Result, RetryPolicy, Store, Tidegate};
+use tidegate::{ErrorKind, Object, Result, RetryPolicy, Store, Strategy, Tidegate};
 use tidegate_dev::{Knobs, Server};
 
 use crate::cases::{self, Case, PART, Says, There, Way};
@@ -45,16 +47,12 @@ async fn run(case: &Case) -> Seen {
     let mut policy = RetryPolicy::default();
     (policy.attempts, policy.first_pause) = (case.attempts, Duration::from_millis(1));
     if case.hangs {
-        // Ten times as long for a completion.
-        (policy.patience, policy.slowest) = (Duration::from_millis(400), 1 << 30);
+        // Ten times as long for a completion; longer for a part or chunk before it as well, which is late
+        // only where the machine is busy.
+        (policy.patience, policy.slowest) = (Duration::from_millis(400), 1 << 20);
     }
     let tide = Tidegate::builder().retry(policy).part_size(PART).build().expect("an engine");
-    let (access, secret) = server.credentials();
-    let settings = S3Settings::default()
-        .with_endpoint_url(server.endpoint())
-        .with_region("us-east-1")
-        .with_credentials(Credentials::fixed(access, secret, None));
-    let store = tide.store(Arc::new(S3::connect("bucket", &settings).await.expect("a store")));
+    let store = tide.store(backend(case.way, &server).await);
 
     let written = write(case, &store).await;
     tide.settled().await;
@@ -77,8 +75,26 @@ async fn run(case: &Case) -> Seen {
     Seen { says, told, requests, there, sessions }
 }
 
+async fn backend(way: Way, server: &Server) -> Arc<dyn Backend> {
+    if way.is_google() {
+        let settings = GcsSettings::default()
+            .with_endpoint_url(server.endpoint())
+            .with_credentials(GcsCredentials::anonymous());
+        return Arc::new(Gcs::connect("bucket", &settings).await.expect("a store"));
+    }
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(access, secret, None));
+    Arc::new(S3::connect("bucket", &settings).await.expect("a store"))
+}
+
 async fn write(case: &Case, store: &Store) -> Result<Object> {
-    let builder = store.writer("k");
+    let builder = match case.way {
+        Way::GoogleChunks => store.writer("k").strategy(Strategy::Chunked),
+        _ => store.writer("k"),
+    };
     let builder = if case.create_only { builder.create_only() } else { builder };
     let mut writer = builder.start().await?;
     writer.write(Bytes::from(vec![b'x'; case.size() as usize])).await?;
@@ -88,16 +104,23 @@ async fn write(case: &Case, store: &Store) -> Result<Object> {
 /// `complete x3, head`: what was asked, without what comes before a completion.
 fn listed(case: &Case, asked: &[String]) -> String {
     let before = match case.way {
-        Way::Put => 0,
-        Way::Parts => asked.iter().take_while(|name| *name != "CompleteMultipartUpload").count(),
+        Way::Put | Way::GooglePut => 0,
+        // The session is opened, and has the first chunk.
+        Way::GoogleChunks => 2,
+        Way::Parts | Way::GoogleParts => {
+            asked.iter().take_while(|name| *name != "CompleteMultipartUpload").count()
+        }
     };
     let mut words: Vec<(&str, usize)> = Vec::new();
     for name in &asked[before..] {
         let word = match name.as_str() {
-            "PutObject" => "put",
+            "PutObject" | "storage.objects.insert" => "put",
             "CompleteMultipartUpload" => "complete",
             "AbortMultipartUpload" => "abort",
-            "HeadObject" => "head",
+            "HeadObject" | "storage.objects.get" => "head",
+            "storage.resumable.append" => "append",
+            "storage.resumable.query" => "query",
+            "storage.resumable.cancel" => "cancel",
             other => other,
         };
         match words.last_mut() {

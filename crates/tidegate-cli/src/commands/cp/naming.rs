@@ -11,9 +11,10 @@ use crate::stores::not_utf8;
 /// Whether `location` holds objects and is none: a bucket, a prefix, a directory.
 pub(super) fn is_container(location: &Location) -> bool {
     match location {
-        Location::S3 { key, .. } | Location::Dev { key, .. } | Location::Memory { key, .. } => {
-            key.is_empty() || key.ends_with('/')
-        }
+        Location::S3 { key, .. }
+        | Location::Gcs { key, .. }
+        | Location::Dev { key, .. }
+        | Location::Memory { key, .. } => key.is_empty() || key.ends_with('/'),
         Location::Local { path } => location.ends_with_slash() || path.is_dir(),
         _ => false,
     }
@@ -44,7 +45,10 @@ pub(super) fn of_tree(source: &Location, target: &Location) -> Outcome<Location>
 fn last_name(location: &Location) -> Option<OsString> {
     match location {
         Location::Local { path } => path.file_name().map(OsStr::to_owned),
-        Location::S3 { key, .. } | Location::Dev { key, .. } | Location::Memory { key, .. } => {
+        Location::S3 { key, .. }
+        | Location::Gcs { key, .. }
+        | Location::Dev { key, .. }
+        | Location::Memory { key, .. } => {
             let name = key.trim_end_matches('/').rsplit('/').next()?;
             (!name.is_empty()).then(|| name.into())
         }
@@ -56,7 +60,10 @@ fn within(location: &Location, name: &OsStr) -> Outcome<Location> {
     let mut location = location.clone();
     match &mut location {
         Location::Local { path } => path.push(name),
-        Location::S3 { key, .. } | Location::Dev { key, .. } | Location::Memory { key, .. } => {
+        Location::S3 { key, .. }
+        | Location::Gcs { key, .. }
+        | Location::Dev { key, .. }
+        | Location::Memory { key, .. } => {
             key.push_str(name.to_str().ok_or_else(|| Failure::Usage(not_utf8(Path::new(name))))?);
         }
         _ => {}

@@ -39,7 +39,7 @@ pub(crate) struct Abort {
 impl Abort {
     pub(super) async fn run(self) -> Outcome {
         let location: Location = self.object.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             if !self.recursive && (prefix.is_empty() || prefix.ends_with('/')) {
                 let message = format!("{location}: this is no key: add -r to end all that begin so");

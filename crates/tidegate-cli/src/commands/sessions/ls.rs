@@ -29,7 +29,7 @@ pub(crate) struct Ls {
 impl Ls {
     pub(super) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        Stores::with_defaults(self.connection.settings(), async |stores| {
+        Stores::with_defaults(&self.connection, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();
             let mut unfinished = store.unfinished(&prefix);

@@ -13,13 +13,17 @@ const PATH: &AsciiSet = &QUERY.remove(b'/');
 
 /// The base of all addresses of one bucket.
 #[derive(Clone, Debug)]
-pub(super) struct Address {
+pub(in crate::backend) struct Address {
     /// Scheme, host, port and base path, without a trailing slash.
     base: String,
 }
 
 impl Address {
-    pub(super) fn new(endpoint: &Endpoint, bucket: &str, addressing: Addressing) -> Result<Self, Fault> {
+    pub(in crate::backend) fn new(
+        endpoint: &Endpoint,
+        bucket: &str,
+        addressing: Addressing,
+    ) -> Result<Self, Fault> {
         let named = !bucket.is_empty()
             && bucket.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
             && !matches!(bucket, "." | "..");
@@ -47,14 +51,14 @@ impl Address {
     }
 
     /// The address of the bucket itself.
-    pub(super) fn bucket(&self, query: &[(&str, &str)]) -> String {
+    pub(in crate::backend) fn bucket(&self, query: &[(&str, &str)]) -> String {
         let mut url = format!("{}/", self.base);
         push_query(&mut url, query);
         url
     }
 
     /// The address of an object.
-    pub(super) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
+    pub(in crate::backend) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
         check(key)?;
         let mut url = format!("{}/{}", self.base, utf8_percent_encode(key, PATH));
         push_query(&mut url, query);
@@ -89,7 +93,7 @@ fn push_query(url: &mut String, query: &[(&str, &str)]) {
 }
 
 /// Names and values as `name=value&…`, percent-encoded: the form of `x-amz-tagging`.
-pub(super) fn form<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
+pub(in crate::backend) fn form<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>) -> String {
     let mut form = String::new();
     for (name, value) in pairs {
         if !form.is_empty() {
@@ -104,7 +108,7 @@ pub(super) fn form<'a>(pairs: impl IntoIterator<Item = (&'a String, &'a String)>
 
 /// A store's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoint {
+pub(in crate::backend) struct Endpoint {
     /// Scheme, host, port and base path, without a trailing slash.
     url: String,
     host: String,
@@ -113,7 +117,7 @@ pub(super) struct Endpoint {
 
 impl Endpoint {
     /// An address that someone set.
-    pub(super) fn custom(url: &str) -> Result<Self, Fault> {
+    pub(in crate::backend) fn custom(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| {
             let message = format!("endpoint `{url}` {why}: write http://host:port or https://host");
             Fault::new(FaultKind::Invalid, message)
@@ -134,7 +138,7 @@ impl Endpoint {
     }
 
     /// AWS's own address in a region.
-    pub(super) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
+    pub(in crate::backend) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
         if region.is_empty() || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             let message = format!("`{region}` is not a region's name, as `eu-central-1` is");
             return Err(Fault::new(FaultKind::Invalid, message));
@@ -147,11 +151,11 @@ impl Endpoint {
     }
 
     /// Scheme, host and port.
-    pub(super) fn url(&self) -> &str {
+    pub(in crate::backend) fn url(&self) -> &str {
         &self.url
     }
 
-    pub(super) fn host(&self) -> &str {
+    pub(in crate::backend) fn host(&self) -> &str {
         &self.host
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::{HeaderMap, HeaderName, header};
 
 use super::address::form;
-use super::request::{set, text};
+use crate::backend::http::{set, text};
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::object::{Attributes, Encryption, Object};
 

@@ -21,11 +21,12 @@ use aws_types::service_config::ServiceConfigKey;
 use futures::FutureExt;
 use http::{HeaderMap, header};
 
+use super::S3;
 use super::address::Endpoint;
 use super::credentials::Keyring;
 use super::settings::{Origin, S3Settings};
-use super::{S3, tls};
-use crate::backend::{Fault, FaultKind, wants_new_connection};
+use crate::backend::http::{Connections, tls};
+use crate::backend::{Fault, FaultKind};
 
 /// The shared half of [`S3`]: one pool of connections and one set of credentials for all buckets of an
 /// endpoint. A clone is the same client.
@@ -36,9 +37,7 @@ pub struct S3Client {
 
 #[derive(Debug)]
 pub(super) struct Shared {
-    http: reqwest::Client,
-    /// Keeps no connection: each request looks the address up and opens one of its own.
-    unpooled: reqwest::Client,
+    pub(super) connections: Connections,
     pub(super) keyring: Keyring,
     pub(super) endpoint: Endpoint,
     pub(super) region: String,
@@ -85,11 +84,10 @@ impl S3Client {
             Some(path) => Some(path.clone()),
             None => found.of("AWS_CA_BUNDLE", "ca_bundle").map(PathBuf::from),
         };
-        let [http, unpooled] = http(settings, &endpoint, bundle.as_deref())?;
+        let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle.as_deref())?;
         let keyring = keyring(settings, &region, bundle.as_deref()).await?;
         let shared = Shared {
-            http,
-            unpooled,
+            connections,
             keyring,
             endpoint,
             region,
@@ -112,13 +110,6 @@ impl S3Client {
     /// The region that requests are signed for.
     pub fn region(&self) -> &str {
         &self.shared.region
-    }
-}
-
-impl Shared {
-    /// What to send the current request with.
-    pub(super) fn http(&self) -> &reqwest::Client {
-        if wants_new_connection() { &self.unpooled } else { &self.http }
     }
 }
 
@@ -155,46 +146,6 @@ impl Found {
         let value = self.0.service_config()?.load_config(key.build().ok()?)?;
         Some(value).filter(|value| !value.is_empty())
     }
-}
-
-/// One that keeps connections, and one that keeps none.
-fn http(
-    settings: &S3Settings,
-    endpoint: &Endpoint,
-    bundle: Option<&Path>,
-) -> Result<[reqwest::Client; 2], Fault> {
-    let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
-    // Reading the system's certificates takes longer than a small transfer: only where they are used.
-    let roots = if endpoint.url().starts_with("https:") || proxy_speaks_tls() {
-        tls::roots(&bundle)
-    } else {
-        rustls::RootCertStore::empty()
-    };
-    let tls = tls::config(roots)?;
-    let client = |idle: usize| {
-        reqwest::Client::builder()
-            .tls_backend_preconfigured(tls.clone())
-            .http1_only()
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .tcp_nodelay(true)
-            .connect_timeout(settings.connect_timeout)
-            .pool_max_idle_per_host(idle)
-            // Less than the 20 s after which S3 hangs up on an idle connection.
-            .pool_idle_timeout(Duration::from_secs(15))
-            .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| {
-                Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error)
-            })
-    };
-    Ok([client(usize::MAX)?, client(0)?])
-}
-
-fn proxy_speaks_tls() -> bool {
-    ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
-        .iter()
-        .any(|name| std::env::var(name).is_ok_and(|proxy| proxy.starts_with("https:")))
 }
 
 async fn keyring(settings: &S3Settings, region: &str, bundle: Option<&Path>) -> Result<Keyring, Fault> {

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
-use super::request::{Content, Request, checksum_header, set};
+use super::request::{Content, Request, checksum_header};
 use super::{attributes, fault, xml};
+use crate::backend::http::set;
 use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -26,13 +27,15 @@ pub(super) fn request(
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
     }
-    Ok(request.with(Content::Text(completion(parts)?)))
+    Ok(request.with(Content::Text(completion(parts, true)?)))
 }
 
-/// The list of parts that a completion names.
-fn completion(parts: &[Receipt]) -> Result<Bytes, Fault> {
+/// The list of parts that a completion names, with their checksums or without.
+pub(in crate::backend) fn completion(parts: &[Receipt], checksums: bool) -> Result<Bytes, Fault> {
     let parts = parts.iter().map(|receipt| {
-        let sum = |algorithm| (receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64());
+        let sum = |algorithm| {
+            (checksums && receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
+        };
         xml::Part {
             crc64nvme: sum(Algorithm::Crc64Nvme),
             crc32c: sum(Algorithm::Crc32c),
@@ -47,7 +50,12 @@ fn completion(parts: &[Receipt]) -> Result<Bytes, Fault> {
 }
 
 /// What came of it. The status was sent before the store knew how it would end; the body tells.
-pub(super) fn answer(key: &str, headers: &HeaderMap, body: &[u8], region: &str) -> Result<Object, Fault> {
+pub(in crate::backend) fn answer(
+    key: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    region: &str,
+) -> Result<Object, Fault> {
     match xml::root(body).as_deref() {
         Some("CompleteMultipartUploadResult") => {}
         Some("Error") => return Err(fault::refusal(StatusCode::OK, headers, body, region)),

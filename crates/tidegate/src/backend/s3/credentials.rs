@@ -11,7 +11,7 @@ use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvid
 use aws_smithy_runtime_api::client::identity::Identity;
 use futures::future::BoxFuture;
 
-use super::fault::innermost;
+use crate::backend::http::innermost;
 use crate::backend::{Fault, FaultKind};
 
 /// How long before they expire credentials are fetched again; they are used on where that fails.

@@ -1,6 +1,5 @@
 //! What a store's refusal means.
 
-use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use aws_smithy_types::DateTime;
@@ -8,6 +7,7 @@ use aws_smithy_types::date_time::Format;
 use http::{HeaderMap, StatusCode, header};
 
 use super::xml;
+use crate::backend::http::{kind_of_status, plain, retry_after};
 use crate::backend::{Fault, FaultKind};
 
 #[cfg(test)]
@@ -18,7 +18,12 @@ const SKEW: Duration = Duration::from_secs(15 * 60);
 
 /// The fault that an answer tells of. `body` may be empty, as to a HEAD; `region` is the one that was
 /// signed for.
-pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], region: &str) -> Fault {
+pub(in crate::backend) fn refusal(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    region: &str,
+) -> Fault {
     let said = match xml::root(body).as_deref() {
         Some("Error") => xml::read::<xml::Error>(body).unwrap_or_default(),
         _ => xml::Error::default(),
@@ -61,13 +66,6 @@ fn unexplained(status: StatusCode) -> &'static str {
         }
         _ => status.canonical_reason().unwrap_or("the store refused"),
     }
-}
-
-/// What is no document but a line of text, as proxies and servers say on which S3 is not reached.
-fn plain(body: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(body).ok()?.trim().trim_end_matches('.');
-    let is_line = (1..=200).contains(&text.len()) && !text.contains(['<', '{', '\n']);
-    is_line.then(|| text.to_owned())
 }
 
 /// Where the store says that the bucket is in another region, or at another address.
@@ -166,40 +164,4 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         _ if code.starts_with("Invalid") || code.starts_with("Malformed") => FaultKind::Invalid,
         _ => return None,
     })
-}
-
-fn kind_of_status(status: StatusCode) -> FaultKind {
-    match status.as_u16() {
-        401 => FaultKind::Credentials,
-        403 => FaultKind::Denied,
-        404 => FaultKind::NotFound,
-        408 | 409 => FaultKind::Transient,
-        412 => FaultKind::Exists,
-        413 => FaultKind::TooLarge,
-        429 | 503 => FaultKind::Throttled,
-        501 => FaultKind::Unsupported,
-        507 => FaultKind::NoSpace,
-        // A 200 is a fault only where it tells of one, and then the store could not do it.
-        200..300 | 500.. => FaultKind::Transient,
-        _ => FaultKind::Invalid,
-    }
-}
-
-/// `Retry-After`, in seconds or as a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-}
-
-/// What the last of an error's causes says.
-pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
 }

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http::Method;
 use md5::{Digest as _, Md5};
 
-use super::request::{Content, Request, set};
+use super::request::{Content, Request};
 use super::{Bucket, rules};
+use crate::backend::http::set;
 use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle};
 
 /// Not in the document, and lost by whoever puts the document without it.

@@ -4,21 +4,15 @@ use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use aws_smithy_types::date_time::Format;
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::stream::BoxStream;
 use http::Method;
 
 use super::Bucket;
 use super::request::Request;
 use super::xml::{self, ListBucketResult};
-use crate::backend::{Entry, Fault, FaultKind};
+use crate::backend::http::{Page, paged, stuck};
+use crate::backend::{Entry, Fault};
 use crate::object::Object;
-
-/// Where a listing stands.
-pub(super) enum Page<Marker> {
-    At(Marker),
-    End,
-}
 
 /// Objects and prefixes below `prefix`, in key order.
 pub(super) fn objects(
@@ -72,31 +66,8 @@ fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
     Ok(entries.into_iter().map(|(_, entry)| entry).collect())
 }
 
-pub(super) fn paged<Marker, Item, Fetch, Answer>(
-    first: Marker,
-    fetch: Fetch,
-) -> BoxStream<'static, Result<Item, Fault>>
-where
-    Marker: Send + 'static,
-    Item: Send + 'static,
-    Fetch: Fn(Marker) -> Answer + Send + 'static,
-    Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
-{
-    let pages = stream::try_unfold((Page::At(first), fetch), |(page, fetch)| async move {
-        let Page::At(marker) = page else {
-            return Ok(None);
-        };
-        let (items, next) = fetch(marker).await?;
-        Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, fetch))))
-    });
-    pages.try_flatten().boxed()
-}
-
-pub(super) fn stuck() -> Fault {
-    Fault::new(FaultKind::Unsupported, "the store says that the listing goes on, and not where")
-}
-
-pub(super) fn time(text: &str) -> Option<SystemTime> {
+/// A time as listings have it.
+pub(in crate::backend) fn time(text: &str) -> Option<SystemTime> {
     aws_smithy_types::DateTime::from_str(text, Format::DateTime).ok()?.try_into().ok()
 }
 

@@ -1,22 +1,19 @@
 //! The one path of every request: sign, send, and tell what came back.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::StreamExt;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use sha2::{Digest as _, Sha256};
 
-use super::body::{Failure, Outgoing};
 use super::client::Shared;
+use super::fault;
 use super::sign::{Signed, sign};
-use super::{fault, unanswered};
+use crate::backend::http::{
+    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, known, read, source_fault, text, unanswered,
+};
 use crate::backend::{Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
-
-/// The most that is read of an answer which is a description, not an object.
-const LONGEST: usize = 32 << 20;
-/// The most that is read of a refusal.
-const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// One request.
 #[derive(Debug)]
@@ -65,7 +62,7 @@ impl Shared {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
         }
-        let sent = self.http().request(method, url).headers(headers).body(body).send().await;
+        let sent = self.connections.current().request(method, url).headers(headers).body(body).send().await;
         let response = match sent {
             Ok(response) => response,
             Err(error) => {
@@ -164,15 +161,6 @@ async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, F
     Ok(digest.map(|digest| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// A payload's checksum where it is known; that of no bytes always is.
-fn known(payload: &Payload) -> Option<Checksum> {
-    payload.checksum().or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
-}
-
-fn source_fault(error: std::io::Error) -> Fault {
-    Fault::new(FaultKind::Source, error.to_string()).with_source(error)
-}
-
 /// Faults where the store's checksum of what it was sent is another than ours. One of parts (`…-N`) is
 /// of another sort and says nothing here.
 pub(super) fn check(ours: &Checksum, answer: &HeaderMap) -> Result<(), Fault> {
@@ -192,37 +180,4 @@ pub(super) fn checksum_header(algorithm: Algorithm) -> &'static str {
         Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",
         Algorithm::Crc32c => "x-amz-checksum-crc32c",
     }
-}
-
-/// A header's value, where HTTP can carry the text.
-pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
-    let value = value.as_ref();
-    let carried = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
-    carried.ok_or_else(|| {
-        let message = format!("`{}` has characters that no HTTP header can carry", value.escape_debug());
-        Fault::new(FaultKind::Invalid, message)
-    })
-}
-
-/// Sets a header where there is a value for it.
-pub(super) fn set(
-    headers: &mut HeaderMap,
-    name: &'static str,
-    value: Option<impl AsRef<str>>,
-) -> Result<(), Fault> {
-    if let Some(value) = value {
-        headers.insert(HeaderName::from_static(name), text(value)?);
-    }
-    Ok(())
-}
-
-async fn read(mut response: reqwest::Response, most: usize) -> Result<Bytes, Fault> {
-    let mut all = BytesMut::new();
-    while let Some(piece) = response.chunk().await.map_err(unanswered::fault)? {
-        if all.len() + piece.len() > most {
-            return Err(Fault::new(FaultKind::Unsupported, "the store's answer is too long"));
-        }
-        all.extend_from_slice(&piece);
-    }
-    Ok(all.freeze())
 }

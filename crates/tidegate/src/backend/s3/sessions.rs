@@ -2,18 +2,33 @@
 
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use futures::stream::BoxStream;
-use http::Method;
 
-use super::Bucket;
-use super::list::{Page, paged, stuck, time};
-use super::request::Request;
+use super::address::Address;
+use super::list::time;
 use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult, ListedPart};
+use crate::backend::http::{Page, paged, stuck};
 use crate::backend::{Fault, Held, OpenSession, Session, StoredPart};
 
 /// What MinIO's listing leaves out.
 pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
                                 before show only when they are asked for by their whole key";
+
+/// A bucket whose unfinished uploads are listed in S3's XML: one of S3's, or of a store that has taken that
+/// over.
+pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
+    /// Where it is.
+    fn address(&self) -> &Address;
+
+    /// The document at `url`.
+    fn document(&self, url: String) -> impl Future<Output = Result<Bytes, Fault>> + Send;
+
+    /// Whether a prefix is taken for a whole key, and only what was begun of late is known.
+    fn is_minio(&self) -> bool {
+        false
+    }
+}
 
 /// Where a listing of unfinished uploads stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +43,10 @@ struct Marker {
 ///
 /// MinIO takes a prefix for a whole key, and gives all that it remembers where there is none: there the
 /// rest is looked for among all.
-pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+pub(in crate::backend) fn list<B: Listed>(
+    bucket: B,
+    prefix: &str,
+) -> BoxStream<'static, Result<OpenSession, Fault>> {
     let prefix = prefix.to_owned();
     paged(Marker::default(), move |marker: Marker| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
@@ -39,8 +57,7 @@ pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<Op
                 query.extend([("key-marker", marker.key.as_str()), ("upload-id-marker", marker.id.as_str())]);
             }
             query.sort_unstable();
-            let request = Request::new(Method::GET, bucket.address.bucket(&query));
-            let (_, body) = bucket.shared.ask(request).await?;
+            let body = bucket.document(bucket.address().bucket(&query)).await?;
             let result: ListMultipartUploadsResult = xml::read(&body)?;
             let encoding = result.encoding_type.as_deref();
             let next = if result.is_truncated {
@@ -51,7 +68,7 @@ pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<Op
                     return Err(stuck());
                 }
                 Page::At(next)
-            } else if bucket.shared.is_minio() && !asked.is_empty() {
+            } else if bucket.is_minio() && !asked.is_empty() {
                 Page::At(Marker { of_all: true, ..Marker::default() })
             } else {
                 Page::End
@@ -74,7 +91,7 @@ pub(super) fn list(bucket: Bucket, prefix: &str) -> BoxStream<'static, Result<Op
 }
 
 /// Adds up the parts of a session.
-pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
+pub(in crate::backend) async fn held(bucket: &impl Listed, session: &Session) -> Result<Held, Fault> {
     let (mut parts, mut bytes) = (0, 0);
     let initiator = each_page(bucket, session, |page| {
         parts += page.len() as u64;
@@ -85,7 +102,10 @@ pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fau
 }
 
 /// The parts of a session, by number.
-pub(super) async fn parts(bucket: &Bucket, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+pub(in crate::backend) async fn parts(
+    bucket: &impl Listed,
+    session: &Session,
+) -> Result<Vec<StoredPart>, Fault> {
     let mut parts = Vec::new();
     let stored = |part: ListedPart| StoredPart {
         number: part.part_number,
@@ -100,7 +120,7 @@ pub(super) async fn parts(bucket: &Bucket, session: &Session) -> Result<Vec<Stor
 
 /// Gives the parts of a session page by page; who has begun it, where the store says.
 async fn each_page(
-    bucket: &Bucket,
+    bucket: &impl Listed,
     session: &Session,
     mut take: impl FnMut(Vec<ListedPart>),
 ) -> Result<Option<String>, Fault> {
@@ -111,8 +131,7 @@ async fn each_page(
         if marker > 0 {
             query.insert(0, ("part-number-marker", &marker_text));
         }
-        let url = bucket.address.object(&session.key, &query)?;
-        let (_, body) = bucket.shared.ask(Request::new(Method::GET, url)).await?;
+        let body = bucket.document(bucket.address().object(&session.key, &query)?).await?;
         let result: ListPartsResult = xml::read(&body)?;
         take(result.parts);
         if !result.is_truncated {

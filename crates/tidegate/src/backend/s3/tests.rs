@@ -1,24 +1,21 @@
 //! Every method against a server: the embedded one, or the store at `TIDEGATE_TEST_ENDPOINT` with the
 //! credentials and region of the environment.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
-use crate::budget::{Budget, Slab};
-use crate::payload::{Ring, SourceFile};
+use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
 
 mod raw;
 mod reading;
 mod refusals;
 mod stuck;
 mod writing;
-
-const MIB: usize = 1 << 20;
 
 /// A bucket for one test.
 struct Place {
@@ -56,61 +53,6 @@ fn settings_for(server: &Server) -> S3Settings {
         .with_credentials(Credentials::fixed(access, secret, None))
 }
 
-fn bytes_of(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
-}
-
 fn in_memory(data: &[u8]) -> Payload {
     memory_of(data, Algorithm::Crc64Nvme)
-}
-
-fn memory_of(data: &[u8], algorithm: Algorithm) -> Payload {
-    let pieces = data.chunks(100_000).map(Bytes::copy_from_slice).collect();
-    Payload::from_memory(pieces, Checksum::of(algorithm, data))
-}
-
-/// A file, and payloads that are read from it through two small slabs.
-struct OnDisk {
-    file: tempfile::NamedTempFile,
-    source: Arc<SourceFile>,
-    ring: Ring,
-}
-
-impl OnDisk {
-    async fn new(data: &[u8]) -> Self {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all(data).unwrap();
-        let source = Arc::new(SourceFile::open(file.path()).unwrap());
-        let budget = Budget::new(1 << 20, 64 << 10);
-        let slabs = vec![
-            Slab::new(budget.lease(64 << 10).await.unwrap()),
-            Slab::new(budget.lease(64 << 10).await.unwrap()),
-        ];
-        Self { file, source, ring: Ring::new(slabs) }
-    }
-
-    fn payload(&self, range: Range<usize>) -> Payload {
-        self.payload_of(range, Algorithm::Crc64Nvme)
-    }
-
-    fn payload_of(&self, range: Range<usize>, algorithm: Algorithm) -> Payload {
-        let len = range.len() as u64;
-        Payload::from_file(self.source.clone(), range.start as u64, len, self.ring.clone(), algorithm)
-    }
-}
-
-async fn read_back(store: &S3, key: &str, range: Option<Range<u64>>) -> Vec<u8> {
-    let body = store.get(key, range).await.unwrap();
-    let expected = body.range.end - body.range.start;
-    let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
-    let all = pieces.concat();
-    assert_eq!(all.len() as u64, expected);
-    all
-}
-
-async fn kind<T>(answer: impl Future<Output = Result<T, Fault>>) -> (FaultKind, String) {
-    match answer.await {
-        Ok(_) => panic!("it succeeded"),
-        Err(fault) => (fault.kind, fault.message),
-    }
 }

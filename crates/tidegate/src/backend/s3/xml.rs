@@ -8,14 +8,14 @@ use crate::backend::{Fault, FaultKind};
 
 /// Reads a document whose root may have any name. White space that a server sends ahead of it, to keep
 /// the connection open, is no part of it.
-pub(super) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
+pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Fault> {
     let odd = || Fault::new(FaultKind::Transient, "the store's answer cannot be read as XML");
     let text = std::str::from_utf8(body).map_err(|error| odd().with_source(error))?;
     quick_xml::de::from_str(text.trim_ascii_start()).map_err(|error| odd().with_source(error))
 }
 
 /// The name of the document's root, without its namespace's prefix.
-pub(super) fn root(body: &[u8]) -> Option<String> {
+pub(in crate::backend) fn root(body: &[u8]) -> Option<String> {
     let mut reader = quick_xml::Reader::from_reader(body.trim_ascii_start());
     loop {
         match reader.read_event().ok()? {
@@ -31,140 +31,140 @@ pub(super) fn root(body: &[u8]) -> Option<String> {
 /// What went wrong.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Error {
-    pub(super) code: String,
-    pub(super) message: String,
-    pub(super) region: Option<String>,
-    pub(super) endpoint: Option<String>,
-    pub(super) server_time: Option<String>,
+pub(in crate::backend) struct Error {
+    pub(in crate::backend) code: String,
+    pub(in crate::backend) message: String,
+    pub(in crate::backend) region: Option<String>,
+    pub(in crate::backend) endpoint: Option<String>,
+    pub(in crate::backend) server_time: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct InitiateMultipartUploadResult {
-    pub(super) upload_id: String,
+pub(in crate::backend) struct InitiateMultipartUploadResult {
+    pub(in crate::backend) upload_id: String,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename = "CompleteMultipartUpload")]
-pub(super) struct CompleteMultipartUpload {
+pub(in crate::backend) struct CompleteMultipartUpload {
     #[serde(rename = "@xmlns")]
-    pub(super) xmlns: &'static str,
+    pub(in crate::backend) xmlns: &'static str,
     #[serde(rename = "Part")]
-    pub(super) parts: Vec<Part>,
+    pub(in crate::backend) parts: Vec<Part>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
-pub(super) struct Part {
+pub(in crate::backend) struct Part {
     #[serde(rename = "ChecksumCRC64NVME", skip_serializing_if = "Option::is_none")]
-    pub(super) crc64nvme: Option<String>,
+    pub(in crate::backend) crc64nvme: Option<String>,
     #[serde(rename = "ChecksumCRC32C", skip_serializing_if = "Option::is_none")]
-    pub(super) crc32c: Option<String>,
+    pub(in crate::backend) crc32c: Option<String>,
     #[serde(rename = "ETag")]
-    pub(super) etag: String,
-    pub(super) part_number: u32,
+    pub(in crate::backend) etag: String,
+    pub(in crate::backend) part_number: u32,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct CompleteMultipartUploadResult {
+pub(in crate::backend) struct CompleteMultipartUploadResult {
     #[serde(rename = "ETag")]
-    pub(super) etag: Option<String>,
+    pub(in crate::backend) etag: Option<String>,
     #[serde(rename = "ChecksumCRC64NVME")]
-    pub(super) crc64nvme: Option<String>,
+    pub(in crate::backend) crc64nvme: Option<String>,
     #[serde(rename = "ChecksumCRC32C")]
-    pub(super) crc32c: Option<String>,
+    pub(in crate::backend) crc32c: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct ListBucketResult {
-    pub(super) encoding_type: Option<String>,
-    pub(super) next_continuation_token: Option<String>,
-    pub(super) is_truncated: bool,
-    pub(super) contents: Vec<Contents>,
-    pub(super) common_prefixes: Vec<CommonPrefix>,
+pub(in crate::backend) struct ListBucketResult {
+    pub(in crate::backend) encoding_type: Option<String>,
+    pub(in crate::backend) next_continuation_token: Option<String>,
+    pub(in crate::backend) is_truncated: bool,
+    pub(in crate::backend) contents: Vec<Contents>,
+    pub(in crate::backend) common_prefixes: Vec<CommonPrefix>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Contents {
-    pub(super) key: String,
-    pub(super) last_modified: Option<String>,
+pub(in crate::backend) struct Contents {
+    pub(in crate::backend) key: String,
+    pub(in crate::backend) last_modified: Option<String>,
     #[serde(rename = "ETag")]
-    pub(super) etag: Option<String>,
-    pub(super) size: u64,
-    pub(super) storage_class: Option<String>,
+    pub(in crate::backend) etag: Option<String>,
+    pub(in crate::backend) size: u64,
+    pub(in crate::backend) storage_class: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct CommonPrefix {
-    pub(super) prefix: String,
+pub(in crate::backend) struct CommonPrefix {
+    pub(in crate::backend) prefix: String,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct ListMultipartUploadsResult {
-    pub(super) encoding_type: Option<String>,
-    pub(super) next_key_marker: Option<String>,
-    pub(super) next_upload_id_marker: Option<String>,
-    pub(super) is_truncated: bool,
+pub(in crate::backend) struct ListMultipartUploadsResult {
+    pub(in crate::backend) encoding_type: Option<String>,
+    pub(in crate::backend) next_key_marker: Option<String>,
+    pub(in crate::backend) next_upload_id_marker: Option<String>,
+    pub(in crate::backend) is_truncated: bool,
     #[serde(rename = "Upload")]
-    pub(super) uploads: Vec<Upload>,
+    pub(in crate::backend) uploads: Vec<Upload>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Upload {
-    pub(super) key: String,
-    pub(super) upload_id: String,
-    pub(super) initiated: Option<String>,
-    pub(super) initiator: Option<Initiator>,
+pub(in crate::backend) struct Upload {
+    pub(in crate::backend) key: String,
+    pub(in crate::backend) upload_id: String,
+    pub(in crate::backend) initiated: Option<String>,
+    pub(in crate::backend) initiator: Option<Initiator>,
 }
 
 /// Who began an upload.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct Initiator {
+pub(in crate::backend) struct Initiator {
     #[serde(rename = "ID")]
-    pub(super) id: Option<String>,
-    pub(super) display_name: Option<String>,
+    pub(in crate::backend) id: Option<String>,
+    pub(in crate::backend) display_name: Option<String>,
 }
 
 impl Initiator {
     /// Its name as people know it, else its id; stores leave both empty, too.
-    pub(super) fn name(self) -> Option<String> {
+    pub(in crate::backend) fn name(self) -> Option<String> {
         [self.display_name, self.id].into_iter().flatten().find(|name| !name.is_empty())
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct ListPartsResult {
-    pub(super) initiator: Option<Initiator>,
-    pub(super) next_part_number_marker: Option<u64>,
-    pub(super) is_truncated: bool,
+pub(in crate::backend) struct ListPartsResult {
+    pub(in crate::backend) initiator: Option<Initiator>,
+    pub(in crate::backend) next_part_number_marker: Option<u64>,
+    pub(in crate::backend) is_truncated: bool,
     #[serde(rename = "Part")]
-    pub(super) parts: Vec<ListedPart>,
+    pub(in crate::backend) parts: Vec<ListedPart>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub(super) struct ListedPart {
-    pub(super) part_number: u32,
-    pub(super) size: u64,
+pub(in crate::backend) struct ListedPart {
+    pub(in crate::backend) part_number: u32,
+    pub(in crate::backend) size: u64,
     #[serde(rename = "ETag")]
-    pub(super) etag: Option<String>,
+    pub(in crate::backend) etag: Option<String>,
     #[serde(rename = "ChecksumCRC64NVME")]
-    pub(super) crc64nvme: Option<String>,
+    pub(in crate::backend) crc64nvme: Option<String>,
     #[serde(rename = "ChecksumCRC32C")]
-    pub(super) crc32c: Option<String>,
+    pub(in crate::backend) crc32c: Option<String>,
 }
 
 /// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them.
-pub(super) fn key(text: &str, encoding: Option<&str>) -> Result<String, Fault> {
+pub(in crate::backend) fn key(text: &str, encoding: Option<&str>) -> Result<String, Fault> {
     if encoding != Some("url") {
         return Ok(text.to_owned());
     }

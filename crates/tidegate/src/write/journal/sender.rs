@@ -191,6 +191,10 @@ impl Sender {
                 }
                 return Ok(Some(object));
             }
+            Action::Last { .. } => {
+                let message = "a journaled object is sent in parts, and they are not appended to each other";
+                return Err(self.upload().error(ErrorKind::Unsupported, Operation::Part, message));
+            }
             Action::Complete { .. } => {
                 let (parts, checksum) = self.plan.parts();
                 if self.feed.borrow().finish != Some(checksum) {

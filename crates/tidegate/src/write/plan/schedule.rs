@@ -43,6 +43,11 @@ pub(crate) enum ScheduleError {
     #[error("the strategy `journal` needs a journal directory, and none is set")]
     NoJournal,
     #[error(
+        "the strategy `journal` sends parts, and this store publishes those over an object that is there already: \
+         it can't be told to create only (leave one of the two out)"
+    )]
+    JournalCreates,
+    #[error(
         "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
         Exactly(*size), Exactly(*part), Exactly(*most)
     )]
@@ -104,6 +109,34 @@ impl Schedule {
             && self.max_parts <= Self::MOST_PARTS
     }
 
+    /// A schedule of equal chunks that are appended to each other, each a multiple of `grain` bytes; for the
+    /// rest as [`new`](Self::new).
+    pub(crate) fn appended(
+        capabilities: &Capabilities,
+        grain: u64,
+        asked: Option<u64>,
+        hint: Option<u64>,
+        memory: Option<u64>,
+        spool: bool,
+    ) -> Result<Self, ScheduleError> {
+        let limits = Capabilities {
+            min_part: grain,
+            max_part: capabilities.max_object.next_multiple_of(grain),
+            max_parts: u32::MAX,
+            equal_parts: true,
+            ..capabilities.clone()
+        };
+        let default = Self::DEFAULT_PART.min(memory.unwrap_or(u64::MAX) / 4).max(grain);
+        let whole = |asked: u64| asked.max(1).checked_next_multiple_of(grain).unwrap_or(asked);
+        let wanted = asked.map_or(default / grain * grain, whole);
+        Self::new(&limits, Some(wanted), hint, memory, spool)
+    }
+
+    /// Most parts of one object.
+    pub(crate) fn max_parts(&self) -> u32 {
+        self.max_parts
+    }
+
     /// Size of the part that begins after `start` bytes.
     pub(crate) fn part_at(&self, start: u64) -> u64 {
         match self.growth {
@@ -122,6 +155,9 @@ impl Schedule {
 
     /// Most bytes that this schedule takes, whatever the store's largest object.
     pub(crate) fn reach(&self) -> u64 {
+        if self.growth == 0 {
+            return self.base.saturating_mul(u64::from(self.max_parts));
+        }
         (0..self.max_parts).fold(0u64, |start, _| start.saturating_add(self.part_at(start)))
     }
 }

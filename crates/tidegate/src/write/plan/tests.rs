@@ -90,6 +90,31 @@ proptest! {
     }
 
     #[test]
+    fn chunks_are_of_one_size_and_the_last_one_publishes(
+        size in 0u64..40_000,
+        piece in 1u64..9000,
+        asked in 1u64..=4096,
+        grain in 1u64..=512,
+    ) {
+        let schedule = Schedule::appended(&small_store(), grain, Some(asked), None, None, false).unwrap();
+        let chunk = schedule.part_at(0);
+        prop_assert!(chunk.is_multiple_of(grain) && (asked..asked + grain).contains(&chunk));
+        let actions = run(Plan::new(&small_store(), Cut::Chunks(schedule)), size, piece).unwrap();
+        if size <= chunk {
+            prop_assert_eq!(actions, vec![Action::Put { size }]);
+            return Ok(());
+        }
+        let count = size.div_ceil(chunk);
+        let mut expected = vec![Action::Open];
+        for number in 1..count {
+            let range = (number - 1) * chunk..number * chunk;
+            expected.push(Action::Part { number: number as u32, range });
+        }
+        expected.push(Action::Last { number: count as u32, range: (count - 1) * chunk..size });
+        prop_assert_eq!(actions, expected);
+    }
+
+    #[test]
     fn completes_only_when_whole_and_in_order(order in Just((1u32..=8).collect::<Vec<_>>()).prop_shuffle()) {
         let schedule = Schedule::new(&small_store(), Some(4), None, None, false).unwrap();
         let mut plan = Plan::new(&small_store(), Cut::Parts(schedule));
@@ -152,6 +177,22 @@ fn memory_bounds_the_reach_and_a_part_bounds_memory() {
     assert_eq!(refused, Err(ScheduleError::Memory { part: 16 * MIB, memory: 8 * MIB }));
     let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB), false);
     assert!(matches!(refused, Err(ScheduleError::Reach { .. })), "{refused:?}");
+}
+
+#[test]
+fn chunks_fit_in_memory_and_reach_the_largest_object() {
+    let store = Capabilities::default();
+    let chunks = |asked, hint, memory| Schedule::appended(&store, 256 * KIB, asked, hint, memory, false);
+    assert_eq!(chunks(None, None, None).unwrap().part_at(0), 16 * MIB);
+    assert_eq!(chunks(None, None, Some(50_000_000)).unwrap().part_at(0), 47 * 256 * KIB);
+    assert_eq!(chunks(None, None, Some(600 * KIB)).unwrap().part_at(0), 256 * KIB);
+    assert_eq!(chunks(Some(MIB + 1), Some(5 << 40), None).unwrap().part_at(4 << 40), MIB + 256 * KIB);
+    assert!(chunks(Some(256 * KIB), None, None).unwrap().reach() >= store.max_object);
+    let refused = chunks(Some(MIB), None, Some(MIB - 1));
+    assert_eq!(refused, Err(ScheduleError::Memory { part: MIB, memory: MIB - 1 }));
+    let refused = chunks(Some(u64::MAX), None, None);
+    assert!(matches!(refused, Err(ScheduleError::PartSize { asked: u64::MAX, .. })), "{refused:?}");
+    assert!(matches!(chunks(None, Some((5 << 40) + 1), None), Err(ScheduleError::TooLarge { .. })));
 }
 
 #[test]

@@ -11,11 +11,11 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
         return put::policy(target); // memory that holds no part holds small objects all the same
     }
     let parallel = parallel::policy(target)?;
-    let super::Cut::Parts(schedule) = parallel.cut else { return Ok(parallel) };
+    let Some(schedule) = parallel.cut.schedule() else { return Ok(parallel) };
     match target.size_hint {
         Some(size) if size <= schedule.part_at(0).min(target.capabilities.max_put) => {
             Ok(Policy { strategy: Strategy::Put, ..parallel })
         }
-        _ => Ok(Policy { strategy: Strategy::Parallel, ..parallel }),
+        _ => Ok(parallel),
     }
 }

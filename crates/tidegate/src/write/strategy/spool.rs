@@ -1,13 +1,13 @@
 //! `Spool`: to a spool directory first, sent from there by `finish`.
 
-use super::{Cut, Policy, ScheduleError, Strategy, Target};
+use super::{Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     if !target.spool && target.memory.is_some() {
         return Err(ScheduleError::NoSpool);
     }
-    let cut = Cut::Parts(target.schedule()?);
+    let (cut, in_flight) = target.in_parts()?;
     // A file is on a disk already: it is sent from where it is.
     let deferred = target.memory.is_some();
-    Ok(Policy { strategy: Strategy::Spool, cut, in_flight: target.concurrency.max(1), deferred })
+    Ok(Policy { strategy: Strategy::Spool, cut, in_flight, deferred })
 }

@@ -2,26 +2,15 @@
 
 use std::sync::Mutex;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::AsyncReadExt;
 
 use super::*;
+use crate::backend::samples::{Asked, raw_server};
 use crate::{ErrorKind, Reader, RetryPolicy, Store, Tidegate};
-
-/// The requests that a raw server has had, by method.
-type Asked = Arc<Mutex<Vec<String>>>;
 
 /// A server of its own words: each request's head goes to `answer`.
 async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let (answer, asked) = (Arc::new(answer), Asked::default());
-    let log = asked.clone();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            tokio::spawn(serve(socket, answer.clone(), log.clone()));
-        }
-    });
+    let (url, asked) = raw_server(answer).await;
     (connect(url).await, asked)
 }
 
@@ -31,39 +20,6 @@ pub(super) async fn connect(url: String) -> S3 {
         .with_region("us-east-1")
         .with_credentials(Credentials::fixed("a", "b", None));
     S3::connect("bucket", &settings).await.unwrap()
-}
-
-/// The next request's head in lower case, and how many bytes that and its body are; `None` where the
-/// connection has ended.
-pub(super) async fn next_head(socket: &mut TcpStream, held: &mut Vec<u8>) -> Option<(String, usize, usize)> {
-    let end = loop {
-        if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if socket.read_buf(held).await.unwrap_or(0) == 0 {
-            return None;
-        }
-    };
-    let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let body = length.map_or(0, |length| length.parse().unwrap());
-    Some((head, end, body))
-}
-
-async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, asked: Asked) {
-    let mut held = Vec::new();
-    while let Some((head, end, body)) = next_head(&mut socket, &mut held).await {
-        while held.len() < end + body {
-            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
-                return;
-            }
-        }
-        held.drain(..end + body);
-        asked.lock().unwrap().push(head.split(' ').next().unwrap_or_default().to_uppercase());
-        if socket.write_all(answer(&head).as_bytes()).await.is_err() {
-            return;
-        }
-    }
 }
 
 fn store(s3: S3) -> Store {

@@ -7,8 +7,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::sleep;
 
-use super::raw::{connect, next_head};
+use super::raw::connect;
 use super::*;
+use crate::backend::samples::next_head;
 use crate::{RetryPolicy, Strategy, Tidegate};
 
 const MIB: u64 = 1 << 20;

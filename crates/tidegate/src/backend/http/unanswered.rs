@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use super::fault::innermost;
+use super::innermost;
 use crate::backend::{Fault, FaultKind};
 
 /// The fault of a request that got no answer, or not all of it.
-pub(super) fn fault(error: reqwest::Error) -> Fault {
+pub(in crate::backend) fn fault(error: reqwest::Error) -> Fault {
     let at = error.url().map(authority).unwrap_or_else(|| "the store".to_owned());
     let mut kind = FaultKind::Transient;
     let message = if let Some(tls) = find::<rustls::Error>(&error) {
@@ -15,7 +15,8 @@ pub(super) fn fault(error: reqwest::Error) -> Fault {
             rustls::Error::InvalidCertificate(why) => {
                 kind = FaultKind::Invalid;
                 format!(
-                    "the certificate of {at} is not trusted ({why}): name its authority's file in AWS_CA_BUNDLE"
+                    "the certificate of {at} is not trusted ({why}): name its authority's file in SSL_CERT_FILE, \
+                     or for S3 in AWS_CA_BUNDLE"
                 )
             }
             rustls::Error::InvalidMessage(_) => {

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, header};
 
-use super::{attributes, unanswered};
+use super::unanswered;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::object::Object;
 
@@ -16,18 +16,22 @@ use crate::object::Object;
 const FARTHEST: u64 = i64::MAX as u64;
 
 /// The `Range` header that asks for `range`, which is not empty.
-pub(super) fn header(range: &Range<u64>) -> String {
+pub(in crate::backend) fn header(range: &Range<u64>) -> String {
     match range.end {
         FARTHEST.. => format!("bytes={}-", range.start),
         end => format!("bytes={}-{}", range.start, end - 1),
     }
 }
 
-/// The object and the bytes that an answer carries: those of `asked`, or all.
-pub(super) fn body(key: &str, response: reqwest::Response, asked: Option<Range<u64>>) -> Result<Body, Fault> {
+/// The bytes that an answer carries, those of `asked` or all, of the `object` that its headers describe.
+pub(in crate::backend) fn body(
+    object: Object,
+    response: reqwest::Response,
+    asked: Option<Range<u64>>,
+) -> Result<Body, Fault> {
     let (sent, size) = extent(response.status(), response.headers())
         .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
-    let object = Object { size, ..attributes::from_headers(key, response.headers()) };
+    let object = Object { size, ..object };
     let whole = sent == (0..size);
     let range = asked.map_or(0..size, |asked| asked.start..asked.end.min(size));
     if range.start > range.end || (range.is_empty() && size > 0) {

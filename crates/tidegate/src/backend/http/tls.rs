@@ -10,7 +10,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::backend::{Fault, FaultKind};
 
 /// TLS that trusts `roots`.
-pub(super) fn config(roots: RootCertStore) -> Result<ClientConfig, Fault> {
+pub(in crate::backend) fn config(roots: RootCertStore) -> Result<ClientConfig, Fault> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(ring)
         .with_safe_default_protocol_versions()
@@ -22,7 +22,7 @@ pub(super) fn config(roots: RootCertStore) -> Result<ClientConfig, Fault> {
 }
 
 /// The system's certificate authorities and those of a bundle.
-pub(super) fn roots(bundle: &[CertificateDer<'static>]) -> RootCertStore {
+pub(in crate::backend) fn roots(bundle: &[CertificateDer<'static>]) -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let native = rustls_native_certs::load_native_certs();
     for error in &native.errors {
@@ -34,7 +34,7 @@ pub(super) fn roots(bundle: &[CertificateDer<'static>]) -> RootCertStore {
 }
 
 /// The certificates of a PEM file.
-pub(super) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
+pub(in crate::backend) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<'static>>, Fault> {
     let wrong = |why: String| Fault::new(FaultKind::Invalid, format!("CA bundle {} {why}", path.display()));
     let pem = std::fs::read(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
     let certificates: Vec<_> = CertificateDer::pem_slice_iter(&pem)

@@ -21,7 +21,7 @@ const CHUNK: u64 = 1 << 20;
 
 /// Why a body ended early, left here for who sent it: what carries the body wraps its errors.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Failure(Arc<Mutex<Option<io::Error>>>);
+pub(in crate::backend) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl Failure {
     fn set(&self, error: io::Error) {
@@ -29,19 +29,22 @@ impl Failure {
     }
 
     /// The error, where the source failed.
-    pub(super) fn take(&self) -> Option<io::Error> {
+    pub(in crate::backend) fn take(&self) -> Option<io::Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 /// A payload on its way.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(in crate::backend) struct Outgoing {
     payload: Payload,
     stream: PayloadStream,
     failure: Failure,
     /// Bytes on the wire still to come.
     left: u64,
+    /// What goes out before the payload, and behind it.
+    head: Bytes,
+    tail: Bytes,
     /// The rest of a piece of the payload.
     piece: Bytes,
     framing: Option<Framing>,
@@ -61,31 +64,42 @@ struct Framing {
 
 impl Outgoing {
     /// The payload's bytes and nothing else.
-    pub(super) fn plain(payload: Payload) -> (Self, Failure) {
+    pub(in crate::backend) fn plain(payload: Payload) -> (Self, Failure) {
         let left = payload.len();
         Self::new(payload, left, None)
     }
 
     /// The payload in chunks, and its checksum after it in the trailer of this name.
-    pub(super) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
+    pub(in crate::backend) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
         let width = payload.algorithm().empty().base64().len() as u64;
         let left = framed_len(payload.len(), trailer.len() as u64 + width);
         let framing = Framing { trailer, unframed: payload.len(), wanted: 0, begun: false, ended: false };
         Self::new(payload, left, Some(framing))
     }
 
+    /// The payload's bytes with others before and behind them.
+    pub(in crate::backend) fn between(head: Bytes, payload: Payload, tail: Bytes) -> (Self, Failure) {
+        let left = (head.len() + tail.len()) as u64 + payload.len();
+        let (outgoing, failure) = Self::new(payload, left, None);
+        (Self { head, tail, ..outgoing }, failure)
+    }
+
     fn new(payload: Payload, left: u64, framing: Option<Framing>) -> (Self, Failure) {
         let failure = Failure::default();
         let stream = payload.stream();
-        (Self { payload, stream, failure: failure.clone(), left, piece: Bytes::new(), framing }, failure)
+        let [head, tail, piece] = [const { Bytes::new() }; 3];
+        (Self { payload, stream, failure: failure.clone(), left, head, tail, piece, framing }, failure)
     }
 
     /// Its length on the wire.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::backend) fn len(&self) -> u64 {
         self.left
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if !self.head.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.head))));
+        }
         let wanted = match &mut self.framing {
             None => u64::MAX,
             Some(framing) if framing.ended => return Poll::Ready(None),
@@ -100,6 +114,7 @@ impl Outgoing {
                 Some(Ok(piece)) => self.piece = piece,
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None if self.framing.is_none() && self.left == 0 => return Poll::Ready(None),
+                None if self.left == self.tail.len() as u64 => self.piece = std::mem::take(&mut self.tail),
                 None => return Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
             }
         }
@@ -214,6 +229,20 @@ mod tests {
         assert_eq!(wire(body).await.unwrap(), expected.as_bytes());
         assert!(failure.take().is_none());
         assert_eq!(payload.checksum().unwrap().base64(), sum);
+    }
+
+    #[tokio::test]
+    async fn others_bytes_go_before_and_behind() {
+        for data in [&b""[..], b"hello world"] {
+            let (payload, _file) = from_file(data, data.len() as u64, 4).await;
+            let (body, failure) = Outgoing::between("head-".into(), payload, "-tail".into());
+            assert_eq!(wire(body).await.unwrap(), [b"head-", data, b"-tail"].concat());
+            assert!(failure.take().is_none());
+        }
+        let (payload, _file) = from_file(b"short", 7, 4).await;
+        let (body, failure) = Outgoing::between("head-".into(), payload, "-tail".into());
+        assert!(wire(body).await.is_err());
+        assert!(failure.take().is_some(), "the tail does not make up for what is missing");
     }
 
     #[tokio::test]

@@ -1,0 +1,294 @@
+//! Google Cloud Storage: objects over the JSON API, sessions of parts over the XML API, whose multipart
+//! uploads are S3's in another dress.
+//!
+//! Nothing is tried again here. Every object has a CRC32C of its bytes, which is sent ahead of them where a
+//! request makes an object: the store takes no checksum behind them, so that a file's bytes are read twice.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use http::{HeaderValue, Method, header};
+
+use super::confirm::confirmed;
+use super::http::{download, set};
+use super::s3::Addressing;
+use super::s3::address::Address as XmlAddress;
+use super::s3::sessions;
+use super::{
+    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession,
+    Receipt, Session, StoredPart, WriteOptions,
+};
+use crate::checksum::{Algorithm, Checksum};
+use crate::object::Object;
+use crate::payload::Payload;
+
+mod address;
+mod append;
+mod client;
+mod credentials;
+mod fault;
+mod list;
+mod parts;
+mod request;
+mod resource;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use client::GcsClient;
+pub use settings::{GcsCredentials, GcsSettings};
+
+use address::Address;
+use client::Shared;
+use fault::About;
+use request::{Content, Request, checksum_of};
+use resource::Resource;
+
+/// What a listing of sessions leaves out.
+const UNLISTED: &str = "Google Cloud Storage does not list resumable uploads, and ends them itself after a week: \
+                        only those that the records name are shown";
+
+const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or changed here yet";
+
+/// One bucket. A clone is the same bucket.
+#[derive(Clone, Debug)]
+pub struct Gcs {
+    bucket: Bucket,
+    location: Arc<str>,
+    capabilities: Arc<Capabilities>,
+}
+
+/// What a request needs to know.
+#[derive(Clone, Debug)]
+struct Bucket {
+    shared: Arc<Shared>,
+    /// Where the bucket is for the JSON API.
+    json: Arc<Address>,
+    /// Where it is for the XML API.
+    xml: Arc<XmlAddress>,
+}
+
+impl sessions::Listed for Bucket {
+    fn address(&self) -> &XmlAddress {
+        &self.xml
+    }
+
+    async fn document(&self, url: String) -> Result<Bytes, Fault> {
+        Ok(self.shared.ask(Request::new(Method::GET, url, About::Object)).await?.1)
+    }
+}
+
+impl Gcs {
+    /// A bucket, over connections of its own; see [`GcsClient`] to share them between buckets. Sends
+    /// nothing: a wrong bucket or missing credentials show at the first request.
+    pub async fn connect(bucket: &str, settings: &GcsSettings) -> Result<Self, Fault> {
+        GcsClient::connect(settings).await?.bucket(bucket)
+    }
+
+    fn new(client: &GcsClient, bucket: &str) -> Result<Self, Fault> {
+        let shared = client.shared.clone();
+        let xml = XmlAddress::new(&shared.endpoint, bucket, Addressing::Path)?;
+        let json = Address::new(shared.endpoint.url(), bucket);
+        let capabilities = Capabilities {
+            // "Quotas & limits": as S3's, but for the largest object of one request.
+            max_put: 5 << 40,
+            // "Uploading a part with the same part number … overwrites" ("XML API multipart uploads").
+            hedge: true,
+            // "Request preconditions": none of a multipart upload's.
+            create_only_parts: false,
+            append: Some(append::GRAIN),
+            checksum: Algorithm::Crc32c,
+            ..Capabilities::default()
+        };
+        Ok(Self {
+            location: format!("gs://{bucket}").into(),
+            capabilities: Arc::new(capabilities),
+            bucket: Bucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
+        })
+    }
+
+    /// The parameters of a request that begins an object.
+    fn begin<'a>(
+        upload_type: &'a str,
+        key: &'a str,
+        options: &'a WriteOptions,
+    ) -> Vec<(&'static str, &'a str)> {
+        let mut query = vec![("uploadType", upload_type), ("name", key)];
+        query.extend(options.create_only.then_some(("ifGenerationMatch", "0")));
+        query.extend(resource::key_name(options).map(|key| ("kmsKeyName", key)));
+        query
+    }
+}
+
+#[async_trait]
+impl Backend for Gcs {
+    fn location(&self) -> &str {
+        &self.location
+    }
+
+    fn endpoint(&self) -> &str {
+        self.bucket.shared.endpoint.url()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        address::check(key)?;
+        options.map_or(Ok(()), |options| resource::to_headers(options).map(|_| ()))
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.check(key, Some(options))?;
+        let checksum = checksum_of(&payload).await?;
+        let mut resource = Resource::new(key, options);
+        resource.crc32c = Some(checksum.base64());
+        // So long that no bytes have it in them by chance.
+        let boundary = format!("tidegate-{:032x}", fastrand::u128(..));
+        let mut head =
+            format!("--{boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n").into_bytes();
+        head.extend(resource.to_json()?);
+        let media = options.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
+        head.extend(format!("\r\n--{boundary}\r\ncontent-type: {media}\r\n\r\n").into_bytes());
+        let tail = format!("\r\n--{boundary}--\r\n");
+        let url = self.bucket.json.uploads(&Self::begin("multipart", key, options));
+        let mut request = Request::new(Method::POST, url, About::Bucket);
+        set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
+        let request = request.with(Content::Between(head.into(), payload, tail.into()));
+        let (_, body) = self.bucket.shared.ask(request).await?;
+        Resource::read(&body)
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        parts::open(&self.bucket, key, options).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        _offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        parts::part(&self.bucket, session, number, payload).await
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        sessions::parts(&self.bucket, session).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        if options.create_only {
+            let message = "a multipart upload of Google Cloud Storage has no conditions";
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        let object = parts::complete(&self.bucket, session, parts).await?;
+        let object = confirmed(self, object, checksum, options).await;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    }
+
+    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.check(key, Some(options))?;
+        append::open(&self.bucket, key, options).await
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        append::append(&self.bucket, session, offset, payload, whole).await
+    }
+
+    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
+        append::stands(&self.bucket, session).await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        if append::is_appended(session) {
+            return append::cancel(&self.bucket, session).await;
+        }
+        parts::abort(&self.bucket, session).await
+    }
+
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        sessions::list(self.bucket.clone(), prefix)
+    }
+
+    fn unlisted_sessions(&self) -> Option<&'static str> {
+        Some(UNLISTED)
+    }
+
+    async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
+        if !append::is_appended(session) {
+            return Ok(None);
+        }
+        match append::held(&self.bucket, session).await {
+            Ok(_) => Ok(Some(OpenSession::new(session.clone()))),
+            Err(fault) if fault.kind == FaultKind::NoSession => Ok(None),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    async fn held(&self, session: &Session) -> Result<Held, Fault> {
+        if append::is_appended(session) {
+            return append::held(&self.bucket, session).await;
+        }
+        sessions::held(&self.bucket, session).await
+    }
+
+    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
+    }
+
+    async fn add_abort_rule(&self, _to: &Lifecycle, _rule: &AbortRule) -> Result<(), Fault> {
+        Err(Fault::new(FaultKind::Unsupported, NO_RULES))
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let url = self.bucket.json.object(key, &[])?;
+        let (_, body) = self.bucket.shared.ask(Request::new(Method::GET, url, About::Object)).await?;
+        Resource::read(&body)
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        if let Some(range) = range.clone().filter(Range::is_empty) {
+            // HTTP has no range of no bytes.
+            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
+        }
+        let url = self.bucket.json.object(key, &[("alt", "media")])?;
+        let mut request = Request::new(Method::GET, url, About::Object);
+        set(&mut request.headers, "range", range.as_ref().map(download::header))?;
+        // As it is stored: what is kept compressed would be decompressed for others ("Transcoding of
+        // gzip-compressed files"), with another size and other ranges.
+        request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
+        let response = self.bucket.shared.send(request).await?;
+        let object = resource::from_headers(key, response.headers());
+        download::body(object, response, range)
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        list::objects(self.bucket.clone(), prefix, recursive)
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let url = self.bucket.json.object(key, &[])?;
+        match self.bucket.shared.ask(Request::new(Method::DELETE, url, About::Object)).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
+            answer => answer.map(|_| ()),
+        }
+    }
+}

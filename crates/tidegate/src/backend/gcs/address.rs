@@ -1,0 +1,100 @@
+//! From bucket and key to the URLs of the JSON API.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::backend::{Fault, FaultKind};
+
+/// What stays as it is in a path's segment and in a query (RFC 3986, unreserved).
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Where one bucket's objects are.
+#[derive(Clone, Debug)]
+pub(super) struct Address {
+    objects: String,
+    uploads: String,
+}
+
+impl Address {
+    /// `endpoint` is scheme, host and port, without a slash at its end.
+    pub(super) fn new(endpoint: &str, bucket: &str) -> Self {
+        Self {
+            objects: format!("{endpoint}/storage/v1/b/{bucket}/o"),
+            uploads: format!("{endpoint}/upload/storage/v1/b/{bucket}/o"),
+        }
+    }
+
+    /// The address of all objects.
+    pub(super) fn objects(&self, query: &[(&str, &str)]) -> String {
+        with_query(self.objects.clone(), query)
+    }
+
+    /// Where uploads begin.
+    pub(super) fn uploads(&self, query: &[(&str, &str)]) -> String {
+        with_query(self.uploads.clone(), query)
+    }
+
+    /// The address of an object.
+    pub(super) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
+        check(key)?;
+        Ok(with_query(format!("{}/{}", self.objects, utf8_percent_encode(key, SEGMENT)), query))
+    }
+}
+
+/// Refuses what no object is called ("About Cloud Storage objects"), and what the XML API could not
+/// address: no URL can say a path that has a segment `.` or `..`.
+pub(super) fn check(key: &str) -> Result<(), Fault> {
+    let message = if key.is_empty() {
+        "the key is empty".to_owned()
+    } else if key.len() > 1024 {
+        format!("the key has {} bytes, Google Cloud Storage takes 1024 at most", key.len())
+    } else if key.contains(['\r', '\n']) {
+        "the key has a line break in it, which Google Cloud Storage does not take".to_owned()
+    } else if key.starts_with(".well-known/acme-challenge/") {
+        "keys that begin with `.well-known/acme-challenge/` are not to be had".to_owned()
+    } else if key.split('/').any(|segment| matches!(segment, "." | "..")) {
+        "the key has a segment `.` or `..`, which HTTP clients and servers resolve to another key".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Fault::new(FaultKind::Invalid, message))
+}
+
+fn with_query(mut url: String, query: &[(&str, &str)]) -> String {
+    for (at, (name, value)) in query.iter().enumerate() {
+        url.push(if at == 0 { '?' } else { '&' });
+        url.push_str(name);
+        url.push('=');
+        url.extend(utf8_percent_encode(value, SEGMENT));
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_one_segment_whatever_is_in_them() {
+        let address = Address::new("http://h:1", "b");
+        for (key, segment) in [
+            ("a/b c", "a%2Fb%20c"),
+            ("/a//b/", "%2Fa%2F%2Fb%2F"),
+            ("ü+%25?#", "%C3%BC%2B%2525%3F%23"),
+            ("-._~", "-._~"),
+        ] {
+            let url = address.object(key, &[("alt", "media")]).unwrap();
+            assert_eq!(url, format!("http://h:1/storage/v1/b/b/o/{segment}?alt=media"));
+            assert_eq!(url::Url::parse(&url).unwrap().as_str(), url);
+        }
+        let uploads = address.uploads(&[("uploadType", "multipart"), ("kmsKeyName", "a/b")]);
+        assert_eq!(uploads, "http://h:1/upload/storage/v1/b/b/o?uploadType=multipart&kmsKeyName=a%2Fb");
+    }
+
+    #[test]
+    fn keys_that_no_object_has_are_refused() {
+        let long = "k".repeat(1025);
+        for key in ["", ".", "..", "a/../b", "a\nb", "a\rb", ".well-known/acme-challenge/x", &long] {
+            assert_eq!(check(key).unwrap_err().kind, FaultKind::Invalid, "{key}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Sessions that are appended to: resumable uploads of the JSON API
+//! (`cloud.google.com/storage/docs/performing-resumable-uploads`). A session's name is its address.
+
+use http::{Method, StatusCode, header};
+
+use super::fault::About;
+use super::request::{Content, Request};
+use super::resource::Resource;
+use super::{Bucket, Gcs};
+use crate::backend::http::{LONGEST, read, set};
+use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::payload::Payload;
+
+/// What every chunk but the last is a multiple of.
+pub(super) const GRAIN: u64 = 256 << 10;
+
+/// Whether a session is one of these: the XML API's have other names.
+pub(super) fn is_appended(session: &Session) -> bool {
+    session.id.starts_with("http://") || session.id.starts_with("https://")
+}
+
+pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+    let url = bucket.json.uploads(&Gcs::begin("resumable", key, options));
+    let mut request = Request::new(Method::POST, url, About::Bucket);
+    set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
+    let described = Resource::new(key, options).to_json()?;
+    let (headers, _) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
+    let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+    let session = Session { key: key.to_owned(), id: location.unwrap_or_default().to_owned() };
+    if !is_appended(&session) {
+        let message = "the store's answer does not say where the session is";
+        return Err(Fault::new(FaultKind::Transient, message));
+    }
+    Ok(session)
+}
+
+pub(super) async fn append(
+    bucket: &Bucket,
+    session: &Session,
+    offset: u64,
+    payload: Payload,
+    whole: Option<&Checksum>,
+) -> Result<Appended, Fault> {
+    let end = offset + payload.len();
+    let total = whole.map_or("*".to_owned(), |whole| whole.covers().to_string());
+    let range = if payload.is_empty() { "*".to_owned() } else { format!("{offset}-{}", end - 1) };
+    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    set(&mut request.headers, "content-range", Some(format!("bytes {range}/{total}")))?;
+    let hash = whole.map(|whole| format!("crc32c={}", whole.base64()));
+    set(&mut request.headers, "x-goog-hash", hash)?;
+    let content = if payload.is_empty() { Content::Nothing } else { Content::Payload(payload) };
+    exchange(bucket, session, request.with(content)).await
+}
+
+/// Where a session stands.
+pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appended, Fault> {
+    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    set(&mut request.headers, "content-range", Some("bytes */*"))?;
+    exchange(bucket, session, request).await
+}
+
+/// What a session holds. One that was finished is none any more.
+pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
+    match stands(bucket, session).await? {
+        Appended::Open(bytes) => Ok(Held { parts: None, bytes, initiator: None }),
+        Appended::Published(_) => Err(Fault::new(FaultKind::NoSession, "the upload is finished")),
+    }
+}
+
+async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Result<Appended, Fault> {
+    let answer = bucket.shared.exchange(request).await?;
+    let headers = answer.response.headers();
+    match answer.response.status() {
+        // A redirect would name a place to go to.
+        StatusCode::PERMANENT_REDIRECT if !headers.contains_key(header::LOCATION) => {
+            let range = headers.get(header::RANGE).map(|range| range.to_str().unwrap_or_default());
+            persisted(range).map(Appended::Open).ok_or_else(|| {
+                let message = format!("the store says that it has `{}`", range.unwrap_or_default());
+                Fault::new(FaultKind::Transient, message)
+            })
+        }
+        StatusCode::OK | StatusCode::CREATED => {
+            let mut object = Resource::read(&read(answer.response, LONGEST).await?)?;
+            object.key.clone_from(&session.key);
+            Ok(Appended::Published(Box::new(object)))
+        }
+        _ => Err(bucket.shared.refused(answer).await),
+    }
+}
+
+/// How many bytes are there, by a 308's `Range`: none where it has none.
+fn persisted(range: Option<&str>) -> Option<u64> {
+    let Some(range) = range else { return Some(0) };
+    range.trim().strip_prefix("bytes=0-")?.parse::<u64>().ok()?.checked_add(1)
+}
+
+/// Cancels a session, which is answered 499. One that was finished is none any more.
+pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
+    let request = Request::new(Method::DELETE, session.id.clone(), About::Session);
+    let answer = bucket.shared.exchange(request).await?;
+    let status = answer.response.status();
+    if status.is_success() || status.as_u16() == 499 {
+        return Ok(());
+    }
+    let fault = bucket.shared.refused(answer).await;
+    if fault.kind == FaultKind::Invalid
+        && let Ok(Appended::Published(_)) = stands(bucket, session).await
+    {
+        return Err(Fault { kind: FaultKind::NoSession, ..fault });
+    }
+    Err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_persisted_is_read_from_the_range() {
+        assert_eq!(persisted(None), Some(0));
+        assert_eq!(persisted(Some("bytes=0-0")), Some(1));
+        assert_eq!(persisted(Some("bytes=0-262143")), Some(GRAIN));
+        for wrong in ["", "bytes=1-5", "bytes 0-5/9", "bytes=0-", "0-5", "bytes=0-18446744073709551615"] {
+            assert_eq!(persisted(Some(wrong)), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! Credentials: what each request says of who makes it. Google's own library finds them, has tokens made of
+//! them and renews those before they expire; here stands what becomes of that for a request.
+
+use std::error::Error;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use google_cloud_auth::credentials::{Builder, CacheableResource, Credentials};
+use google_cloud_auth::errors::CredentialsError;
+use http::{Extensions, HeaderMap, HeaderValue};
+
+use super::settings::{GcsCredentials, Origin};
+use crate::backend::http::innermost;
+use crate::backend::{Fault, FaultKind};
+
+/// Off Google's machines nobody answers at their address, and some networks do not even refuse.
+const FETCHING: Duration = Duration::from_secs(10);
+
+/// The credentials of one client.
+pub(super) enum Keyring {
+    /// Requests say nothing of who makes them.
+    Anonymous,
+    /// It never changes.
+    Fixed(String),
+    /// It comes from where Google's libraries look, and is renewed.
+    Application(Application),
+}
+
+/// What a request says of who makes it.
+pub(super) type Identity = HeaderMap<HeaderValue>;
+
+impl Keyring {
+    pub(super) fn new(credentials: &GcsCredentials) -> Self {
+        match &credentials.0 {
+            Origin::Anonymous => Self::Anonymous,
+            Origin::Token(token) => Self::Fixed(token.clone()),
+            Origin::Application => Self::Application(Application::default()),
+        }
+    }
+
+    /// What to say in a request that is made now.
+    pub(super) async fn identity(&self) -> Result<Identity, Fault> {
+        match self {
+            Self::Anonymous => Ok(Identity::new()),
+            Self::Fixed(token) => Ok(Identity::from_iter([(http::header::AUTHORIZATION, bearer(token)?)])),
+            Self::Application(application) => application.identity().await,
+        }
+    }
+
+    /// The store does not take what it was `given`. The fault is of the kind `Expired` where there may be
+    /// another for the next request.
+    pub(super) fn refused(&self, mut fault: Fault, given: &Identity) -> Fault {
+        fault.kind = FaultKind::Credentials;
+        let ours = match self {
+            Self::Anonymous => "the store wants credentials, and was sent none",
+            Self::Fixed(_) => "the store does not take the access token",
+            Self::Application(application) => {
+                application.refused(given);
+                fault.kind = FaultKind::Expired;
+                "the store does not take the credentials"
+            }
+        };
+        fault.message = format!("{ours}: {}", fault.message);
+        fault
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Anonymous => "Anonymous",
+            Self::Fixed(_) => "Fixed(…)",
+            Self::Application(_) => "Application(…)",
+        })
+    }
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, Fault> {
+    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| {
+        Fault::new(FaultKind::Credentials, "the access token has characters that no header can carry")
+            .with_source(error)
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// Application default credentials, once they are wanted.
+#[derive(Default)]
+pub(super) struct Application {
+    current: Mutex<Option<Arc<Current>>>,
+    /// Whether there ever was a token: then there are credentials, whoever does not answer for now.
+    gave: AtomicBool,
+}
+
+struct Current {
+    credentials: Credentials,
+    given: Mutex<Option<Identity>>,
+}
+
+impl Application {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Current>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn current(&self) -> Result<Arc<Current>, Fault> {
+        let mut current = self.lock();
+        if let Some(current) = &*current {
+            return Ok(current.clone());
+        }
+        use_ring();
+        let credentials = Builder::default().build().map_err(|error| {
+            let message = match Place::now() {
+                Place::Variable(path) if !path.exists() => {
+                    let path = path.display();
+                    format!("GOOGLE_APPLICATION_CREDENTIALS names {path}, and there is no such file")
+                }
+                place => format!("the credentials in {place} cannot be used: {}", innermost(&error)),
+            };
+            Fault::new(FaultKind::Credentials, message).with_source(error)
+        })?;
+        let new = Arc::new(Current { credentials, given: Mutex::default() });
+        *current = Some(new.clone());
+        Ok(new)
+    }
+
+    fn forget(&self, old: &Arc<Current>) {
+        let mut current = self.lock();
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, old)) {
+            *current = None;
+        }
+    }
+
+    async fn identity(&self) -> Result<Identity, Fault> {
+        loop {
+            let current = self.current()?;
+            let credentials = current.credentials.clone();
+            // A task of its own: what renews tokens ends with the runtime of the first request, and who asks
+            // from another one then is met by a panic.
+            let asking = tokio::spawn(async move {
+                tokio::time::timeout(FETCHING, credentials.headers(Extensions::new())).await
+            });
+            match asking.await {
+                Ok(Ok(Ok(CacheableResource::New { data, .. }))) => {
+                    *current.given.lock().unwrap_or_else(PoisonError::into_inner) = Some(data.clone());
+                    self.gave.store(true, Relaxed);
+                    return Ok(data);
+                }
+                Ok(Ok(Ok(CacheableResource::NotModified))) => {
+                    let given = current.given.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    return Ok(given.unwrap_or_default());
+                }
+                Ok(Ok(Err(error))) => {
+                    self.forget(&current); // somebody may sign in meanwhile
+                    return Err(fault(Some(error), self.gave.load(Relaxed)));
+                }
+                Ok(Err(_late)) => {
+                    self.forget(&current);
+                    // One that has given a token is not renewed any more: its runtime stands still.
+                    if current.given.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+                        return Err(fault(None, self.gave.load(Relaxed)));
+                    }
+                }
+                Err(ended) if ended.is_panic() => self.forget(&current),
+                Err(ended) => {
+                    let message = "the runtime was shut down while credentials were fetched";
+                    return Err(Fault::new(FaultKind::Credentials, message).with_source(ended));
+                }
+            }
+        }
+    }
+
+    /// Forgets what was `given`, unless another request has done so before.
+    fn refused(&self, given: &Identity) {
+        let current = self.lock().clone();
+        let is_it = |current: &Arc<Current>| {
+            current.given.lock().unwrap_or_else(PoisonError::into_inner).as_ref() == Some(given)
+        };
+        if let Some(current) = current.filter(is_it) {
+            self.forget(&current);
+        }
+    }
+}
+
+/// Google's library takes the process's cryptography, of which it brings none: ours, where none is set.
+fn use_ring() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another may have set one in this moment, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
+}
+
+/// Where credentials are looked for (AIP-4110).
+enum Place {
+    Variable(PathBuf),
+    WellKnown(PathBuf),
+    Machine,
+}
+
+impl Place {
+    fn now() -> Self {
+        if let Some(path) = std::env::var_os("GOOGLE_APPLICATION_CREDENTIALS") {
+            return Self::Variable(path.into());
+        }
+        let home = std::env::var_os("HOME").unwrap_or_default();
+        let path = Path::new(&home).join(".config/gcloud/application_default_credentials.json");
+        if path.exists() { Self::WellKnown(path) } else { Self::Machine }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Variable(path) => write!(f, "GOOGLE_APPLICATION_CREDENTIALS ({})", path.display()),
+            Self::WellKnown(path) => write!(f, "{}", path.display()),
+            Self::Machine => f.write_str("the machine's service account"),
+        }
+    }
+}
+
+/// Why there is no token; no `error` where nobody answered in time. Whether there was one before.
+fn fault(error: Option<CredentialsError>, had_one: bool) -> Fault {
+    let why = error.as_ref().map_or("no answer in time".to_owned(), |error| innermost(error));
+    let is_revoked = error.as_ref().is_some_and(|error| says(error, "invalid_grant"));
+    let is_transient = error.as_ref().is_none_or(CredentialsError::is_transient);
+    let place = Place::now();
+    let (kind, message) = match &place {
+        // Whoever is on a machine of Google's has its address answered.
+        Place::Machine if is_transient && !had_one => {
+            let message = "no credentials found: GOOGLE_APPLICATION_CREDENTIALS is not set, `gcloud auth \
+                           application-default login` was not run, and no metadata server answers";
+            (FaultKind::Credentials, format!("{message} ({why})"))
+        }
+        _ if is_revoked => {
+            let message = format!("the credentials in {place} have expired or were revoked: sign in again");
+            (FaultKind::Credentials, message)
+        }
+        _ if is_transient => {
+            (FaultKind::Unreachable, format!("no token for the credentials in {place}: {why}"))
+        }
+        _ => (FaultKind::Credentials, format!("no token for the credentials in {place}: {why}")),
+    };
+    let fault = Fault::new(kind, message);
+    match error {
+        Some(error) => fault.with_source(error),
+        None => fault,
+    }
+}
+
+/// Whether an error, or one beneath it, has a word in it.
+fn says(error: &(dyn Error + 'static), word: &str) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.to_string().contains(word) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

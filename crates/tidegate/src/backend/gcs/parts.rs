@@ -1,0 +1,67 @@
+//! Sessions of parts: the XML API's multipart uploads
+//! (`cloud.google.com/storage/docs/multipart-uploads`), which have S3's words and other headers.
+
+use http::{Method, header};
+
+use super::fault::About;
+use super::request::{Content, Request};
+use super::{Bucket, resource};
+use crate::backend::http::{known, set};
+use crate::backend::s3::{complete as xml_complete, xml};
+use crate::backend::{Fault, FaultKind, Receipt, Session, WriteOptions};
+use crate::object::Object;
+use crate::payload::Payload;
+
+pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+    let url = bucket.xml.object(key, &[("uploads", "")])?;
+    let mut request = Request::new(Method::POST, url, About::Bucket);
+    request.headers = resource::to_headers(options)?;
+    let (_, body) = bucket.shared.ask(request).await?;
+    let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
+    Ok(Session { key: key.to_owned(), id: result.upload_id })
+}
+
+/// A part's checksum goes ahead of it where it is known; else it is compared with the answer's, before
+/// anything is made of the part.
+pub(super) async fn part(
+    bucket: &Bucket,
+    session: &Session,
+    number: u32,
+    payload: Payload,
+) -> Result<Receipt, Fault> {
+    let number_text = number.to_string();
+    let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
+    let mut request = Request::new(Method::PUT, bucket.xml.object(&session.key, &query)?, About::Object);
+    let hash = known(&payload).map(|checksum| format!("crc32c={}", checksum.base64()));
+    set(&mut request.headers, "x-goog-hash", hash)?;
+    let size = payload.len();
+    let (headers, _) = bucket.shared.ask(request.with(Content::Payload(payload.clone()))).await?;
+    let checksum = known(&payload)
+        .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
+    if let Some(theirs) = resource::crc32c(&headers).filter(|theirs| !checksum.agrees_with(theirs)) {
+        let message = format!("the store's crc32c of the bytes is {theirs}, ours is {}", checksum.base64());
+        return Err(Fault::new(FaultKind::Integrity, message));
+    }
+    let etag = headers
+        .get(header::ETAG)
+        .and_then(|etag| etag.to_str().ok())
+        .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
+    Ok(Receipt { number, size, etag: etag.to_owned(), checksum })
+}
+
+pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receipt]) -> Result<Object, Fault> {
+    let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
+    let mut request = Request::new(Method::POST, url, About::Object);
+    set(&mut request.headers, "content-type", Some("application/xml"))?;
+    let request = request.with(Content::Text(xml_complete::completion(parts, false)?));
+    let (headers, body) = bucket.shared.ask(request).await?;
+    xml_complete::answer(&session.key, &headers, &body, "")?;
+    let object = resource::from_headers(&session.key, &headers);
+    // The XML API has another tag of an object than the JSON API, over which it is read.
+    Ok(Object { etag: None, ..object })
+}
+
+pub(super) async fn abort(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
+    let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
+    bucket.shared.ask(Request::new(Method::DELETE, url, About::Object)).await.map(|_| ())
+}

@@ -1,0 +1,126 @@
+//! The one path of every request: say who asks, send, and tell what came back.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+
+use super::client::Shared;
+use super::credentials::Identity;
+use super::fault::{About, refusal};
+use crate::backend::Fault;
+use crate::backend::http::{Failure, LONGEST, LONGEST_REFUSAL, Outgoing, read, source_fault, unanswered};
+use crate::checksum::Checksum;
+use crate::payload::Payload;
+
+/// One request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) url: String,
+    pub(super) headers: HeaderMap,
+    pub(super) content: Content,
+    pub(super) about: About,
+}
+
+/// What it carries.
+#[derive(Debug)]
+pub(super) enum Content {
+    Nothing,
+    Text(Bytes),
+    Payload(Payload),
+    /// A payload with others' bytes before and behind it.
+    Between(Bytes, Payload, Bytes),
+}
+
+impl Request {
+    pub(super) fn new(method: Method, url: String, about: About) -> Self {
+        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, about }
+    }
+
+    pub(super) fn with(mut self, content: Content) -> Self {
+        self.content = content;
+        self
+    }
+}
+
+/// An answer, whatever it says; its body is not read yet.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) response: reqwest::Response,
+    about: About,
+    identity: Identity,
+}
+
+impl Shared {
+    /// Sends a request; the answer may be a refusal.
+    pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
+        let Request { method, url, mut headers, content, about } = request;
+        let (body, failure) = prepare(&method, content, &mut headers);
+        // A session's address is all that is needed to add to it ("Resumable uploads").
+        let identity = match about {
+            About::Session => Identity::new(),
+            _ => self.keyring.identity().await?,
+        };
+        headers.extend(identity.clone());
+        // Emulators know an anonymous request to the XML API from one to S3 by such a header.
+        let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        headers.insert("x-goog-api-client", client);
+        let sent = self.connections.current().request(method, url).headers(headers).body(body).send().await;
+        match sent {
+            Ok(response) => Ok(Answer { response, about, identity }),
+            Err(error) => Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault)),
+        }
+    }
+
+    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
+    pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
+        let answer = self.exchange(request).await?;
+        if answer.response.status().is_success() {
+            return Ok(answer.response);
+        }
+        Err(self.refused(answer).await)
+    }
+
+    /// Sends a request and reads its answer.
+    pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
+        let mut response = self.send(request).await?;
+        let headers = std::mem::take(response.headers_mut());
+        Ok((headers, read(response, LONGEST).await?))
+    }
+
+    /// The fault that an answer tells of.
+    pub(super) async fn refused(&self, answer: Answer) -> Fault {
+        let Answer { response, about, identity } = answer;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
+        let fault = refusal(status, &headers, &said, about);
+        match status {
+            StatusCode::UNAUTHORIZED => self.keyring.refused(fault, &identity),
+            _ => fault,
+        }
+    }
+}
+
+fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (reqwest::Body, Failure) {
+    let (outgoing, failure) = match content {
+        Content::Nothing => {
+            // Google wants it said of what could carry something.
+            if method != Method::GET {
+                headers.insert(header::CONTENT_LENGTH, 0.into());
+            }
+            return (reqwest::Body::default(), Failure::default());
+        }
+        Content::Text(text) => {
+            headers.insert(header::CONTENT_LENGTH, text.len().into());
+            return (text.into(), Failure::default());
+        }
+        Content::Payload(payload) => Outgoing::plain(payload),
+        Content::Between(head, payload, tail) => Outgoing::between(head, payload, tail),
+    };
+    headers.insert(header::CONTENT_LENGTH, outgoing.len().into());
+    (reqwest::Body::wrap(outgoing), failure)
+}
+
+/// A payload's checksum, to be said ahead of its bytes: Google has no trailer. A file is read once for it.
+pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
+    payload.read_checksum().await.map_err(source_fault)
+}

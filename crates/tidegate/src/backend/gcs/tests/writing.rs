@@ -1,0 +1,151 @@
+//! Objects written in one request and in parts.
+
+use super::*;
+
+#[tokio::test]
+async fn put_from_memory_and_from_a_file() {
+    let place = place().await;
+    for len in [0, 1, 300_000, 3 * MIB + 7] {
+        let data = bytes_of(len);
+        let sum = crc32c(&data);
+        let on_disk = OnDisk::new(&data).await;
+        for (key, payload) in
+            [("m//ü+%25?#&= /", in_memory(&data)), ("f", on_disk.payload_of(0..len, Algorithm::Crc32c))]
+        {
+            let object = place.store.put(key, payload, &WriteOptions::default()).await.unwrap();
+            assert_eq!((object.size, object.key.as_str()), (len as u64, key));
+            assert_eq!(object.matches(&sum), Some(true));
+            assert!(object.version.is_some() && object.modified.is_some());
+            assert_eq!(place.store.head(key).await.unwrap(), object);
+            assert!(read_back(&place.store, key, None).await == data);
+        }
+    }
+    assert_eq!(place.server.counts().get("storage.objects.insert"), 8);
+}
+
+#[tokio::test]
+async fn a_session_of_parts_becomes_an_object() {
+    const KEY: &str = "a b//ü+%25?#&=/";
+    let place = place().await;
+    let store = &place.store;
+    let data = bytes_of(5 * MIB + 1000);
+    let on_disk = OnDisk::new(&data).await;
+    let options = WriteOptions { token: Some("writer-1".into()), ..WriteOptions::default() };
+    let session = store.open(KEY, &options).await.unwrap();
+    let open: Vec<OpenSession> = store.sessions(KEY).try_collect().await.unwrap();
+    assert_eq!(open.iter().map(|open| &open.session).collect::<Vec<_>>(), [&session]);
+    // Out of order, and the first sent twice.
+    let second = store.part(&session, 2, 5 << 20, in_memory(&data[5 * MIB..])).await.unwrap();
+    let of_file = || on_disk.payload_of(0..5 * MIB, Algorithm::Crc32c);
+    store.part(&session, 1, 0, of_file()).await.unwrap();
+    let first = store.part(&session, 1, 0, of_file()).await.unwrap();
+    assert_eq!(first.checksum, crc32c(&data[..5 * MIB]));
+    let stored = store.parts(&session).await.unwrap();
+    assert_eq!(stored.iter().map(|part| part.size).collect::<Vec<_>>(), [5 << 20, 1000]);
+    assert_eq!(store.held(&session).await.unwrap().bytes, data.len() as u64);
+    let whole = first.checksum.then(&second.checksum);
+    assert_eq!(kind(store.head(KEY)).await.0, FaultKind::NotFound);
+
+    let object = store.complete(&session, &[first, second], &whole, &options).await.unwrap();
+    assert_eq!((object.size, object.matches(&whole)), (data.len() as u64, Some(true)));
+    let head = store.head(KEY).await.unwrap();
+    assert_eq!((head.size, &head.version, head.matches(&whole)), (object.size, &object.version, Some(true)));
+    assert_eq!(head.token.as_deref(), Some("writer-1"));
+    assert!(head.attributes.metadata.is_empty());
+    assert!(read_back(store, KEY, None).await == data);
+    assert_eq!(store.sessions("").try_collect::<Vec<_>>().await.unwrap(), []);
+    let (gone, said) = kind(store.part(&session, 3, 0, in_memory(b"late"))).await;
+    assert_eq!(gone, FaultKind::NoSession, "{said}");
+}
+
+#[tokio::test]
+async fn an_aborted_session_is_gone() {
+    let place = place().await;
+    let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
+    place.store.part(&session, 1, 0, in_memory(b"x")).await.unwrap();
+    place.store.abort(&session).await.unwrap();
+    assert_eq!(kind(place.store.part(&session, 2, 0, in_memory(b"x"))).await.0, FaultKind::NoSession);
+    assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
+    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
+}
+
+#[tokio::test]
+async fn create_only_is_the_stores_own_condition() {
+    let place = place().await;
+    let store = &place.store;
+    let only = WriteOptions { create_only: true, ..WriteOptions::default() };
+    store.put("k", in_memory(b"1"), &only).await.unwrap();
+    let (refused, said) = kind(store.put("k", in_memory(b"2"), &only)).await;
+    assert_eq!(refused, FaultKind::Exists, "{said}");
+    assert_eq!(read_back(store, "k", None).await, b"1");
+    // A session of parts has no conditions: it would replace what is there.
+    let session = store.open("k", &only).await.unwrap();
+    let part = store.part(&session, 1, 0, in_memory(b"part")).await.unwrap();
+    let whole = part.checksum;
+    let (refused, said) = kind(store.complete(&session, &[part], &whole, &only)).await;
+    assert_eq!(refused, FaultKind::Unsupported, "{said}");
+    assert_eq!(read_back(store, "k", None).await, b"1");
+}
+
+#[tokio::test]
+async fn attributes_come_back() {
+    let place = place().await;
+    let mut options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
+    let attributes = &mut options.attributes;
+    attributes.content_type = Some("application/x-thing; v=1".into());
+    attributes.cache_control = Some("max-age=60".into());
+    attributes.content_encoding = Some("gzip".into());
+    attributes.content_disposition = Some("attachment; filename=\"a b.txt\"".into());
+    attributes.metadata = [("owner".into(), "me and  you".into()), ("n-2".into(), "1".into())].into();
+    attributes.storage_class = Some("NEARLINE".into());
+    let data = bytes_of(100_000);
+    for key in ["put", "parts"] {
+        if key == "put" {
+            place.store.put(key, in_memory(&data), &options).await.unwrap();
+        } else {
+            let session = place.store.open(key, &options).await.unwrap();
+            let part = place.store.part(&session, 1, 0, in_memory(&data)).await.unwrap();
+            let whole = part.checksum;
+            place.store.complete(&session, &[part], &whole, &options).await.unwrap();
+        }
+        let head = place.store.head(key).await.unwrap();
+        assert_eq!(head.attributes, options.attributes, "{key}");
+        assert_eq!(head.token.as_deref(), Some("t"));
+        let body = place.store.get(key, None).await.unwrap();
+        assert_eq!(body.object.attributes.content_type, options.attributes.content_type);
+        assert_eq!((body.object.size, &body.object.etag), (head.size, &head.etag));
+    }
+    options.attributes.tags = [("team".into(), "a".into())].into();
+    assert_eq!(place.store.check("k", Some(&options)).unwrap_err().kind, FaultKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_part_that_arrives_otherwise_is_not_taken() {
+    let place = place().await;
+    let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
+    // The checksum is of other bytes: the store compares before it keeps the part.
+    let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], crc32c(b"other"));
+    let (refused, said) = kind(place.store.part(&session, 1, 0, payload.clone())).await;
+    assert_eq!(refused, FaultKind::Integrity, "{said}");
+    let (refused, said) = kind(place.store.put("k", payload, &WriteOptions::default())).await;
+    assert_eq!(refused, FaultKind::Integrity, "{said}");
+    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
+}
+
+#[tokio::test]
+async fn names_of_metadata_do_not_depend_on_how_an_object_is_sent() {
+    let place = place().await;
+    let mut options = WriteOptions::default();
+    options.attributes.metadata = [("Owner".into(), "Me".into())].into();
+    place.store.put("put", in_memory(b"1"), &options).await.unwrap();
+    let session = place.store.open("parts", &options).await.unwrap();
+    let part = place.store.part(&session, 1, 0, in_memory(b"1")).await.unwrap();
+    let whole = part.checksum;
+    place.store.complete(&session, &[part], &whole, &options).await.unwrap();
+    let session = place.store.open_appending("chunks", &options).await.unwrap();
+    place.store.append(&session, 0, in_memory(b"1"), Some(&whole)).await.unwrap();
+    for key in ["put", "parts", "chunks"] {
+        let head = place.store.head(key).await.unwrap();
+        assert_eq!(head.attributes.metadata, [("owner".into(), "Me".into())].into(), "{key}");
+    }
+}

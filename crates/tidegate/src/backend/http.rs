@@ -1,0 +1,114 @@
+//! What stores over HTTP share: connections, bodies on their way out and in, and what went wrong.
+
+use std::error::Error;
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+use super::{Fault, FaultKind};
+use crate::checksum::Checksum;
+use crate::payload::Payload;
+
+mod body;
+mod connections;
+pub(super) mod download;
+mod pages;
+pub(super) mod tls;
+pub(super) mod unanswered;
+
+pub(super) use body::{Failure, Outgoing};
+pub(super) use connections::Connections;
+pub(super) use pages::{Page, paged, stuck};
+
+/// The most that is read of an answer which is a description, not an object.
+pub(super) const LONGEST: usize = 32 << 20;
+/// The most that is read of a refusal.
+pub(super) const LONGEST_REFUSAL: usize = 64 << 10;
+
+/// An answer's body, where it is no longer than `most`.
+pub(super) async fn read(mut response: reqwest::Response, most: usize) -> Result<Bytes, Fault> {
+    let mut all = BytesMut::new();
+    while let Some(piece) = response.chunk().await.map_err(unanswered::fault)? {
+        if all.len() + piece.len() > most {
+            return Err(Fault::new(FaultKind::Unsupported, "the store's answer is too long"));
+        }
+        all.extend_from_slice(&piece);
+    }
+    Ok(all.freeze())
+}
+
+/// A payload's checksum where it is known; that of no bytes always is.
+pub(super) fn known(payload: &Payload) -> Option<Checksum> {
+    payload.checksum().or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
+}
+
+pub(super) fn source_fault(error: std::io::Error) -> Fault {
+    Fault::new(FaultKind::Source, error.to_string()).with_source(error)
+}
+
+/// A header's value, where HTTP can carry the text.
+pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
+    let value = value.as_ref();
+    let carried = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
+    carried.ok_or_else(|| {
+        let message = format!("`{}` has characters that no HTTP header can carry", value.escape_debug());
+        Fault::new(FaultKind::Invalid, message)
+    })
+}
+
+/// Sets a header where there is a value for it.
+pub(super) fn set(
+    headers: &mut HeaderMap,
+    name: &'static str,
+    value: Option<impl AsRef<str>>,
+) -> Result<(), Fault> {
+    if let Some(value) = value {
+        headers.insert(HeaderName::from_static(name), text(value)?);
+    }
+    Ok(())
+}
+
+/// What a status means that comes without a word of the store's own.
+pub(super) fn kind_of_status(status: StatusCode) -> FaultKind {
+    match status.as_u16() {
+        401 => FaultKind::Credentials,
+        403 => FaultKind::Denied,
+        404 => FaultKind::NotFound,
+        408 | 409 => FaultKind::Transient,
+        412 => FaultKind::Exists,
+        413 => FaultKind::TooLarge,
+        429 | 503 => FaultKind::Throttled,
+        501 => FaultKind::Unsupported,
+        507 => FaultKind::NoSpace,
+        // A 200 is a fault only where it tells of one, and then the store could not do it.
+        200..300 | 500.. => FaultKind::Transient,
+        _ => FaultKind::Invalid,
+    }
+}
+
+/// `Retry-After`, in seconds or as a date.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// What is no document but a line of text, as proxies and servers say on which the store is not reached.
+pub(super) fn plain(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?.trim().trim_end_matches('.');
+    let is_line = (1..=200).contains(&text.len()) && !text.contains(['<', '{', '\n']);
+    is_line.then(|| text.to_owned())
+}
+
+/// What the last of an error's causes says.
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}

@@ -1,0 +1,125 @@
+//! What the tests of several backends send and read.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{Backend, Fault, FaultKind};
+use crate::budget::{Budget, Slab};
+use crate::checksum::{Algorithm, Checksum};
+use crate::payload::{Payload, Ring, SourceFile};
+
+pub(super) const MIB: usize = 1 << 20;
+
+pub(super) fn bytes_of(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8).collect()
+}
+
+pub(super) fn memory_of(data: &[u8], algorithm: Algorithm) -> Payload {
+    let pieces = data.chunks(100_000).map(Bytes::copy_from_slice).collect();
+    Payload::from_memory(pieces, Checksum::of(algorithm, data))
+}
+
+/// A file, and payloads that are read from it through two small slabs.
+pub(super) struct OnDisk {
+    pub(super) file: tempfile::NamedTempFile,
+    source: Arc<SourceFile>,
+    ring: Ring,
+}
+
+impl OnDisk {
+    pub(super) async fn new(data: &[u8]) -> Self {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(data).unwrap();
+        let source = Arc::new(SourceFile::open(file.path()).unwrap());
+        let budget = Budget::new(1 << 20, 64 << 10);
+        let slabs = vec![
+            Slab::new(budget.lease(64 << 10).await.unwrap()),
+            Slab::new(budget.lease(64 << 10).await.unwrap()),
+        ];
+        Self { file, source, ring: Ring::new(slabs) }
+    }
+
+    pub(super) fn payload(&self, range: Range<usize>) -> Payload {
+        self.payload_of(range, Algorithm::Crc64Nvme)
+    }
+
+    pub(super) fn payload_of(&self, range: Range<usize>, algorithm: Algorithm) -> Payload {
+        let len = range.len() as u64;
+        Payload::from_file(self.source.clone(), range.start as u64, len, self.ring.clone(), algorithm)
+    }
+}
+
+pub(super) async fn read_back(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Vec<u8> {
+    let body = store.get(key, range).await.unwrap();
+    let expected = body.range.end - body.range.start;
+    let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
+    let all = pieces.concat();
+    assert_eq!(all.len() as u64, expected);
+    all
+}
+
+pub(super) async fn kind<T>(answer: impl Future<Output = Result<T, Fault>>) -> (FaultKind, String) {
+    match answer.await {
+        Ok(_) => panic!("it succeeded"),
+        Err(fault) => (fault.kind, fault.message),
+    }
+}
+
+/// The requests that a raw server has had, by method.
+pub(super) type Asked = Arc<Mutex<Vec<String>>>;
+
+/// A server of its own words: each request's head goes to `answer`; where it is.
+pub(super) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Asked) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (answer, asked) = (Arc::new(answer), Asked::default());
+    let log = asked.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            tokio::spawn(serve(socket, answer.clone(), log.clone()));
+        }
+    });
+    (url, asked)
+}
+
+/// The next request's head in lower case, and how many bytes that and its body are; `None` where the
+/// connection has ended.
+pub(in crate::backend) async fn next_head(
+    socket: &mut TcpStream,
+    held: &mut Vec<u8>,
+) -> Option<(String, usize, usize)> {
+    let end = loop {
+        if let Some(at) = held.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at + 4;
+        }
+        if socket.read_buf(held).await.unwrap_or(0) == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&held[..end]).to_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let body = length.map_or(0, |length| length.parse().unwrap());
+    Some((head, end, body))
+}
+
+async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, asked: Asked) {
+    let mut held = Vec::new();
+    while let Some((head, end, body)) = next_head(&mut socket, &mut held).await {
+        while held.len() < end + body {
+            if socket.read_buf(&mut held).await.unwrap_or(0) == 0 {
+                return;
+            }
+        }
+        held.drain(..end + body);
+        asked.lock().unwrap().push(head.split(' ').next().unwrap_or_default().to_uppercase());
+        if socket.write_all(answer(&head).as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What may not be published, and what many faults at once come to.
+
+use super::*;
+use crate::backend::{Appended, Backend, Fault, Layer, Session};
+use crate::checksum::{Algorithm, Checksum};
+use crate::payload::Payload;
+
+fn settings(server: &Server) -> GcsSettings {
+    GcsSettings::default().with_endpoint_url(server.endpoint()).with_credentials(GcsCredentials::anonymous())
+}
+
+/// Changes the first byte of the first chunk on its way.
+#[derive(Debug)]
+struct Bent(Gcs);
+
+#[async_trait::async_trait]
+impl Layer for Bent {
+    fn below(&self) -> &dyn Backend {
+        &self.0
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> std::result::Result<Appended, Fault> {
+        let mut payload = payload;
+        if offset == 0 {
+            let mut bytes = data(payload.len()).to_vec();
+            bytes[0] ^= 1;
+            let sum = Checksum::of(Algorithm::Crc32c, &bytes);
+            payload = Payload::from_memory(vec![bytes.into()], sum);
+        }
+        self.0.append(session, offset, payload, whole).await
+    }
+}
+
+#[tokio::test]
+async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole() {
+    let place = place_with(|policy| RetryPolicy { attempts: 3, ..policy }).await;
+    let bent = Bent(Gcs::connect("bucket", &settings(&place.server)).await.unwrap());
+    let store = place.tide.store(Arc::new(bent));
+    let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
+    writer.write(data(7 * GRAIN)).await.unwrap();
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert!(place.tide.settled().await.is_empty());
+    assert_eq!(place.asked().last().map(String::as_str), Some("cancel"));
+    assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_file_that_changes_behind_what_was_sent_is_not_published() {
+    let place = place().await;
+    place.goes_wrong(vec![Rule::new("storage.resumable.append", Action::HoldAnswer).times(1)]);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&data(7 * GRAIN)).unwrap();
+    let policy = RetryPolicy { patience: Duration::from_secs(1), slowest: 1 << 30, ..RetryPolicy::default() };
+    let tide = Tidegate::builder().retry(policy).part_size(4 * GRAIN).build().unwrap();
+    let store = tide.store(Arc::new(Gcs::connect("bucket", &settings(&place.server)).await.unwrap()));
+    let sending = store.writer("k").strategy(Strategy::Chunked).upload(file.path());
+    let changing = async {
+        while place.asked().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // As long as before: only the time of the last write tells.
+        std::fs::write(file.path(), &data(7 * GRAIN + 1)[1..]).unwrap();
+    };
+    let (sent, ()) = tokio::join!(sending, changing);
+    let error = sent.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Source, "{error}");
+    assert!(tide.settled().await.is_empty());
+    assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_slow_chunk_is_not_sent_beside_itself() {
+    let place = place().await;
+    let stall = Action::Stall { after_bytes: 0, ms: 1500.0 };
+    place.goes_wrong(vec![Rule::new("storage.resumable.append", stall).skip(24).times(1)]);
+    let writer = place.store.writer("k").strategy(Strategy::Chunked).part_size(GRAIN);
+    let mut writer = writer.start().await.unwrap();
+    let bytes = data(30 * GRAIN);
+    writer.write(bytes.clone()).await.unwrap();
+    writer.finish().await.unwrap();
+    let asked = place.asked();
+    assert_eq!((asked.len(), asked.iter().filter(|asked| *asked == "append").count()), (31, 30), "{asked:?}");
+    place.check(&bytes).await;
+}
+
+fn pick<T: Copy>(random: &mut fastrand::Rng, of: &[T]) -> T {
+    of[random.usize(..of.len())]
+}
+
+fn any_fault(random: &mut fastrand::Rng) -> Rule {
+    let append = "storage.resumable.append";
+    let rest = ["query", "start", "cancel"].map(|name| format!("storage.resumable.{name}"));
+    let operation = if random.bool() { append } else { &*rest[random.usize(..rest.len())] };
+    let after_bytes = random.u64(..4 * GRAIN + 100);
+    let refusals = [
+        (503, "backendError"),
+        (500, "backendError"),
+        (429, "rateLimitExceeded"),
+        (410, "gone"),
+        (404, "notFound"),
+        (503, ""),
+        (408, ""),
+    ];
+    let (status, code) = pick(random, &refusals);
+    let code = code.to_owned();
+    let action = match random.u32(..10) {
+        0 => Action::ResetRequest { after_bytes },
+        1 => Action::ResetResponse { after_bytes: after_bytes % 200 },
+        2 => Action::CutHead,
+        3 => Action::LoseAnswer,
+        4 => Action::HoldAnswer,
+        5 => Action::DenySuccess { status, code },
+        6 => Action::ErrorAfter { after_bytes, status, code },
+        7 => Action::Stall { after_bytes, ms: 600.0 },
+        8 => Action::AbortSessions,
+        _ => Action::Error { status, code, retry_after: None },
+    };
+    Rule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..5))
+}
+
+/// Whatever comes together: what is said to be there is there, whole; where an error says that nothing is,
+/// nothing is; and no memory stays behind. More of them by `SEEDS`, from `SEED` on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_faults_at_once_leave_all_or_nothing() {
+    let number = |name: &str, or| std::env::var(name).map_or(or, |text| text.parse().unwrap());
+    let first: u64 = number("SEED", 0);
+    for seed in first..first + number("SEEDS", 25) {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let place = place_with(|policy| RetryPolicy {
+            longest_pause: Duration::from_millis(20),
+            patience: Duration::from_millis(400),
+            least_patience: Duration::from_millis(100),
+            slowest: 1 << 30,
+            attempts: 6,
+            ..policy
+        })
+        .await;
+        let faults: Vec<Rule> = (0..random.usize(1..5)).map(|_| any_fault(&mut random)).collect();
+        place.goes_wrong(faults.clone());
+        let grains = [(4, 1), (8, 0), (12, 0), (9, 77), (16, 1)];
+        let (grains, more) = pick(&mut random, &grains);
+        let (bytes, from_file) = (data(grains * GRAIN + more), random.bool());
+        let case = format!("seed {seed}: {} bytes, from a file: {from_file}, {faults:?}", bytes.len());
+        let sent =
+            async { if from_file { place.send_file(&bytes).await } else { place.write(&bytes).await } };
+        let sent = tokio::time::timeout(Duration::from_secs(60), sent).await.expect(&case);
+        place.tide.settled().await;
+        place.server.set_knobs(Knobs::default());
+        match sent {
+            Ok(object) => {
+                assert_eq!(object.size, bytes.len() as u64, "{case}");
+                place.check(&bytes).await;
+            }
+            Err(error) if error.kind() == ErrorKind::Uncertain => {}
+            Err(error) => assert!(place.store.head("k").await.is_err(), "{error}, and it is there: {case}"),
+        }
+        let is_free = async {
+            while place.tide.usage().held > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), is_free).await.expect(&case);
+    }
+}
