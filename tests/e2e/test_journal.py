@@ -28,6 +28,25 @@ def on(server):
     return Bucket(server.endpoint)
 
 
+class Google(Bucket):
+    """A bucket of the embedded server, written to as Google's."""
+
+    def url(self, key=""):
+        return f"gs://{self.name}/{key}"
+
+    @property
+    def env(self):
+        return {"STORAGE_EMULATOR_HOST": self.endpoint.url}
+
+
+@pytest.fixture(params=["minio", "versitygw", "embedded", "google"])
+def kind(request):
+    """A new bucket on each server, and as each kind of store."""
+    if request.param == "google":
+        return Google(request.getfixturevalue("embedded").endpoint)
+    return Bucket(request.getfixturevalue(request.param).endpoint)
+
+
 @pytest.fixture
 def journal(tmp_path):
     folder = tmp_path / "journal"
@@ -46,26 +65,26 @@ def listed(tidegate, journal):
     return run.json
 
 
-def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file):
+def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, kind, journal, make_file):
     path, digest = make_file(8 * PART + 12345)
     data = path.read_bytes()
     with open_pipe() as pipe:
-        run = tidegate.start("cp", "-", on.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=on.env)
+        run = tidegate.start("cp", "-", kind.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=kind.env)
         pipe.started()
         pipe.send(data[: 5 * PART + 777])
-        until("parts are stored", lambda: on.parts("k") >= 3)
+        until("parts are stored", lambda: kind.parts("k") >= 3)
         pipe.join()
         killed(run)
-    assert not on.exists("k")
+    assert not kind.exists("k")
     [left] = listed(tidegate, journal)
-    assert left["state"] == "cut" and left["url"] == on.url("k"), left
+    assert left["state"] == "cut" and left["url"] == kind.url("k"), left
     assert 3 * PART <= left["bytes"] <= 5 * PART + 777 and left["acknowledged_bytes"] >= 2 * PART, left
 
-    run = tidegate("cp", "-", on.url("k"), *CP, "--journal", journal, "--json", stdin=data, env=on.env)
+    run = tidegate("cp", "-", kind.url("k"), *CP, "--journal", journal, "--json", stdin=data, env=kind.env)
     assert run.exit == 0, run
     assert run.json[0]["bytes"] == len(data) and run.json[0]["strategy"] == "journal", run
-    assert on.sha256("k") == digest
-    assert on.sessions("k") == []
+    assert kind.sha256("k") == digest
+    assert kind.sessions("k") == []
     assert list(journal.iterdir()) == []
     assert run.json[0]["requests"] <= 9 - left["acknowledged_bytes"] // PART + 1, f"parts were sent again: {run} {left}"
 
@@ -400,15 +419,22 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embe
     assert list(folder.iterdir()) == []
 
 
-def test_processes_that_are_killed_lose_nothing(tidegate, on, journal):
+def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
     run = tidegate(
-        "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", on.url("crash"), "--journal", journal,
-        "--json", env=on.env, timeout=120,
+        "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", kind.url("crash"), "--journal", journal,
+        "--json", env=kind.env, timeout=120,
     )  # fmt: skip
     assert run.exit == 0, run
     [figures] = run.json
     assert figures["objects"] == 12 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
     assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
+
+
+def test_a_store_that_can_not_create_only_in_parts_is_named(tidegate, embedded, journal):
+    google = Google(embedded.endpoint)
+    run = tidegate("cp", "-", google.url("k"), "--create-only", "--journal", journal, *CP, stdin=b"x", env=google.env)
+    one_sentence(run, google.url("k"), "create only", exit=(1, 2))
+    assert not google.exists("k") and list(journal.iterdir()) == []
 
 
 def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_path, make_file):
