@@ -12,7 +12,7 @@ use futures::stream::BoxStream;
 
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::{Attributes, Object};
-use crate::payload::Payload;
+use crate::payload::{Payload, Unending};
 
 mod confirm;
 mod connection;
@@ -250,7 +250,22 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Where a session stands that bytes are appended to.
+    /// Appends bytes from `offset` on, where the session stands, as they come: a request that is held open
+    /// and never publishes the object, for `bytes` never end. It ends by its future being dropped, by a
+    /// fault, or where the store takes no more of it; [`appended`](Self::appended) then says how far it came.
+    async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+    ) -> Result<Appended, Fault> {
+        let _ = (offset, bytes);
+        let message = format!("nothing is streamed to session {} of this store", session.id);
+        Err(Fault::new(FaultKind::Unsupported, message))
+    }
+
+    /// Where a session stands that bytes are appended to; also while some are being appended, of which it
+    /// then counts those that are there for good. What it says never goes back.
     async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
         let message = format!("nothing is appended to session {} of this store", session.id);
         Err(Fault::new(FaultKind::Unsupported, message))

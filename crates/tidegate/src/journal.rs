@@ -298,7 +298,6 @@ impl Journal {
     /// Bytes of the object that are durable. No more than these should be sent to a session of the kind
     /// [`SessionKind::Append`]: what it has acknowledged can't be replaced by what a producer sends after
     /// a loss of power.
-    #[cfg_attr(not(test), expect(dead_code, reason = "an append session needs it"))]
     pub(crate) fn durable(&self) -> u64 {
         self.shared.log.view().synced.object
     }

@@ -20,12 +20,15 @@ mod source;
 mod spooled;
 #[cfg(test)]
 mod tests;
+mod unending;
 
 use file::FileStream;
 pub(crate) use file::Ring;
 pub use source::SourceChanged;
 pub(crate) use source::{CachedFile, ReadAt, SourceFile};
 pub(crate) use spooled::Spooled;
+pub(crate) use unending::Giver;
+pub use unending::Unending;
 
 /// The bytes of one request; a clone is the same bytes again.
 #[derive(Clone, Debug)]

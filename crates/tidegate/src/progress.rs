@@ -164,6 +164,14 @@ impl Progress {
         InFlight { progress: self.clone(), bytes }
     }
 
+    /// So many bytes more are in flight, in a request that was counted, until the guard is dropped.
+    pub(crate) fn carries(&self, bytes: u64) -> InFlight {
+        self.each(|counters| {
+            counters.in_flight.fetch_add(bytes, Relaxed);
+        });
+        InFlight { progress: self.clone(), bytes }
+    }
+
     /// A part is sent a second time; its bytes are in flight already.
     pub(crate) fn hedged(&self) {
         metrics::counter!("tidegate_requests_total", "operation" => "part").increment(1);

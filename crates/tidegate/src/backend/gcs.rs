@@ -24,7 +24,7 @@ use super::{
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
-use crate::payload::Payload;
+use crate::payload::{Payload, Unending};
 
 mod address;
 mod append;
@@ -211,6 +211,15 @@ impl Backend for Gcs {
         whole: Option<&Checksum>,
     ) -> Result<Appended, Fault> {
         append::append(&self.bucket, session, offset, payload, whole).await
+    }
+
+    async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+    ) -> Result<Appended, Fault> {
+        append::stream(&self.bucket, session, offset, bytes).await
     }
 
     async fn appended(&self, session: &Session) -> Result<Appended, Fault> {

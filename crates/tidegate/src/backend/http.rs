@@ -13,12 +13,14 @@ use crate::payload::Payload;
 mod body;
 mod connections;
 pub(super) mod download;
+mod open;
 mod pages;
 pub(super) mod tls;
 pub(super) mod unanswered;
 
 pub(super) use body::{Failure, Outgoing};
 pub(super) use connections::Connections;
+pub(super) use open::OpenBody;
 pub(super) use pages::{Page, paged, stuck};
 
 /// The most that is read of an answer which is a description, not an object.

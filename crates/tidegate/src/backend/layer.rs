@@ -12,7 +12,7 @@ use super::{
 };
 use crate::checksum::Checksum;
 use crate::object::Object;
-use crate::payload::Payload;
+use crate::payload::{Payload, Unending};
 
 /// Each method once, so that none is forgotten: one that `Backend` has a default for would go unnoticed.
 macro_rules! passed_on {
@@ -109,6 +109,7 @@ passed_on! {
         payload: Payload,
         whole: Option<&Checksum>
     ) -> Result<Appended, Fault>;
+    async fn append_stream(session: &Session, offset: u64, bytes: Unending) -> Result<Appended, Fault>;
     async fn appended(session: &Session) -> Result<Appended, Fault>;
     async fn abort(session: &Session) -> Result<(), Fault>;
     async fn unlisted(session: &Session) -> Result<Option<OpenSession>, Fault>;

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::plan::Cut;
 use super::settle::Written;
 use super::upload::Upload;
 use crate::backend::{Appended, Fault, FaultKind, Receipt, Session};
@@ -20,6 +21,10 @@ use crate::request::Failure;
 
 #[cfg(test)]
 mod tests;
+
+/// What becomes of a session that anybody else sends its last bytes to.
+pub(super) const FINISHED: &str =
+    "the session was finished by somebody else, with fewer bytes than the object has";
 
 /// Which part is next.
 #[derive(Debug)]
@@ -48,11 +53,16 @@ struct Turn<'a> {
 
 impl Order {
     /// Nothing was appended yet.
-    pub(super) fn new(algorithm: Algorithm) -> Self {
+    fn new(algorithm: Algorithm) -> Self {
         Self {
             next: watch::Sender::new(Next { number: Some(1), before: algorithm.empty() }),
             failed: Mutex::default(),
         }
+    }
+
+    /// Of parts that are cut so: none where they are not appended to each other.
+    pub(super) fn of(cut: Cut, algorithm: Algorithm) -> Option<Box<Self>> {
+        cut.appends().then(|| Box::new(Self::new(algorithm)))
     }
 
     /// Waits until part `number` is next: `None` where one before it has failed.
@@ -137,8 +147,8 @@ impl Upload {
         let failed = |failure| self.failed(failure, Operation::Part).at_part(number, range.clone());
         let pushed = self.push(&session, &range, payload, None, permit).await.map_err(failed)?;
         if pushed.is_some() {
-            let message = "the session was finished by somebody else, with fewer bytes than the object has";
-            return Err(self.error(ErrorKind::SessionLost, Operation::Part, message).at_part(number, range));
+            let error = self.error(ErrorKind::SessionLost, Operation::Part, FINISHED);
+            return Err(error.at_part(number, range));
         }
         self.checksum_of(payload).await
     }
@@ -159,8 +169,20 @@ impl Upload {
             ));
         };
         let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn(order))?;
-        let session = self.session().await?;
         let whole = turn.before.then(&self.checksum_of(&payload).await?);
+        self.append_rest(number, range, payload, whole, permit).await
+    }
+
+    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes.
+    pub(super) async fn append_rest(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        payload: Payload,
+        whole: Checksum,
+        permit: Option<Permit>,
+    ) -> Result<Object> {
+        let session = self.session().await?;
         let (began, attempts) = (Instant::now(), AtomicU32::new(0));
         let pushed = self.push(&session, &range, &payload, Some((&whole, &attempts)), permit).await;
         let written = Written { operation: Operation::Complete, size: whole.covers(), checksum: Some(whole) };

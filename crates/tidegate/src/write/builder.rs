@@ -8,7 +8,7 @@ use super::append::Order;
 use super::direct::Direct;
 use super::file;
 use super::journal::Journaled;
-use super::plan::{Cut, ScheduleError};
+use super::plan::ScheduleError;
 use super::strategy::{Policy, Strategy, Target};
 use super::upload::Upload;
 use super::writer::Writer;
@@ -72,7 +72,8 @@ impl WriterBuilder {
         self
     }
 
-    /// Most parts of this object in flight at once; the limiter's bound holds as well.
+    /// Most parts of this object in flight at once; the limiter's bound holds as well. More than one has
+    /// [`Strategy::Journal`] send parts where it would append (Google).
     pub fn concurrency(mut self, parts: usize) -> Self {
         self.concurrency = Some(parts);
         self
@@ -207,14 +208,14 @@ impl WriterBuilder {
             journal: !self.store.engine().journaling.directories.is_empty(),
             create_only: self.options.create_only,
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
+            parallel: self.concurrency.is_some_and(|parts| parts > 1),
         };
         self.strategy.policy(&target).map_err(|refused| {
             let kind = match refused {
                 ScheduleError::PartSize { .. }
                 | ScheduleError::Memory { .. }
                 | ScheduleError::NoSpool
-                | ScheduleError::NoJournal
-                | ScheduleError::JournalCreates => ErrorKind::InvalidInput,
+                | ScheduleError::NoJournal => ErrorKind::InvalidInput,
                 ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())
@@ -230,22 +231,18 @@ impl WriterBuilder {
         options.token = Some(self.store.engine().retry.token());
         let mut upload = Upload::new(&self.store, &self.key, options, self.progress);
         let algorithm = upload.backend.capabilities().checksum;
-        upload.order = policy.cut.appends().then(|| Box::new(Order::new(algorithm)));
+        upload.order = Order::of(policy.cut, algorithm);
         upload
     }
 
     /// Starts a writer whose bytes go to a journal first.
     async fn start_journaled(self, policy: Policy) -> Result<Writer> {
         let engine = self.store.engine().clone();
-        let Cut::Parts(schedule) = policy.cut else {
-            let message = "a journaled object is sent in parts";
-            return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
-        };
         let mut upload = self.into_upload(&policy);
         upload.is_journaled = true;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
-        let journaled = Journaled::begin(upload, schedule, in_flight, budget, &engine.journaling).await?;
+        let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;
         Ok(Writer::journaled(journaled))
     }
 }

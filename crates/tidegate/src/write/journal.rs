@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::journaling::Journaling;
-use super::plan::{Cut, Plan, Schedule};
+use super::plan::{Cut, Plan};
 use super::taking::{LEAST_SLAB, Memory, Taking};
 use super::upload::{Tasks, Upload};
 use crate::budget::Budget;
@@ -94,12 +94,12 @@ impl Journaled {
     /// Begins an upload and its journal.
     pub(super) async fn begin(
         upload: Arc<Upload>,
-        schedule: Schedule,
+        cut: Cut,
         in_flight: usize,
         budget: Budget,
         journaling: &Journaling,
     ) -> Result<Self> {
-        let header = Intent::header(&*upload.backend, &upload.key, &upload.options, schedule);
+        let header = Intent::header(&*upload.backend, &upload.key, &upload.options, cut);
         let header = header.map_err(|error| {
             upload.error(ErrorKind::InvalidInput, Operation::Write, error.to_string()).with_source(error)
         })?;
@@ -109,7 +109,7 @@ impl Journaled {
         let disk = journaling.disk(journal.path()).await;
         let before = Before { created, ..Before::default() };
         let feed = Feed::default();
-        Ok(Self::new(upload, journal, disk, schedule, in_flight, budget, journaling, feed, before))
+        Ok(Self::new(upload, journal, disk, cut, in_flight, budget, journaling, feed, before))
     }
 
     #[expect(
@@ -120,7 +120,7 @@ impl Journaled {
         upload: Arc<Upload>,
         journal: Journal,
         disk: Arc<Disk>,
-        schedule: Schedule,
+        cut: Cut,
         in_flight: usize,
         budget: Budget,
         journaling: &Journaling,
@@ -128,7 +128,7 @@ impl Journaled {
         before: Before,
     ) -> Self {
         let progress = upload.requests.progress.clone();
-        let reach = Plan::new(upload.backend.capabilities(), Cut::Parts(schedule)).reach();
+        let reach = Plan::new(upload.backend.capabilities(), cut).reach();
         let stage = if feed.finish.is_some() { Stage::Sending } else { Stage::Open };
         let (feeder, fed) = watch::channel(feed);
         let feeder = Arc::new(feeder);
@@ -144,8 +144,7 @@ impl Journaled {
         };
         let tracker = TaskTracker::new();
         tracker.close(); // takes tasks all the same; what is waited for is that there are none
-        let sender =
-            Sender::new(Arc::new(source), schedule, in_flight, journaling.keep, tracker.clone(), before);
+        let sender = Sender::new(Arc::new(source), cut, in_flight, journaling.keep, tracker.clone(), before);
         Self {
             sending: Some(upload.runtime.spawn(sender.run())),
             appender: Appender { journal, feed: feeder, progress, disk, patience: journaling.patience },
@@ -313,7 +312,8 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
     if known.is_some_and(|known| known.id == session.id) {
         return;
     }
-    let opened = Session { kind: SessionKind::Parts, id: session.id };
+    let kind = if upload.order.is_some() { SessionKind::Append } else { SessionKind::Parts };
+    let opened = Session { kind, id: session.id };
     if journal.session(opened).await.is_err() {
         let _ = upload.abort_session().await;
     }

@@ -76,6 +76,8 @@ pub(crate) struct Target<'a> {
     pub(crate) create_only: bool,
     /// Most parts in flight for one writer.
     pub(crate) concurrency: usize,
+    /// Whether the caller asks for several of them at once.
+    pub(crate) parallel: bool,
 }
 
 /// What a strategy decides.

@@ -10,7 +10,7 @@ use super::{Bucket, Gcs};
 use crate::backend::http::{LONGEST, read, set};
 use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
 use crate::checksum::Checksum;
-use crate::payload::Payload;
+use crate::payload::{Payload, Unending};
 
 /// What every chunk but the last is a multiple of.
 pub(super) const GRAIN: u64 = 256 << 10;
@@ -51,6 +51,19 @@ pub(super) async fn append(
     set(&mut request.headers, "x-goog-hash", hash)?;
     let content = if payload.is_empty() { Content::Nothing } else { Content::Payload(payload) };
     exchange(bucket, session, request.with(content)).await
+}
+
+/// All from `offset` on, as long as it goes. Its clean end would publish the object with what came until then,
+/// whatever its checksum: it has none.
+pub(super) async fn stream(
+    bucket: &Bucket,
+    session: &Session,
+    offset: u64,
+    bytes: Unending,
+) -> Result<Appended, Fault> {
+    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    set(&mut request.headers, "content-range", Some(format!("bytes {offset}-*/*")))?;
+    exchange(bucket, session, request.with(Content::Unending(bytes))).await
 }
 
 /// Where a session stands.

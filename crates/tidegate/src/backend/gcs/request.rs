@@ -7,9 +7,11 @@ use super::client::Shared;
 use super::credentials::Identity;
 use super::fault::{About, refusal};
 use crate::backend::Fault;
-use crate::backend::http::{Failure, LONGEST, LONGEST_REFUSAL, Outgoing, read, source_fault, unanswered};
+use crate::backend::http::{
+    Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, read, source_fault, unanswered,
+};
 use crate::checksum::Checksum;
-use crate::payload::Payload;
+use crate::payload::{Payload, Unending};
 
 /// One request.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) enum Content {
     Payload(Payload),
     /// A payload with others' bytes before and behind it.
     Between(Bytes, Payload, Bytes),
+    /// Bytes without an end.
+    Unending(Unending),
 }
 
 impl Request {
@@ -113,6 +117,7 @@ fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (reqwe
             headers.insert(header::CONTENT_LENGTH, text.len().into());
             return (text.into(), Failure::default());
         }
+        Content::Unending(bytes) => return (reqwest::Body::wrap(OpenBody(bytes)), Failure::default()),
         Content::Payload(payload) => Outgoing::plain(payload),
         Content::Between(head, payload, tail) => Outgoing::between(head, payload, tail),
     };

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::ser::Error as _;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, WriteOptions};
@@ -11,7 +12,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::Header;
 use crate::object::Attributes;
 use crate::records;
-use crate::write::plan::Schedule;
+use crate::write::plan::{Cut, Schedule};
 
 /// The `options` of a journal's header.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,7 +20,10 @@ pub(super) struct Intent {
     /// Where the bucket is, as the backend names it.
     endpoint: String,
     /// How the object is cut: a part must be the same bytes in every process.
-    pub(super) schedule: Schedule,
+    schedule: Schedule,
+    /// Whether it goes to a session that is appended to.
+    #[serde(default)]
+    appends: bool,
     create_only: bool,
     token: Option<String>,
     #[serde(default)]
@@ -32,11 +36,13 @@ impl Intent {
         backend: &dyn Backend,
         key: &str,
         options: &WriteOptions,
-        schedule: Schedule,
+        cut: Cut,
     ) -> Result<Header, serde_json::Error> {
+        let schedule = cut.schedule().ok_or_else(|| serde_json::Error::custom("it is not cut into parts"))?;
         let intent = Self {
             endpoint: endpoint(backend).to_owned(),
             schedule,
+            appends: cut.appends(),
             create_only: options.create_only,
             token: options.token.clone(),
             attributes: options.attributes.clone(),
@@ -82,6 +88,11 @@ impl Intent {
             return Err(refused(ErrorKind::InvalidInput, message));
         }
         Ok(intent)
+    }
+
+    /// How the object is cut.
+    pub(super) fn cut(&self) -> Cut {
+        if self.appends { Cut::Chunks(self.schedule) } else { Cut::Parts(self.schedule) }
     }
 
     pub(super) fn into_options(self) -> WriteOptions {

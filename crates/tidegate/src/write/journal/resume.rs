@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
+use crate::write::append::Order;
 use crate::write::settle::There;
 use crate::write::taking::Taking;
 use crate::write::upload::{Tasks, Upload};
@@ -45,12 +46,12 @@ impl Claimed {
         let progress = store.engine().progress.part();
         let mut upload = Upload::new(&store, &header.key, intent.clone().into_options(), progress);
         upload.is_journaled = true;
+        upload.order = Order::of(intent.cut(), header.checksum.algorithm());
         upload.may_be_published = recovered.state.finish.is_some();
         let upload = Arc::new(upload);
         if let Some(session) = &recovered.state.session {
-            if session.kind != SessionKind::Parts {
-                let message =
-                    "its journal has a session that takes bytes at its end only, which this version can't";
+            if (session.kind == SessionKind::Append) != intent.cut().appends() {
+                let message = "its journal has a session of another kind than it was begun for";
                 return Err(upload.error(ErrorKind::Unsupported, Operation::Open, message));
             }
             upload.go_on_with(session.id.clone()).await;
@@ -71,9 +72,11 @@ impl Claimed {
         let progress = &self.upload.requests.progress;
         progress.accepted(length);
         progress.journaled(length);
-        progress.acknowledged(state.parts.values().map(|part| part.size).sum());
+        let in_parts = state.parts.values().map(|part| part.size).sum::<u64>();
+        progress.acknowledged(in_parts.max(state.committed));
         let before = Before {
             stored: state.parts.clone(),
+            committed: state.committed,
             session: state.session.as_ref().map(|session| session.id.clone()),
             created: state.header.created,
             resumed: finish.is_some(),
@@ -84,7 +87,7 @@ impl Claimed {
             self.upload.clone(),
             self.journal,
             disk,
-            self.intent.schedule,
+            self.intent.cut(),
             engine.parts_in_flight,
             engine.budget.clone(),
             &engine.journaling,

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::timeout;
@@ -18,6 +19,9 @@ use crate::payload::Payload;
 use crate::progress::Waiting;
 use crate::write::streamed::Streamed;
 use crate::write::upload::Upload;
+
+/// How long bytes wait for others to be made durable with them, and sent.
+const SYNC_LAG: Duration = Duration::from_millis(500);
 
 /// What each request takes its bytes from.
 #[derive(Debug)]
@@ -81,7 +85,7 @@ impl Source {
     }
 
     /// A range of the object as the body of a request, and its share of the memory that the store may hold.
-    async fn payload(
+    pub(super) async fn payload(
         &self,
         range: Range<u64>,
         read: &Arc<AtomicU64>,
@@ -97,9 +101,32 @@ impl Source {
         Ok((streamed.payload(&self.upload, &self.memory).await?, share))
     }
 
+    /// How far the object is safe from a loss of power, and may be sent to a session that is appended to:
+    /// what that has acknowledged is not replaced by what a producer gives after one. Where nothing is, but
+    /// could be, it is made so: at once where that brings it `up_to` there, else in a while.
+    pub(super) async fn durable(&self, feed: &mut watch::Receiver<Feed>, up_to: u64) -> Result<u64> {
+        let Feed { length, finish, .. } = *feed.borrow();
+        let durable = self.journal.durable().min(length);
+        if finish.is_some() || durable == length {
+            return Ok(length);
+        }
+        if durable >= up_to {
+            return Ok(durable);
+        }
+        let is_time = |feed: &Feed| feed.length >= up_to || feed.finish.is_some() || feed.full;
+        // An error: its writer is gone, which is told to whoever looks next.
+        let _ = timeout(SYNC_LAG, feed.wait_for(is_time)).await;
+        match self.journal.sync().await {
+            Ok(durable) => Ok(durable),
+            // What can be read can be sent.
+            Err(JournalError::Lost { .. }) => Ok(self.feed.borrow().length),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
     /// Whether what failed so is tried again; waits for a while first. An outage that began before the
     /// producer had finished has no limit: the bytes are safe, and there is nobody who waits.
-    async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
+    pub(super) async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
         let passes = matches!(
             error.kind(),
             ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled | ErrorKind::Starved
@@ -114,7 +141,7 @@ impl Source {
         !matches!(timeout(pause, feed.wait_for(|feed| feed.finish.is_some())).await, Ok(Err(_)))
     }
 
-    fn is_finished(&self) -> bool {
+    pub(super) fn is_finished(&self) -> bool {
         self.feed.borrow().finish.is_some()
     }
 

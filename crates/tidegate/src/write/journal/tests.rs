@@ -10,6 +10,7 @@ use crate::backend::memory::Memory;
 use crate::journal::{Durability, JournalError};
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
+mod appended;
 mod chaos;
 mod claimed;
 mod lost;

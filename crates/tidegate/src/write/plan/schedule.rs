@@ -43,11 +43,6 @@ pub(crate) enum ScheduleError {
     #[error("the strategy `journal` needs a journal directory, and none is set")]
     NoJournal,
     #[error(
-        "the strategy `journal` sends parts, and this store publishes those over an object that is there already: \
-         it can't be told to create only (leave one of the two out)"
-    )]
-    JournalCreates,
-    #[error(
         "{} need parts of {}, more than the {} that one part can have here (raise the memory, or send a file)",
         Exactly(*size), Exactly(*part), Exactly(*most)
     )]
@@ -57,7 +52,7 @@ pub(crate) enum ScheduleError {
 impl Schedule {
     /// The default part size, where the store and the memory allow it.
     pub(crate) const DEFAULT_PART: u64 = 16 * MIB;
-    /// No store takes more parts than this.
+    /// No store takes more parts than this, but where they are equal and appended to each other.
     const MOST_PARTS: u32 = 1_000_000;
     /// No store takes a part as long as this.
     const LONGEST: u64 = 1 << 60;
@@ -106,7 +101,7 @@ impl Schedule {
     pub(crate) fn is_sound(&self) -> bool {
         (1..=Self::LONGEST).contains(&self.base)
             && self.most >= self.base
-            && self.max_parts <= Self::MOST_PARTS
+            && (self.growth == 0 || self.max_parts <= Self::MOST_PARTS)
     }
 
     /// A schedule of equal chunks that are appended to each other, each a multiple of `grain` bytes; for the

@@ -8,11 +8,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use tracing::debug;
 
-use super::Sender;
+use super::link::Link;
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
-use crate::write::plan::{Cut, Plan};
 use crate::write::settle::There;
 use crate::write::upload::Tasks;
 
@@ -47,14 +46,13 @@ impl Sessions {
     }
 }
 
-impl Sender {
-    /// Goes on with a new session where the error is that the old one is gone; any other error ends it.
-    /// The object, where it turns out that it is there.
-    pub(super) async fn reopen(&mut self, error: Error) -> Result<Option<Object>> {
+impl Link {
+    /// Gives the session up where the error is that it is gone, so that a new one can be opened; any other
+    /// error ends the upload. The object, where it turns out that it is there.
+    pub(super) async fn lose(&mut self, error: Error) -> Result<Option<Object>> {
         if error.kind() != ErrorKind::SessionLost {
             return Err(error);
         }
-        self.tasks.shutdown().await;
         self.check_rival(Operation::Complete)?;
         if self.journal().has_given_back().await.map_err(|error| self.source.failed(error))? {
             let message = format!(
@@ -75,13 +73,7 @@ impl Sender {
             self.check_rival(Operation::Complete)?;
         }
         debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
-        let acknowledged = self.stored.values().map(|part| part.size).sum();
-        self.upload().requests.progress.unacknowledged(acknowledged);
-        self.plan = Plan::new(self.upload().backend.capabilities(), Cut::Parts(self.schedule));
-        self.stored.clear();
-        self.unwritten.clear();
-        (self.session, self.finished) = (None, false);
-        (self.last, self.committed) = (0, 0);
+        self.session = None;
         Ok(None)
     }
 

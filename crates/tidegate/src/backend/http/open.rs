@@ -1,0 +1,24 @@
+//! A body that is held open: chunked, for nobody knows how long it becomes.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use http_body::Frame;
+
+use crate::payload::Unending;
+
+/// Bytes on their way without an end.
+#[derive(Debug)]
+pub(in crate::backend) struct OpenBody(pub(in crate::backend) Unending);
+
+impl http_body::Body for OpenBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.0).poll_next(cx).map(|piece| piece.map(|piece| piece.map(Frame::data)))
+    }
+}

@@ -1,0 +1,300 @@
+//! Bytes are appended to a session: streamed in one request that is held open while the producer goes on
+//! (`stream.rs`), and the last of them in one that publishes the object.
+//!
+//! No stream ends cleanly: its end would publish what came until then, and the checksum of that can't be
+//! said ahead of it, nor does the store take one behind. It is broken off, the store is asked where it
+//! stands, and sent what is missing together with the size and the checksum of the whole. These it
+//! compares before anything is visible.
+//!
+//! Whatever goes wrong, the session knows where it stands, and the journal has the rest.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+use super::link::Link;
+use crate::backend::{self, Fault, FaultKind, connected};
+use crate::checksum::Checksum;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::journal::{Journal, SessionKind};
+use crate::limiter::Outcome;
+use crate::object::Object;
+use crate::progress::Waiting;
+use crate::request::answer;
+use crate::retry::UsedUp;
+use crate::write::append::FINISHED;
+use crate::write::journal::append::Feed;
+use crate::write::plan::Schedule;
+
+/// Sends to a session that is appended to.
+pub(in crate::write::journal) struct Appending {
+    pub(super) link: Link,
+    /// The most that goes with the request that publishes; and after so much more the store is asked what
+    /// it has.
+    pub(super) chunk: u64,
+    /// What the session has for good, as far as it has said.
+    pub(super) stored: u64,
+    /// Whether that is where it stands: nothing was sent since.
+    pub(super) is_sure: bool,
+    pub(super) row: Row,
+    /// How long the object was when a stream broke that had nothing left to send. It is not worth another.
+    pub(super) quiet: Option<u64>,
+    /// What is left goes with the request that publishes, however much the last stream has lost of it.
+    pub(super) is_last: bool,
+    /// How far it was read, by any request.
+    pub(super) read: Arc<AtomicU64>,
+}
+
+/// Requests that failed in a row, without that the store came further.
+#[derive(Debug, Default)]
+pub(super) struct Row {
+    pub(super) failed: u32,
+    began: Option<Instant>,
+    /// Whether the producer had finished when it began.
+    is_last: bool,
+    /// The last one's connection broke, or stood still.
+    pub(super) is_broken: bool,
+}
+
+impl Appending {
+    pub(super) fn new(link: Link, schedule: Schedule, committed: u64) -> Self {
+        Self {
+            link,
+            chunk: schedule.part_at(0),
+            stored: committed,
+            is_sure: false,
+            row: Row::default(),
+            quiet: None,
+            is_last: false,
+            read: Arc::new(AtomicU64::new(committed)),
+        }
+    }
+
+    pub(super) async fn publish(&mut self) -> Result<Object> {
+        loop {
+            let error = match self.send().await {
+                Ok(object) => return Ok(object),
+                Err(error) => error,
+            };
+            if let Some(object) = self.link.lose(error).await? {
+                return Ok(object);
+            }
+            self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored));
+            (self.quiet, self.is_last) = (None, false);
+        }
+    }
+
+    /// Sends until the object is published, or the session is lost.
+    async fn send(&mut self) -> Result<Object> {
+        loop {
+            let Feed { length, finish, full } = *self.link.feed.borrow_and_update();
+            if let Some(object) = self.link.was_published().await? {
+                return Ok(object);
+            }
+            if self.link.session.is_none() {
+                match finish {
+                    Some(whole) if whole.covers() <= self.chunk => {
+                        return self.link.put(whole.covers()).await;
+                    }
+                    None if length <= self.chunk => {
+                        self.link.news().await?;
+                        continue;
+                    }
+                    _ => self.link.open(SessionKind::Append).await?,
+                }
+                (self.stored, self.is_sure) = (0, true);
+            }
+            if self.quiet == Some(length) && finish.is_none() && !full {
+                self.link.news().await?;
+                continue;
+            }
+            if !self.is_sure
+                && let Some(object) = self.ask().await?
+            {
+                return Ok(object);
+            }
+            let left = length.saturating_sub(self.stored);
+            match finish {
+                Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
+                None if left == 0 => self.link.news().await?,
+                _ if full => self.one().await?,
+                _ => self.stream().await?,
+            }
+        }
+    }
+
+    /// Asks the store where the session stands. The object, where it is published.
+    async fn ask(&mut self) -> Result<Option<Object>> {
+        let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
+        let session = upload.session().await?;
+        let stands = loop {
+            let is_last = source.is_finished();
+            let question = || upload.backend.appended(&session);
+            match upload.requests.send(Operation::Part, None, None, question).await {
+                Ok(stands) => break stands,
+                Err(failure) => {
+                    let error = upload.failed(failure, self.operation());
+                    if !source.goes_on(&error, is_last).await {
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        match stands {
+            backend::Appended::Open(at) => {
+                self.stands_at(at).await?;
+                self.is_sure = true;
+                Ok(None)
+            }
+            backend::Appended::Published(object) => self.published(*object).await.map(Some),
+        }
+    }
+
+    /// Takes in where the store says that the session stands.
+    pub(super) async fn stands_at(&mut self, at: u64) -> Result<()> {
+        let length = self.link.journal().len();
+        if !(self.stored..=length).contains(&at) {
+            let message = format!(
+                "the store has {at} bytes of the session, where it had {} and the journal has {length}",
+                self.stored
+            );
+            return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
+        }
+        let more = at - mem::replace(&mut self.stored, at);
+        if more == 0 {
+            return Ok(());
+        }
+        let requests = &self.link.upload().requests;
+        requests.progress.acknowledged(more);
+        requests.endpoint.allowance.succeeded(self.row.failed > 0);
+        self.row = Row::default();
+        self.link.sessions.stored(more);
+        self.link.source.disk.moves();
+        if !self.link.takes_records() {
+            return Ok(());
+        }
+        let keep = if self.link.feed.borrow().full { 1 } else { self.link.keep };
+        let written = match self.link.journal().committed(at).await {
+            Ok(()) => self.link.give_back(keep).await,
+            error => error,
+        };
+        self.link.written_down(written)
+    }
+
+    /// What became of a request that was sent bytes from `began` on.
+    pub(super) async fn answered(
+        &mut self,
+        began: u64,
+        answer: Result<backend::Appended, Fault>,
+    ) -> Result<()> {
+        match answer {
+            Ok(backend::Appended::Open(at)) if at > began => {
+                self.stands_at(at).await?;
+                self.is_sure = true;
+                Ok(())
+            }
+            Ok(backend::Appended::Open(_)) => {
+                let message = "the store took none of the bytes that it was sent";
+                self.failed(Fault::new(FaultKind::Transient, message).with_answered(true)).await
+            }
+            // Not by this request, which has no end: the session is asked.
+            Ok(backend::Appended::Published(_)) => Ok(()),
+            Err(fault) => self.failed(fault).await,
+        }
+    }
+
+    /// Pauses before the next request, where another one can help; for as long as it takes, while the
+    /// producer has not finished.
+    pub(super) async fn failed(&mut self, mut fault: Fault) -> Result<()> {
+        let source = self.link.source.clone();
+        let requests = &source.upload.requests;
+        if self.row.failed == 0 {
+            self.row = Row { began: Some(Instant::now()), is_last: source.is_finished(), ..Row::default() };
+        }
+        self.row.failed += 1;
+        self.row.is_broken =
+            !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        if let Some(pause) = requests.retry.pause(&fault, self.row.failed) {
+            debug!(object = requests.object, failed = self.row.failed, ?pause, %fault, "rewinding");
+            let waiting = requests.progress.waiting(Waiting::Backoff);
+            sleep(pause).await;
+            drop(waiting);
+            match requests.endpoint.allowance.take().await {
+                Ok(()) => return Ok(()),
+                Err(UsedUp) => fault.message.push_str(
+                    "; so many requests to this store have failed that it is sent no more retries for now",
+                ),
+            }
+        }
+        let row = mem::take(&mut self.row);
+        let elapsed = row.began.map(|began| began.elapsed()).unwrap_or_default();
+        let error = Error::from_fault(fault, self.operation(), requests.object.clone(), row.failed, elapsed);
+        let error = error.at_part(self.number(), self.stored..source.journal.len());
+        if source.goes_on(&error, row.is_last).await { Ok(()) } else { Err(error) }
+    }
+
+    /// Appends one chunk, which the store acknowledges: what it has of a stream it may not have for good
+    /// for long, and the disk is full.
+    async fn one(&mut self) -> Result<()> {
+        let source = self.link.source.clone();
+        let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk).await?;
+        let grain = source.upload.backend.capabilities().append.unwrap_or(1);
+        let bytes = (safe.saturating_sub(self.stored) / grain * grain).min(self.chunk);
+        if bytes == 0 {
+            return self.link.news().await;
+        }
+        let (began, requests) = (self.stored, &source.upload.requests);
+        let session = source.upload.session().await?;
+        let (payload, _share) = source.payload(began..began + bytes, &self.read).await?;
+        let turn = requests.turn().await;
+        let _in_flight = requests.progress.request(Operation::Part.name(), bytes, self.row.failed > 0);
+        let expected = requests.endpoint.pace.expected(bytes);
+        let patience = requests.retry.deadline(Operation::Part, bytes, self.row.failed + 1, 0, expected);
+        self.is_sure = false;
+        let request = source.upload.backend.append(&session, began, payload.clone(), None);
+        let answer = answer(patience, Some(&payload), connected(self.row.is_broken, request)).await;
+        turn.end(if answer.is_ok() { Outcome::Moved(bytes) } else { Outcome::Other });
+        self.answered(began, answer).await
+    }
+
+    /// Sends what is left, and with it what the whole is to be: that publishes it.
+    async fn last(&mut self, whole: Checksum) -> Result<Object> {
+        self.link.check_rival(Operation::Complete)?;
+        self.is_sure = false;
+        let source = self.link.source.clone();
+        let range = self.stored..whole.covers();
+        let (payload, _share) = source.payload(range.clone(), &self.read).await?;
+        let object = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        source.disk.moves();
+        Ok(object)
+    }
+
+    /// The session is finished: by an earlier request of ours, if all of it is there.
+    async fn published(&mut self, object: Object) -> Result<Object> {
+        let upload = self.link.upload();
+        let Some(whole) = self.link.feed.borrow().finish else {
+            return Err(upload.error(ErrorKind::SessionLost, Operation::Part, FINISHED));
+        };
+        upload.session_ended().await;
+        let object = upload.verify(object, whole.covers(), Some(whole), Operation::Complete)?;
+        upload.requests.progress.acknowledged(whole.covers().saturating_sub(self.stored));
+        Ok(object)
+    }
+
+    /// What an error is about: from the producer's end on, any request may turn out to have published.
+    pub(super) fn operation(&self) -> Operation {
+        if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
+    }
+
+    /// Which chunk is next.
+    fn number(&self) -> u32 {
+        u32::try_from(self.stored / self.chunk.max(1) + 1).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn into_journal(self) -> Journal {
+        self.link.source.journal.clone()
+    }
+}

@@ -1,0 +1,152 @@
+//! What both senders have: the session, and a journal whose disk may fail them.
+
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tracing::{debug, warn};
+
+use super::lost::Sessions;
+use crate::error::{ErrorKind, Operation, Result};
+use crate::journal::{Journal, JournalError, Session, SessionKind};
+use crate::object::Object;
+use crate::write::journal::append::Feed;
+use crate::write::journal::source::Source;
+use crate::write::upload::Upload;
+
+/// Between the journal and its session.
+pub(super) struct Link {
+    pub(super) source: Arc<Source>,
+    pub(super) feed: watch::Receiver<Feed>,
+    /// How many bytes that are acknowledged are kept.
+    pub(super) keep: u64,
+    /// Whether the journal's disk takes records, and gives space back.
+    disk: Disk,
+    /// The session that is open.
+    pub(super) session: Option<String>,
+    pub(super) sessions: Sessions,
+    /// Whether an earlier process may have published the object: its producer had finished.
+    resumed: bool,
+    /// An object that is not ours came after the upload was begun.
+    pub(super) rival: bool,
+}
+
+/// What the disk under the journal turned out not to do.
+#[derive(Default)]
+struct Disk {
+    /// A sync has failed: nothing is written down any more.
+    failed: bool,
+    /// It punches no holes.
+    keeps_all: bool,
+}
+
+impl Link {
+    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, resumed: bool) -> Self {
+        let feed = source.feed.clone();
+        Self {
+            source,
+            feed,
+            keep,
+            disk: Disk::default(),
+            session,
+            sessions: Sessions::default(),
+            resumed,
+            rival: false,
+        }
+    }
+
+    /// Opens a session, where there is none.
+    pub(super) async fn open(&mut self, kind: SessionKind) -> Result<()> {
+        if self.session.is_some() {
+            return Ok(());
+        }
+        let id = self.source.open().await?;
+        match self.journal().session(Session { kind, id: id.clone() }).await {
+            Ok(()) => {}
+            Err(JournalError::Lost { .. }) => self.disk.failed = true,
+            Err(error) => {
+                // Nobody would know of it.
+                let _ = self.upload().abort_session().await;
+                return Err(self.source.failed(error));
+            }
+        }
+        self.session = Some(id);
+        Ok(())
+    }
+
+    /// The object, where an earlier process has published it: asked once, when all is known of it.
+    pub(super) async fn was_published(&mut self) -> Result<Option<Object>> {
+        let finish = self.feed.borrow().finish;
+        let Some(checksum) = finish.filter(|_| self.resumed) else { return Ok(None) };
+        self.resumed = false;
+        self.published_before(checksum).await
+    }
+
+    /// Writes the whole object in one request.
+    pub(super) async fn put(&self, size: u64) -> Result<Object> {
+        self.check_rival(Operation::Put)?;
+        let object = self.source.put(size).await?;
+        if self.session.is_some() {
+            // Of an object that was longer before a loss of power.
+            let _ = self.upload().abort_session().await;
+        }
+        Ok(object)
+    }
+
+    /// Waits for news of the producer's side.
+    pub(super) async fn news(&mut self) -> Result<()> {
+        if self.feed.changed().await.is_err() {
+            let message = "its writer is gone";
+            return Err(self.upload().error(ErrorKind::Closed, Operation::Write, message));
+        }
+        Ok(())
+    }
+
+    /// Whether records are written down yet.
+    pub(super) fn takes_records(&self) -> bool {
+        !self.disk.failed
+    }
+
+    /// Takes in whether something was written down. What can't be is sent again by whoever resumes.
+    pub(super) fn written_down(&mut self, written: Result<(), JournalError>) -> Result<()> {
+        match written {
+            Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
+            // What can be read can be sent.
+            Err(error @ JournalError::Lost { .. }) => {
+                warn!(%error, "the upload goes on, and nothing of it is written down any more");
+                self.disk.failed = true;
+                Ok(())
+            }
+            Err(error) => Err(self.source.failed(error)),
+        }
+    }
+
+    /// Gives back the space of what is written down as acknowledged, where that is at least `keep` bytes.
+    pub(super) async fn give_back(&mut self, keep: u64) -> Result<(), JournalError> {
+        if keep == u64::MAX || self.disk.keeps_all {
+            return Ok(());
+        }
+        match self.journal().give_back(keep).await {
+            Ok(0) => {}
+            Ok(bytes) => {
+                debug!(object = self.upload().requests.object, bytes, "gave space of the journal back");
+            }
+            Err(error @ JournalError::Lost { .. }) => return Err(error),
+            Err(error) => {
+                let is_unsupported = |source: &io::Error| source.kind() == io::ErrorKind::Unsupported;
+                self.disk.keeps_all =
+                    matches!(&error, JournalError::Io { source, .. } if is_unsupported(source));
+                debug!(%error, "space of the journal is not given back");
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.source.journal
+    }
+
+    pub(super) fn upload(&self) -> &Arc<Upload> {
+        &self.source.upload
+    }
+}

@@ -1,0 +1,215 @@
+//! One request that is held open: bytes go into it as the journal has them, until it breaks.
+//!
+//! While it has nothing to send it holds a connection, and neither memory nor a turn: both are taken for
+//! a chunk at a time. What the store has of it for good is asked beside it, on another connection: Google's
+//! reference has the client "call QueryWriteStatus() at any time to determine how much data has been
+//! processed", for one that "needs to know which data can be safely evicted", and `bytes */*` asks the same
+//! session the same. Should a store break the stream off for it, the stream goes on from where that store stands.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use futures::StreamExt;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use super::appending::Appending;
+use crate::backend::{Appended, Fault, FaultKind, Session, connected};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::Outcome;
+use crate::payload::{Giver, Unending};
+use crate::write::journal::append::Feed;
+use crate::write::journal::source::Source;
+
+/// When a store is asked again that has not all that it was sent; then after twice as long.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How a stream ended.
+enum Ended {
+    /// The store has ended it.
+    Answered(Result<Appended, Fault>),
+    /// It is to be broken off: what is left is for the request that publishes.
+    Last,
+    /// It is to be broken off, to look what is to be done now.
+    Enough,
+    Failed(Fault),
+    Error(Error),
+}
+
+/// Gives a stream its bytes.
+struct Feeding<'a> {
+    source: &'a Arc<Source>,
+    feed: watch::Receiver<Feed>,
+    giver: Giver,
+    chunk: u64,
+    /// From 1.
+    attempt: u32,
+    read: Arc<AtomicU64>,
+    /// How far it was given.
+    sent: &'a watch::Sender<u64>,
+}
+
+impl Appending {
+    /// Streams from where the session stands, until that breaks or has done its part.
+    pub(super) async fn stream(&mut self) -> Result<()> {
+        let source = self.link.source.clone();
+        let upload = &source.upload;
+        let session = upload.session().await?;
+        let (began, is_broken) = (self.stored, self.row.is_broken);
+        (self.is_sure, self.quiet) = (false, None);
+        let (giver, bytes) = Unending::new();
+        let (sent, asked) = watch::channel(began);
+        let feeding = Feeding {
+            source: &source,
+            feed: self.link.feed.clone(),
+            giver,
+            chunk: self.chunk,
+            attempt: self.row.failed + 1,
+            read: self.read.clone(),
+            sent: &sent,
+        };
+        let _counted = upload.requests.progress.request(Operation::Part.name(), 0, self.row.failed > 0);
+        let request = connected(is_broken, upload.backend.append_stream(&session, began, bytes));
+        let ended = tokio::select! {
+            biased;
+            answer = request => Ended::Answered(answer),
+            ended = feeding.run(began) => ended,
+            ended = self.follow(&session, asked) => ended,
+        };
+        let sent = *sent.borrow();
+        match ended {
+            Ended::Answered(answer) => {
+                if sent == self.link.feed.borrow().length {
+                    self.quiet = Some(sent);
+                }
+                self.answered(began, answer).await
+            }
+            Ended::Last => {
+                self.is_last = true;
+                Ok(())
+            }
+            Ended::Enough => Ok(()),
+            Ended::Failed(fault) => self.failed(fault).await,
+            Ended::Error(error) => {
+                if source.goes_on(&error, source.is_finished()).await {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Asks what the store has, each time that it was sent another chunk.
+    async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> Ended {
+        let source = self.link.source.clone();
+        let upload = &source.upload;
+        let mut feed = self.link.feed.clone();
+        let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
+        loop {
+            let is_behind = *sent.borrow() >= self.stored + self.chunk;
+            let is_full = tokio::select! {
+                _ = sent.wait_for(|sent| *sent >= due) => false,
+                () = sleep(pause), if is_behind => {
+                    pause *= 2;
+                    false
+                }
+                _ = feed.wait_for(|feed| feed.full) => true,
+            };
+            if is_full {
+                return Ended::Enough;
+            }
+            due = *sent.borrow() + self.chunk;
+            let question = || upload.backend.appended(session);
+            match upload.requests.send(Operation::Part, None, None, question).await {
+                Ok(Appended::Open(at)) => {
+                    if at > self.stored {
+                        pause = ASK_AGAIN;
+                    }
+                    if let Err(error) = self.stands_at(at).await {
+                        return Ended::Error(error);
+                    }
+                }
+                Ok(Appended::Published(_)) => return Ended::Enough,
+                Err(failure) if failure.fault.kind.is_retriable() => {
+                    debug!(fault = %failure.fault, "the store does not say what it has of a stream");
+                }
+                Err(failure) => return Ended::Error(upload.failed(failure, self.operation())),
+            }
+        }
+    }
+}
+
+impl Feeding<'_> {
+    async fn run(mut self, mut at: u64) -> Ended {
+        loop {
+            let to = match self.next(at).await {
+                Ok(Some(to)) => to,
+                Ok(None) => return Ended::Last,
+                Err(error) => return Ended::Error(error),
+            };
+            if let Err(ended) = self.give(at..to).await {
+                return ended;
+            }
+            at = to;
+            self.sent.send_replace(at);
+        }
+    }
+
+    /// How far to go next: waits for bytes that are durable. `None` where what is left is for the request that
+    /// publishes.
+    async fn next(&mut self, at: u64) -> Result<Option<u64>> {
+        loop {
+            let Feed { length, finish, .. } = *self.feed.borrow_and_update();
+            if finish.is_some() && length.saturating_sub(at) <= self.chunk {
+                return Ok(None);
+            }
+            if length > at {
+                let safe = self.source.durable(&mut self.feed, at + self.chunk).await?;
+                if safe > at {
+                    return Ok(Some(safe.min(at + self.chunk)));
+                }
+            } else if self.feed.changed().await.is_err() {
+                let message = "its writer is gone";
+                return Err(self.source.upload.error(ErrorKind::Closed, Operation::Write, message));
+            }
+        }
+    }
+
+    /// Gives a range to the stream.
+    async fn give(&self, range: Range<u64>) -> Result<(), Ended> {
+        let requests = &self.source.upload.requests;
+        let (payload, _share) = self.source.payload(range, &self.read).await.map_err(Ended::Error)?;
+        let turn = requests.turn().await;
+        let _in_flight = requests.progress.carries(payload.len());
+        let mut pieces = payload.stream();
+        while let Some(piece) = pieces.next().await {
+            let piece = piece.map_err(|error| {
+                let told = error.to_string();
+                Ended::Error(
+                    self.source.upload.error(ErrorKind::Source, Operation::Part, told).with_source(error),
+                )
+            })?;
+            let bytes = piece.len() as u64;
+            let expected = requests.endpoint.pace.expected(bytes);
+            let patience = requests.retry.deadline(Operation::Part, bytes, self.attempt, 0, expected);
+            let given = async {
+                if self.giver.give(piece).await.is_err() {
+                    // Why is what the request is answered.
+                    std::future::pending::<()>().await;
+                }
+            };
+            if timeout(patience, given).await.is_err() {
+                turn.end(Outcome::Overload);
+                let message = format!("no byte was taken within {:.0} s", patience.as_secs_f64());
+                return Err(Ended::Failed(Fault::new(FaultKind::Timeout, message)));
+            }
+        }
+        // What is shorter may be all in buffers yet, and tells nothing of the store.
+        turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! Sessions that are appended to, against the embedded server as Google's.
+
+use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
+
+use super::*;
+use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
+
+mod trouble;
+
+const GRAIN: u64 = 256 * KIB;
+/// What is sent between two questions.
+const CHUNK: u64 = 2 * GRAIN;
+
+const APPEND: &str = "storage.resumable.append";
+const QUERY: &str = "storage.resumable.query";
+
+struct Google {
+    folder: tempfile::TempDir,
+    server: Server,
+}
+
+impl Google {
+    async fn new() -> Self {
+        let server = Server::builder().journal(true).start().await.unwrap();
+        server.create_bucket("bucket").unwrap();
+        Self { folder: tempfile::tempdir().unwrap(), server }
+    }
+
+    fn builder(&self) -> Builder {
+        let retry = RetryPolicy {
+            attempts: 4,
+            first_pause: Duration::from_millis(1),
+            longest_pause: Duration::from_millis(20),
+            ..RetryPolicy::default()
+        };
+        Tidegate::builder()
+            .memory(4 << 20)
+            .slab(16 << 10)
+            .part_size(CHUNK)
+            .retry(retry)
+            .journal([self.folder.path()])
+    }
+
+    async fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
+        let settings = GcsSettings::default()
+            .with_endpoint_url(self.server.endpoint())
+            .with_credentials(GcsCredentials::anonymous());
+        let tide = builder.build().unwrap();
+        let store = tide.store(Arc::new(Gcs::connect("bucket", &settings).await.unwrap()));
+        (tide, store)
+    }
+
+    async fn process(&self) -> (Tidegate, Store) {
+        self.process_of(self.builder()).await
+    }
+
+    fn goes_wrong(&self, faults: Vec<Rule>) {
+        self.server.set_knobs(Knobs { faults, ..Knobs::default() });
+    }
+
+    /// Requests that are not reads, by what they do.
+    fn asked(&self) -> Vec<String> {
+        let short = |name: String| name.rsplit('.').next().unwrap_or_default().to_owned();
+        let asked = self.server.requests().into_iter().map(short);
+        asked.filter(|name| name != "get" && name != "download").collect()
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.asked().iter().filter(|asked| *asked == what).count()
+    }
+
+    fn files(&self) -> usize {
+        std::fs::read_dir(self.folder.path()).unwrap().count()
+    }
+
+    /// The object is there, and the journal is not.
+    async fn check(&self, store: &Store, bytes: &[u8]) {
+        self.goes_wrong(Vec::new());
+        assert!(stored(store, "k").await == bytes, "the object is another");
+        assert_eq!(self.files(), 0, "a journal was left");
+    }
+}
+
+async fn begin(store: &Store) -> Writer {
+    store.writer("k").strategy(Strategy::Journal).start().await.unwrap()
+}
+
+async fn write(writer: &mut Writer, bytes: &[u8]) -> Result<()> {
+    for piece in bytes.chunks(50_000) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+    }
+    Ok(())
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap_or_else(|_| panic!("not so: {what}"));
+}
+
+async fn until_acknowledged(writer: &Writer, bytes: u64) {
+    until("it is acknowledged", || writer.progress().snapshot().acknowledged >= bytes).await;
+}
+
+#[tokio::test]
+async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Result<()> {
+    let group = Durability::Group { bytes: 64 * KIB, delay: Duration::from_millis(5) };
+    for durability in [Durability::Write, group, Durability::Sync] {
+        for size in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 9 * CHUNK + 17] {
+            let place = Google::new().await;
+            let (tide, store) = place.process_of(place.builder().durability(durability)).await;
+            let bytes = data(size);
+            let mut writer = begin(&store).await;
+            write(&mut writer, &bytes).await?;
+            assert_eq!(writer.strategy(), Strategy::Journal);
+            let progress = writer.progress();
+            let object = writer.finish().await?;
+            assert_eq!(object.size, size);
+            let asked = place.asked();
+            if size <= CHUNK {
+                assert_eq!(asked, ["insert"], "{size}");
+            } else {
+                assert_eq!(asked[0], "start", "{size}");
+            }
+            let figures = progress.snapshot();
+            assert_eq!((figures.accepted, figures.journaled, figures.acknowledged), (size, size, size));
+            assert_eq!((figures.in_flight, figures.waiting), (0, None));
+            place.check(&store, &bytes).await;
+            tide.settled().await;
+            assert_eq!(tide.usage().held, 0);
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_stream_is_held_open_while_the_producer_goes_on() -> Result<()> {
+    let place = Google::new().await;
+    let (_tide, store) = place.process().await;
+    let bytes = data(40 * CHUNK + 5);
+    let mut writer = begin(&store).await;
+    for (at, piece) in bytes.chunks(2 * CHUNK as usize).enumerate() {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+        if at % 5 == 0 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    until_acknowledged(&writer, 16 * CHUNK).await;
+    assert_eq!(place.count("append"), 1, "{:?}", place.asked());
+    writer.finish().await?;
+    assert_eq!((place.count("start"), place.count("append")), (1, 2), "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats() -> Result<()> {
+    let place = Google::new().await;
+    let (_tide, store) = place.process_of(place.builder().part_size(4 * GRAIN)).await;
+    let cut = Action::ResetRequest { after_bytes: 3 * GRAIN + 4321 };
+    place.goes_wrong(vec![Rule::new(APPEND, cut).times(10)]);
+    let bytes = data(64 * GRAIN + 77);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
+    assert!(place.count("append") >= 12, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    // A broken stream keeps three grains; what came behind them goes again. The last rewind, before the
+    // request that publishes, repeats what the server had not made into a piece.
+    let (sent, repeated) = (place.server.counts().bytes_in, 10 * GRAIN + (8 << 20));
+    assert!(sent < bytes.len() as u64 + repeated + (64 << 10), "{sent} bytes were sent");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on() -> Result<()> {
+    for code in ["backendError", ""] {
+        let place = Google::new().await;
+        let (_tide, store) = place.process().await;
+        place.goes_wrong(vec![Rule::error(APPEND, 503, code)]);
+        let bytes = data(20 * CHUNK);
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes).await?;
+        // More than one request is worth.
+        until("it is tried again", || place.count("append") > 12).await;
+        place.goes_wrong(Vec::new());
+        writer.write(Bytes::from_static(b"more")).await?;
+        writer.finish().await?;
+        place.check(&store, &[&bytes[..], b"more"].concat()).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_is_given_back() -> Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let place = Google::new().await;
+    let (_tide, store) = place.process_of(place.builder().journal_keep(GRAIN)).await;
+    let bytes = data(48 << 20);
+    let mut writer = begin(&store).await;
+    let mut most = 0;
+    for piece in bytes.chunks(1 << 20) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
+        // The server makes bytes into pieces of 8 MiB.
+        let taken = writer.position();
+        until_acknowledged(
+            &writer,
+            (taken - CHUNK - 1).min(taken / (8 << 20) * (8 << 20)).min(taken - CHUNK),
+        )
+        .await;
+        let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap();
+        most = most.max(file.metadata().unwrap().blocks() * 512);
+    }
+    assert!(most < 24 << 20, "{most} bytes of disk for an object that the store has");
+    writer.finish().await?;
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing() -> Result<()> {
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, &data(20 * CHUNK)).await?;
+    until("a stream is open", || place.count("append") > 0).await;
+    drop(writer);
+    tide.settled().await;
+    assert_eq!(place.files(), 1);
+    assert_eq!(place.count("cancel"), 0);
+    // Nothing of it comes to its end.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(store.head("k").await.is_err(), "nothing is published by a drop");
+    let left = tide.recover().await?;
+    left[0].abort_on(&store).await?;
+    assert_eq!((place.files(), place.count("cancel")), (0, 1));
+
+    let mut writer = begin(&store).await;
+    write(&mut writer, &data(20 * CHUNK)).await?;
+    until("a stream is open", || place.count("append") > 1).await;
+    writer.abort().await?;
+    assert_eq!((place.files(), place.count("cancel")), (0, 2));
+    assert!(store.head("k").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn create_only_is_the_stores_own_condition() -> Result<()> {
+    for size in [100, 7 * CHUNK] {
+        let place = Google::new().await;
+        let (_tide, store) = place.process().await;
+        let write = async |bytes: &[u8]| {
+            let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
+            write(&mut writer, bytes).await?;
+            writer.finish().await
+        };
+        write(&data(size)).await?;
+        let error = write(&data(size + 1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+        assert!(stored(&store, "k").await == data(size));
+        // Whoever resumes it finds the same.
+        let (tide, store) = place.process().await;
+        let left = tide.recover().await?;
+        let error = left[0].resume_on(&store).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_asks_for_several_at_once_gets_parts() -> Result<()> {
+    let place = Google::new().await;
+    let (_tide, store) = place.process_of(place.builder().part_size(5 << 20)).await;
+    let bytes = data(12 << 20);
+    let mut writer = store.writer("k").strategy(Strategy::Journal).concurrency(4).start().await?;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
+    assert_eq!(place.count("UploadPart"), 3, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Sessions and processes that are gone.
+
+use super::*;
+
+/// Leaves an upload of which these bytes were written, as the end of its process would; so many of them are
+/// acknowledged.
+async fn leave(place: &Google, bytes: &[u8], acknowledged: u64) -> Result<()> {
+    let (tide, store) = place.process().await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, bytes).await?;
+    until_acknowledged(&writer, acknowledged).await;
+    drop(writer);
+    tide.settled().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_later_process_asks_where_the_session_stands() -> Result<()> {
+    let bytes = data(60 * CHUNK + 9);
+    for written in [1, CHUNK, 40 * CHUNK, bytes.len() as u64] {
+        let place = Google::new().await;
+        let known = if written > 16 * CHUNK { 16 * CHUNK } else { 0 };
+        leave(&place, &bytes[..written as usize], known).await?;
+        let (before, sent) = (place.asked().len(), place.server.counts().bytes_in);
+        let (tide, store) = place.process().await;
+        let left = tide.recover().await?;
+        let Resumed::Writer(mut writer) = left[0].resume_on(&store).await? else { panic!("not finished") };
+        assert_eq!(writer.position(), written);
+        write(&mut writer, &bytes[written as usize..]).await?;
+        writer.finish().await?;
+        if known > 0 {
+            assert_eq!(place.asked()[before], "query");
+            assert_eq!(place.count("start"), 1);
+            let again = place.server.counts().bytes_in - sent;
+            assert!(again < bytes.len() as u64 - known + (9 << 20), "{again} bytes were sent again");
+        }
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_was_finished_is_published_without_its_producer() -> Result<()> {
+    let bytes = data(30 * CHUNK + 9);
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
+    tide.settled().await;
+    place.goes_wrong(Vec::new());
+    let (tide, store) = place.process().await;
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
+    assert_eq!(place.count("start"), 1);
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_is_settled_by_the_session() -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    for times in [1, 2] {
+        let place = Google::new().await;
+        let (_tide, store) = place.process().await;
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes).await?;
+        until("the stream is open", || place.count("append") == 1).await;
+        place.goes_wrong(vec![
+            Rule::new(APPEND, Action::LoseAnswer).times(1),
+            Rule::error(QUERY, 503, "backendError").times(times),
+        ]);
+        writer.finish().await?;
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next() -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    until("the stream is open", || place.count("append") == 1).await;
+    // From the lost answer on nothing is answered.
+    place.goes_wrong(vec![
+        Rule::new(APPEND, Action::LoseAnswer),
+        Rule::error(QUERY, 503, "backendError").skip(1),
+        Rule::error("storage.objects.get", 503, "backendError"),
+    ]);
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+    tide.settled().await;
+    place.goes_wrong(Vec::new());
+    let (sent, opened) = (place.count("append"), place.count("start"));
+    let (tide, store) = place.process().await;
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
+    assert_eq!((place.count("append"), place.count("start")), (sent, opened), "nothing is sent again");
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> Result<()> {
+    let bytes = data(60 * CHUNK + 9);
+    // While it streams, when it is asked, and with the request that publishes.
+    for (operation, skip) in [(APPEND, 0), (QUERY, 2)] {
+        let place = Google::new().await;
+        let (_tide, store) = place.process().await;
+        let mut writer = begin(&store).await;
+        place.goes_wrong(vec![Rule::new(operation, Action::AbortSessions).skip(skip).times(1)]);
+        write(&mut writer, &bytes[..50 * CHUNK as usize]).await?;
+        until_acknowledged(&writer, 32 * CHUNK).await;
+        until("another is opened", || place.count("start") == 2).await;
+        write(&mut writer, &bytes[50 * CHUNK as usize..]).await?;
+        let progress = writer.progress();
+        writer.finish().await?;
+        assert_eq!(place.count("start"), 2, "{:?}", place.asked());
+        assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
+        place.check(&store, &bytes).await;
+    }
+    let place = Google::new().await;
+    let (_tide, store) = place.process().await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    until("the stream is open", || place.count("append") == 1).await;
+    place.goes_wrong(vec![Rule::new(APPEND, Action::AbortSessions).times(1)]);
+    writer.finish().await?;
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_expired_between_two_processes_is_opened_again() -> Result<()> {
+    let bytes = data(40 * CHUNK);
+    let place = Google::new().await;
+    leave(&place, &bytes, 16 * CHUNK).await?;
+    place.goes_wrong(vec![Rule::error(QUERY, 404, "notFound").times(1)]);
+    let (tide, store) = place.process().await;
+    let Resumed::Writer(writer) = tide.recover().await?[0].resume_on(&store).await? else {
+        panic!("not finished")
+    };
+    writer.finish().await?;
+    assert_eq!((place.count("start"), place.count("cancel")), (2, 1), "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Result<()> {
+    let bytes = data(60 * CHUNK);
+    let place = Google::new().await;
+    let (tide, store) = place.process_of(place.builder().journal_keep(GRAIN)).await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    until_acknowledged(&writer, 48 * CHUNK).await;
+    // It is given back behind that.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    place.goes_wrong(vec![Rule::new("*", Action::AbortSessions)]);
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    assert!(error.to_string().contains("has not all bytes any more"), "{error}");
+    tide.settled().await;
+    place.goes_wrong(Vec::new());
+    assert!(store.head("k").await.is_err());
+    let (tide, store) = place.process().await;
+    let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    tide.settled().await;
+    tide.recover().await?[0].abort_on(&store).await?;
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
