@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 
@@ -39,11 +40,16 @@ class Google(Bucket):
         return {"STORAGE_EMULATOR_HOST": self.endpoint.url}
 
 
+@pytest.fixture
+def google(embedded):
+    return Google(embedded.endpoint)
+
+
 @pytest.fixture(params=["minio", "versitygw", "embedded", "google"])
 def kind(request):
     """A new bucket on each server, and as each kind of store."""
     if request.param == "google":
-        return Google(request.getfixturevalue("embedded").endpoint)
+        return request.getfixturevalue("google")
     return Bucket(request.getfixturevalue(request.param).endpoint)
 
 
@@ -65,28 +71,85 @@ def listed(tidegate, journal):
     return run.json
 
 
-def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, kind, journal, make_file):
+def test_a_pipe_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file):
     path, digest = make_file(8 * PART + 12345)
     data = path.read_bytes()
     with open_pipe() as pipe:
-        run = tidegate.start("cp", "-", kind.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=kind.env)
+        run = tidegate.start("cp", "-", on.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=on.env)
         pipe.started()
         pipe.send(data[: 5 * PART + 777])
-        until("parts are stored", lambda: kind.parts("k") >= 3)
+        until("parts are stored", lambda: on.parts("k") >= 3)
         pipe.join()
         killed(run)
-    assert not kind.exists("k")
+    assert not on.exists("k")
     [left] = listed(tidegate, journal)
-    assert left["state"] == "cut" and left["url"] == kind.url("k"), left
+    assert left["state"] == "cut" and left["url"] == on.url("k"), left
     assert 3 * PART <= left["bytes"] <= 5 * PART + 777 and left["acknowledged_bytes"] >= 2 * PART, left
 
-    run = tidegate("cp", "-", kind.url("k"), *CP, "--journal", journal, "--json", stdin=data, env=kind.env)
+    run = tidegate("cp", "-", on.url("k"), *CP, "--journal", journal, "--json", stdin=data, env=on.env)
     assert run.exit == 0, run
     assert run.json[0]["bytes"] == len(data) and run.json[0]["strategy"] == "journal", run
-    assert kind.sha256("k") == digest
-    assert kind.sessions("k") == []
+    assert on.sha256("k") == digest
+    assert on.sessions("k") == []
     assert list(journal.iterdir()) == []
     assert run.json[0]["requests"] <= 9 - left["acknowledged_bytes"] // PART + 1, f"parts were sent again: {run} {left}"
+
+
+def noted(journal):
+    """What the journal says that its session has acknowledged."""
+    found = [note for file in journal.iterdir() for note in re.findall(rb'"committed":(\d+)', file.read_bytes())]
+    return max(map(int, found), default=0)
+
+
+@pytest.mark.parametrize("durability", ["group", "write", "sync"])
+def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
+    tidegate, google, counts, journal, make_file, durability
+):
+    path, digest = make_file(8 * PART + 12345)
+    data = path.read_bytes()
+    cp = ("cp", "-", google.url("k"), *CP, "--journal", journal, "--durability", durability)
+    with open_pipe() as pipe:
+        run = tidegate.start(*cp, stdin=pipe.stdin, env=google.env)
+        pipe.started()
+        pipe.send(data[: 5 * PART + 777])
+        until("it is acknowledged, and that is noted", lambda: noted(journal) >= 3 * PART)
+        pipe.join()
+        killed(run)
+    assert not google.exists("k")
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "cut" and left["url"] == google.url("k"), left
+    assert 3 * PART <= left["acknowledged_bytes"] <= left["bytes"] <= 5 * PART + 777, left
+    assert counts()["storage.resumable.append"] == 1, counts()
+
+    run = tidegate(*cp, "--json", stdin=data, env=google.env)
+    assert run.exit == 0, run
+    assert run.json[0]["bytes"] == len(data) and run.json[0]["strategy"] == "journal", run
+    assert google.sha256("k") == digest
+    assert list(journal.iterdir()) == []
+    asked = counts()
+    assert asked["storage.resumable.start"] == 1 and "storage.resumable.cancel" not in asked, asked
+
+
+def test_what_was_read_to_its_end_is_published_in_its_resumable_upload(
+    tidegate, google, counts, knobs, journal, make_file
+):
+    path, digest = make_file(6 * PART + 12345)
+    knobs(faults=[{"operation": "storage.resumable.append", "action": {"error": {"status": 503, "code": "backendError"}}}])
+    cp = ("cp", path, google.url("k"), *CP, "--journal", journal, "--attempts", "2", "--create-only")
+    run = tidegate(*cp, env=google.env)
+    one_sentence(run, google.url("k"), ".journal", exit=1)
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "finished" and left["bytes"] == path.stat().st_size, left
+    # Google ends sessions as it likes.
+    aborts = {"operation": "storage.resumable.append", "action": "abort_sessions", "times": 1}
+    knobs(faults=[aborts])
+    run = tidegate("journal", "resume", journal, env=google.env)
+    assert run.exit == 0 and "published 1 object" in run.text, run
+    assert google.sha256("k") == digest
+    assert list(journal.iterdir()) == []
+    assert counts()["storage.resumable.start"] == 2, counts()
+    one_sentence(tidegate(*cp, env=google.env), google.url("k"), "412", exit=1)
+    assert google.sha256("k") == digest
 
 
 def test_a_file_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file, proxy_to, server):
@@ -428,13 +491,6 @@ def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
     [figures] = run.json
     assert figures["objects"] == 12 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
     assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
-
-
-def test_a_store_that_can_not_create_only_in_parts_is_named(tidegate, embedded, journal):
-    google = Google(embedded.endpoint)
-    run = tidegate("cp", "-", google.url("k"), "--create-only", "--journal", journal, *CP, stdin=b"x", env=google.env)
-    one_sentence(run, google.url("k"), "create only", exit=(1, 2))
-    assert not google.exists("k") and list(journal.iterdir()) == []
 
 
 def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_path, make_file):

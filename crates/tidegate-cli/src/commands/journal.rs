@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use tidegate::journal::JournalError;
+use tidegate::journal::{JournalError, State};
 use tidegate::{Left, Location, Store, Tidegate};
 
 use crate::exit::{Failure, Outcome};
@@ -79,7 +79,7 @@ impl Described {
             state,
             url: left.url(),
             bytes: left.length(),
-            acknowledged_bytes: found.map_or(0, |state| state.parts.values().map(|part| part.size).sum()),
+            acknowledged_bytes: found.map_or(0, acknowledged),
             parts: found.map_or(0, |state| state.parts.len()),
             session: found.and_then(|state| Some(state.session.as_ref()?.id.clone())),
             created: created.map(text::time),
@@ -95,6 +95,11 @@ impl Described {
         let what = self.url.as_deref().or(self.problem.as_deref()).unwrap_or("-");
         format!("{}  {:>10}  {age:>8}  {size:>12}  {what}", self.id, self.state)
     }
+}
+
+/// In parts, or from the first byte on.
+fn acknowledged(state: &State) -> u64 {
+    state.parts.values().map(|part| part.size).sum::<u64>().max(state.committed)
 }
 
 /// What is in `directory`.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use tidegate::journal::{Recovered, State};
+use tidegate::journal::{Recovered, SessionKind, State};
 
 use super::{Described, chosen, list};
 use crate::exit::{Failure, Outcome};
@@ -65,7 +65,18 @@ impl Show {
         writeln!(out, "begun         {}", described.created.clone().unwrap_or_else(dash))?;
         writeln!(out, "length        {} bytes, {}", described.bytes, found.checksum)?;
         let acknowledged = text::size(described.acknowledged_bytes);
-        writeln!(out, "acknowledged  {acknowledged} in {}", text::count(described.parts as u64, "part"))?;
+        match &found.state.session {
+            Some(session) if session.kind == SessionKind::Append => {
+                writeln!(out, "acknowledged  {acknowledged} from the first byte on")?;
+            }
+            _ => {
+                writeln!(
+                    out,
+                    "acknowledged  {acknowledged} in {}",
+                    text::count(described.parts as u64, "part")
+                )?;
+            }
+        }
         writeln!(out, "session       {}", described.session.clone().unwrap_or_else(dash))?;
         if found.first > 0 {
             writeln!(out, "given back    {} that the store has", text::size(found.first))?;

@@ -145,6 +145,11 @@ impl Source {
         self.feed.borrow().finish.is_some()
     }
 
+    /// What an upload ends with that nobody writes any more.
+    pub(super) fn left_alone(&self) -> Error {
+        self.upload.error(ErrorKind::Closed, Operation::Write, "its writer is gone")
+    }
+
     pub(super) fn failed(&self, error: JournalError) -> Error {
         failed(&self.upload, error)
     }

@@ -75,10 +75,15 @@ impl Appending {
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
         loop {
-            let error = match self.send().await {
+            let mut error = match self.send().await {
                 Ok(object) => return Ok(object),
                 Err(error) => error,
             };
+            if error.kind() == ErrorKind::Integrity && self.link.has_all().await? {
+                // The session would have those bytes for ever.
+                let message = format!("the session is of no use: {error}");
+                error = self.link.upload().error(ErrorKind::SessionLost, error.operation(), message);
+            }
             if let Some(object) = self.link.lose(error).await? {
                 return Ok(object);
             }

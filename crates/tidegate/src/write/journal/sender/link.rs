@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::lost::Sessions;
-use crate::error::{ErrorKind, Operation, Result};
+use crate::error::{Operation, Result};
 use crate::journal::{Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
 use crate::write::journal::append::Feed;
@@ -95,11 +95,7 @@ impl Link {
 
     /// Waits for news of the producer's side.
     pub(super) async fn news(&mut self) -> Result<()> {
-        if self.feed.changed().await.is_err() {
-            let message = "its writer is gone";
-            return Err(self.upload().error(ErrorKind::Closed, Operation::Write, message));
-        }
-        Ok(())
+        self.feed.changed().await.map_err(|_| self.source.left_alone())
     }
 
     /// Whether records are written down yet.

@@ -54,7 +54,7 @@ impl Link {
             return Err(error);
         }
         self.check_rival(Operation::Complete)?;
-        if self.journal().has_given_back().await.map_err(|error| self.source.failed(error))? {
+        if !self.has_all().await? {
             let message = format!(
                 "the session is gone, and the journal has not all bytes any more that it held: {error}"
             );
@@ -75,6 +75,12 @@ impl Link {
         debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
         self.session = None;
         Ok(None)
+    }
+
+    /// Whether the journal has all bytes that it ever had.
+    pub(super) async fn has_all(&self) -> Result<bool> {
+        let has_given_back = self.journal().has_given_back().await;
+        has_given_back.map(|has| !has).map_err(|error| self.source.failed(error))
     }
 
     /// Fails where an earlier process may have published the object, and another's has come in its place:

@@ -11,8 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::StreamExt;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
@@ -111,16 +112,12 @@ impl Appending {
         let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
         loop {
             let is_behind = *sent.borrow() >= self.stored + self.chunk;
-            let is_full = tokio::select! {
-                _ = sent.wait_for(|sent| *sent >= due) => false,
-                () = sleep(pause), if is_behind => {
-                    pause *= 2;
-                    false
+            tokio::select! {
+                _ = sent.wait_for(|sent| *sent >= due) => {}
+                () = sleep(pause), if is_behind => pause *= 2,
+                full = feed.wait_for(|feed| feed.full) => {
+                    return if full.is_ok() { Ended::Enough } else { Ended::Error(source.left_alone()) };
                 }
-                _ = feed.wait_for(|feed| feed.full) => true,
-            };
-            if is_full {
-                return Ended::Enough;
             }
             due = *sent.borrow() + self.chunk;
             let question = || upload.backend.appended(session);
@@ -141,6 +138,24 @@ impl Appending {
             }
         }
     }
+}
+
+/// A piece in the hands of a connection.
+struct Lent {
+    piece: Bytes,
+    /// Closed when the last piece is dropped.
+    _lent: mpsc::Sender<()>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+fn stands_still(patience: Duration) -> Fault {
+    let message = format!("no byte was taken within {:.0} s", patience.as_secs_f64());
+    Fault::new(FaultKind::Timeout, message)
 }
 
 impl Feeding<'_> {
@@ -172,9 +187,8 @@ impl Feeding<'_> {
                 if safe > at {
                     return Ok(Some(safe.min(at + self.chunk)));
                 }
-            } else if self.feed.changed().await.is_err() {
-                let message = "its writer is gone";
-                return Err(self.source.upload.error(ErrorKind::Closed, Operation::Write, message));
+            } else {
+                self.feed.changed().await.map_err(|_| self.source.left_alone())?;
             }
         }
     }
@@ -186,6 +200,8 @@ impl Feeding<'_> {
         let turn = requests.turn().await;
         let _in_flight = requests.progress.carries(payload.len());
         let mut pieces = payload.stream();
+        let (lent, mut home) = mpsc::channel(1);
+        let mut patience = Duration::ZERO;
         while let Some(piece) = pieces.next().await {
             let piece = piece.map_err(|error| {
                 let told = error.to_string();
@@ -195,18 +211,23 @@ impl Feeding<'_> {
             })?;
             let bytes = piece.len() as u64;
             let expected = requests.endpoint.pace.expected(bytes);
-            let patience = requests.retry.deadline(Operation::Part, bytes, self.attempt, 0, expected);
+            patience = requests.retry.deadline(Operation::Part, bytes, self.attempt, 0, expected);
             let given = async {
-                if self.giver.give(piece).await.is_err() {
+                if self.giver.give(Bytes::from_owner(Lent { piece, _lent: lent.clone() })).await.is_err() {
                     // Why is what the request is answered.
                     std::future::pending::<()>().await;
                 }
             };
             if timeout(patience, given).await.is_err() {
                 turn.end(Outcome::Overload);
-                let message = format!("no byte was taken within {:.0} s", patience.as_secs_f64());
-                return Err(Ended::Failed(Fault::new(FaultKind::Timeout, message)));
+                return Err(Ended::Failed(stands_still(patience)));
             }
+        }
+        drop(lent);
+        // The share of the memory is others' when the connection has none of it in hand any more.
+        if timeout(patience, home.recv()).await.is_err() {
+            turn.end(Outcome::Overload);
+            return Err(Ended::Failed(stands_still(patience)));
         }
         // What is shorter may be all in buffers yet, and tells nothing of the store.
         turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });

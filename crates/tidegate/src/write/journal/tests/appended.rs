@@ -5,7 +5,9 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 
+mod chaos;
 mod trouble;
+mod wrong;
 
 const GRAIN: u64 = 256 * KIB;
 /// What is sent between two questions.

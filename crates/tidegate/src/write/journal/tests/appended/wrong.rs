@@ -1,0 +1,143 @@
+//! Bytes that arrive otherwise, a session that is ahead of its journal, a store that stands still.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+use futures::TryStreamExt;
+
+use super::*;
+use crate::backend::{Appended, Backend, Fault, Layer, Session};
+use crate::payload::Unending;
+
+/// Changes the first byte of the first stream on its way.
+#[derive(Debug)]
+struct Bent {
+    below: Gcs,
+    has_bent: AtomicBool,
+    /// Of each stream.
+    always: bool,
+}
+
+#[async_trait::async_trait]
+impl Layer for Bent {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        mut bytes: Unending,
+    ) -> Result<Appended, Fault> {
+        if self.has_bent.swap(true, SeqCst) && !self.always {
+            return self.below.append_stream(session, offset, bytes).await;
+        }
+        let (giver, bent) = Unending::new();
+        let bend = async {
+            let mut is_first = true;
+            while let Ok(Some(piece)) = bytes.try_next().await {
+                let mut piece = piece.to_vec();
+                piece[0] ^= u8::from(std::mem::take(&mut is_first));
+                if giver.give(piece.into()).await.is_err() {
+                    break;
+                }
+            }
+            std::future::pending().await
+        };
+        tokio::select! {
+            answer = self.below.append_stream(session, offset, bent) => answer,
+            never = bend => never,
+        }
+    }
+}
+
+impl Google {
+    async fn bent(&self, tide: &Tidegate, always: bool) -> Store {
+        let settings = GcsSettings::default()
+            .with_endpoint_url(self.server.endpoint())
+            .with_credentials(GcsCredentials::anonymous());
+        let below = Gcs::connect("bucket", &settings).await.unwrap();
+        tide.store(Arc::new(Bent { below, has_bent: AtomicBool::default(), always }))
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_arrive_otherwise_are_not_published_and_sent_again() -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    let bent = place.bent(&tide, false).await;
+    let mut writer = begin(&bent).await;
+    write(&mut writer, &bytes).await?;
+    until("the stream is open", || place.count("append") == 1).await;
+    writer.finish().await?;
+    assert_eq!((place.count("start"), place.count("cancel")), (2, 1), "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn bytes_that_always_arrive_otherwise_are_an_error() -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    let bent = place.bent(&tide, true).await;
+    let mut writer = begin(&bent).await;
+    write(&mut writer, &bytes).await?;
+    until("the stream is open", || place.count("append") == 1).await;
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+    assert!(error.to_string().contains("doesn't match"), "{error}");
+    assert!(store.head("k").await.is_err());
+    assert_eq!(place.files(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_ahead_of_its_journal_is_not_gone_on_with() -> Result<()> {
+    let bytes = data(40 * CHUNK);
+    let place = Google::new().await;
+    let (tide, store) = place.process().await;
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes[..4 * CHUNK as usize]).await?;
+    until("the stream is open", || place.count("append") == 1).await;
+    let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+    let before = std::fs::read(&file).unwrap();
+    write(&mut writer, &data(36 * CHUNK)).await?;
+    until_acknowledged(&writer, 16 * CHUNK).await;
+    drop(writer);
+    tide.settled().await;
+    // As a disk that lost what it said it had.
+    std::fs::write(&file, before).unwrap();
+    let (tide, store) = place.process().await;
+    let Resumed::Writer(mut writer) = tide.recover().await?[0].resume_on(&store).await? else {
+        panic!("not finished")
+    };
+    let position = writer.position() as usize;
+    write(&mut writer, &bytes[position..]).await?;
+    writer.finish().await?;
+    assert_eq!(place.count("start"), 2, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_stands_still_is_rewound() -> Result<()> {
+    let place = Google::new().await;
+    let retry = RetryPolicy {
+        first_pause: Duration::from_millis(1),
+        patience: Duration::from_millis(300),
+        least_patience: Duration::from_millis(100),
+        slowest: 1 << 30,
+        ..RetryPolicy::default()
+    };
+    let (_tide, store) = place.process_of(place.builder().retry(retry)).await;
+    place.goes_wrong(vec![Rule::new(APPEND, Action::Stall { after_bytes: GRAIN, ms: 60_000.0 }).times(2)]);
+    // More than sockets hold.
+    let bytes = data(64 * CHUNK);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    tokio::time::timeout(Duration::from_secs(20), writer.finish()).await.expect("it stands still")?;
+    place.check(&store, &bytes).await;
+    Ok(())
+}
