@@ -482,6 +482,19 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embe
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize("size", ["48M", "12M"])
+def test_an_object_larger_than_the_journal_s_disk_goes_through_it_to_a_resumable_upload(
+    tidegate, google, counts, mounted, make_file, size
+):
+    path, digest = make_file(40 * PART + 12345)
+    folder = mounted(f"size={size}")
+    run = tidegate("cp", path, google.url("k"), *CP, "--journal", folder, env=google.env, timeout=120)
+    assert run.exit == 0, run
+    assert google.sha256("k") == digest
+    assert list(folder.iterdir()) == []
+    assert counts()["storage.resumable.start"] == 1, counts()
+
+
 def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
     run = tidegate(
         "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", kind.url("crash"), "--journal", journal,

@@ -75,16 +75,20 @@ impl Appending {
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
         loop {
-            let mut error = match self.send().await {
+            let error = match self.send().await {
                 Ok(object) => return Ok(object),
                 Err(error) => error,
             };
-            if error.kind() == ErrorKind::Integrity && self.link.has_all().await? {
+            let lost = match error.kind() {
                 // The session would have those bytes for ever.
-                let message = format!("the session is of no use: {error}");
-                error = self.link.upload().error(ErrorKind::SessionLost, error.operation(), message);
-            }
-            if let Some(object) = self.link.lose(error).await? {
+                ErrorKind::Integrity => {
+                    let upload = self.link.upload();
+                    let lost = upload.error(ErrorKind::SessionLost, error.operation(), error.to_string());
+                    self.link.lose(lost).await.map_err(|_| error)?
+                }
+                _ => self.link.lose(error).await?,
+            };
+            if let Some(object) = lost {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored));
@@ -290,7 +294,7 @@ impl Appending {
     }
 
     /// What an error is about: from the producer's end on, any request may turn out to have published.
-    pub(super) fn operation(&self) -> Operation {
+    fn operation(&self) -> Operation {
         if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
     }
 

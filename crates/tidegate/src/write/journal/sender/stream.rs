@@ -6,6 +6,7 @@
 //! processed", for one that "needs to know which data can be safely evicted", and `bytes */*` asks the same
 //! session the same. Should a store break the stream off for it, the stream goes on from where that store stands.
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -19,14 +20,19 @@ use tracing::debug;
 
 use super::appending::Appending;
 use crate::backend::{Appended, Fault, FaultKind, Session, connected};
-use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::error::{Error, Operation, Result};
 use crate::limiter::Outcome;
 use crate::payload::{Giver, Unending};
+use crate::request::answer;
 use crate::write::journal::append::Feed;
 use crate::write::journal::source::Source;
 
 /// When a store is asked again that has not all that it was sent; then after twice as long.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long a stream may have nothing to send: then it is let go, before something on the way forgets of its
+/// connection and says so to nobody.
+const IDLE: Duration = Duration::from_secs(30);
 
 /// How a stream ended.
 enum Ended {
@@ -36,6 +42,8 @@ enum Ended {
     Last,
     /// It is to be broken off, to look what is to be done now.
     Enough,
+    /// There was nothing to send for long.
+    Idle,
     Failed(Fault),
     Error(Error),
 }
@@ -76,7 +84,7 @@ impl Appending {
         let request = connected(is_broken, upload.backend.append_stream(&session, began, bytes));
         let ended = tokio::select! {
             biased;
-            answer = request => Ended::Answered(answer),
+            answered = request => Ended::Answered(answered),
             ended = feeding.run(began) => ended,
             ended = self.follow(&session, asked) => ended,
         };
@@ -93,6 +101,10 @@ impl Appending {
                 Ok(())
             }
             Ended::Enough => Ok(()),
+            Ended::Idle => {
+                self.quiet = Some(sent);
+                Ok(())
+            }
             Ended::Failed(fault) => self.failed(fault).await,
             Ended::Error(error) => {
                 if source.goes_on(&error, source.is_finished()).await {
@@ -130,11 +142,11 @@ impl Appending {
                         return Ended::Error(error);
                     }
                 }
-                Ok(Appended::Published(_)) => return Ended::Enough,
                 Err(failure) if failure.fault.kind.is_retriable() => {
                     debug!(fault = %failure.fault, "the store does not say what it has of a stream");
                 }
-                Err(failure) => return Ended::Error(upload.failed(failure, self.operation())),
+                // It is asked once more, without a stream beside it.
+                Ok(Appended::Published(_)) | Err(_) => return Ended::Enough,
             }
         }
     }
@@ -153,18 +165,16 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-fn stands_still(patience: Duration) -> Fault {
-    let message = format!("no byte was taken within {:.0} s", patience.as_secs_f64());
-    Fault::new(FaultKind::Timeout, message)
+fn source_fault(error: io::Error) -> Fault {
+    Fault::new(FaultKind::Source, error.to_string()).with_source(error)
 }
 
 impl Feeding<'_> {
     async fn run(mut self, mut at: u64) -> Ended {
         loop {
             let to = match self.next(at).await {
-                Ok(Some(to)) => to,
-                Ok(None) => return Ended::Last,
-                Err(error) => return Ended::Error(error),
+                Ok(to) => to,
+                Err(ended) => return ended,
             };
             if let Err(ended) = self.give(at..to).await {
                 return ended;
@@ -174,21 +184,25 @@ impl Feeding<'_> {
         }
     }
 
-    /// How far to go next: waits for bytes that are durable. `None` where what is left is for the request that
-    /// publishes.
-    async fn next(&mut self, at: u64) -> Result<Option<u64>> {
+    /// How far to go next: waits for bytes that are durable.
+    async fn next(&mut self, at: u64) -> Result<u64, Ended> {
         loop {
             let Feed { length, finish, .. } = *self.feed.borrow_and_update();
             if finish.is_some() && length.saturating_sub(at) <= self.chunk {
-                return Ok(None);
+                return Err(Ended::Last);
             }
             if length > at {
-                let safe = self.source.durable(&mut self.feed, at + self.chunk).await?;
+                let safe = self.source.durable(&mut self.feed, at + self.chunk).await;
+                let safe = safe.map_err(Ended::Error)?;
                 if safe > at {
-                    return Ok(Some(safe.min(at + self.chunk)));
+                    return Ok(safe.min(at + self.chunk));
                 }
-            } else {
-                self.feed.changed().await.map_err(|_| self.source.left_alone())?;
+                continue;
+            }
+            match timeout(IDLE, self.feed.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(Ended::Error(self.source.left_alone())),
+                Err(_) => return Err(Ended::Idle),
             }
         }
     }
@@ -199,35 +213,26 @@ impl Feeding<'_> {
         let (payload, _share) = self.source.payload(range, &self.read).await.map_err(Ended::Error)?;
         let turn = requests.turn().await;
         let _in_flight = requests.progress.carries(payload.len());
-        let mut pieces = payload.stream();
-        let (lent, mut home) = mpsc::channel(1);
-        let mut patience = Duration::ZERO;
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(|error| {
-                let told = error.to_string();
-                Ended::Error(
-                    self.source.upload.error(ErrorKind::Source, Operation::Part, told).with_source(error),
-                )
-            })?;
-            let bytes = piece.len() as u64;
-            let expected = requests.endpoint.pace.expected(bytes);
-            patience = requests.retry.deadline(Operation::Part, bytes, self.attempt, 0, expected);
-            let given = async {
-                if self.giver.give(Bytes::from_owner(Lent { piece, _lent: lent.clone() })).await.is_err() {
+        let given = async {
+            let (lent, mut home) = mpsc::channel(1);
+            let mut pieces = payload.stream();
+            while let Some(piece) = pieces.next().await {
+                let piece = Lent { piece: piece.map_err(source_fault)?, _lent: lent.clone() };
+                if self.giver.give(Bytes::from_owner(piece)).await.is_err() {
                     // Why is what the request is answered.
                     std::future::pending::<()>().await;
                 }
-            };
-            if timeout(patience, given).await.is_err() {
-                turn.end(Outcome::Overload);
-                return Err(Ended::Failed(stands_still(patience)));
             }
-        }
-        drop(lent);
-        // The share of the memory is others' when the connection has none of it in hand any more.
-        if timeout(patience, home.recv()).await.is_err() {
-            turn.end(Outcome::Overload);
-            return Err(Ended::Failed(stands_still(patience)));
+            drop(lent);
+            // The share of the memory is others' when the connection has nothing of it in hand any more.
+            home.recv().await;
+            Ok(())
+        };
+        let expected = requests.endpoint.pace.expected(payload.len());
+        let patience = requests.retry.deadline(Operation::Part, payload.len(), self.attempt, 0, expected);
+        if let Err(fault) = answer(patience, Some(&payload), given).await {
+            turn.end(if fault.kind == FaultKind::Timeout { Outcome::Overload } else { Outcome::Other });
+            return Err(Ended::Failed(fault));
         }
         // What is shorter may be all in buffers yet, and tells nothing of the store.
         turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });

@@ -159,6 +159,33 @@ async fn one_stream_is_held_open_while_the_producer_goes_on() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_stream_that_has_nothing_to_send_for_long_is_let_go() -> Result<()> {
+    let place = Google::new().await;
+    let (_tide, store) = place.process().await;
+    let bytes = data(4 * CHUNK);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes[..2 * CHUNK as usize]).await?;
+    until("all is sent", || {
+        let figures = writer.progress().snapshot();
+        place.count("append") == 1 && figures.in_flight == 0 && figures.waiting.is_none()
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(31)).await;
+    tokio::time::resume();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(place.count("append"), 1, "it is not opened again before there is something for it");
+    assert_eq!(writer.progress().snapshot().retries, 0);
+    write(&mut writer, &bytes[2 * CHUNK as usize..]).await?;
+    until("another stream is open", || place.count("append") == 2).await;
+    writer.finish().await?;
+    assert_eq!((place.count("start"), place.count("append")), (1, 3), "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats() -> Result<()> {
     let place = Google::new().await;
     let (_tide, store) = place.process_of(place.builder().part_size(4 * GRAIN)).await;

@@ -16,8 +16,8 @@ async fn leave(place: &Google, bytes: &[u8], acknowledged: u64) -> Result<()> {
 
 #[tokio::test]
 async fn a_later_process_asks_where_the_session_stands() -> Result<()> {
-    let bytes = data(60 * CHUNK + 9);
-    for written in [1, CHUNK, 40 * CHUNK, bytes.len() as u64] {
+    let bytes = data(30 * CHUNK + 9);
+    for written in [1, CHUNK, 24 * CHUNK, bytes.len() as u64] {
         let place = Google::new().await;
         let known = if written > 16 * CHUNK { 16 * CHUNK } else { 0 };
         leave(&place, &bytes[..written as usize], known).await?;
@@ -107,17 +107,17 @@ async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next() -> Re
 
 #[tokio::test]
 async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> Result<()> {
-    let bytes = data(60 * CHUNK + 9);
+    let bytes = data(40 * CHUNK + 9);
     // While it streams, when it is asked, and with the request that publishes.
     for (operation, skip) in [(APPEND, 0), (QUERY, 2)] {
         let place = Google::new().await;
         let (_tide, store) = place.process().await;
         let mut writer = begin(&store).await;
         place.goes_wrong(vec![Rule::new(operation, Action::AbortSessions).skip(skip).times(1)]);
-        write(&mut writer, &bytes[..50 * CHUNK as usize]).await?;
-        until_acknowledged(&writer, 32 * CHUNK).await;
+        write(&mut writer, &bytes[..34 * CHUNK as usize]).await?;
+        until_acknowledged(&writer, 16 * CHUNK).await;
         until("another is opened", || place.count("start") == 2).await;
-        write(&mut writer, &bytes[50 * CHUNK as usize..]).await?;
+        write(&mut writer, &bytes[34 * CHUNK as usize..]).await?;
         let progress = writer.progress();
         writer.finish().await?;
         assert_eq!(place.count("start"), 2, "{:?}", place.asked());
@@ -153,12 +153,12 @@ async fn a_session_that_expired_between_two_processes_is_opened_again() -> Resul
 
 #[tokio::test]
 async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Result<()> {
-    let bytes = data(60 * CHUNK);
+    let bytes = data(40 * CHUNK);
     let place = Google::new().await;
     let (tide, store) = place.process_of(place.builder().journal_keep(GRAIN)).await;
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
-    until_acknowledged(&writer, 48 * CHUNK).await;
+    until_acknowledged(&writer, 32 * CHUNK).await;
     // It is given back behind that.
     tokio::time::sleep(Duration::from_millis(300)).await;
     place.goes_wrong(vec![Rule::new("*", Action::AbortSessions)]);
