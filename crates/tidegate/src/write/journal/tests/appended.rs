@@ -162,7 +162,7 @@ async fn one_stream_is_held_open_while_the_producer_goes_on() -> Result<()> {
 async fn a_stream_that_has_nothing_to_send_for_long_is_let_go() -> Result<()> {
     let place = Google::new().await;
     let (_tide, store) = place.process().await;
-    let bytes = data(4 * CHUNK);
+    let bytes = data(4 * CHUNK + 9);
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes[..2 * CHUNK as usize]).await?;
     until("all is sent", || {
