@@ -81,7 +81,7 @@ impl Appending {
             };
             let lost = match error.kind() {
                 // The session would have those bytes for ever.
-                ErrorKind::Integrity => {
+                ErrorKind::Integrity if self.link.session.is_some() => {
                     let upload = self.link.upload();
                     let lost = upload.error(ErrorKind::SessionLost, error.operation(), error.to_string());
                     self.link.lose(lost).await.map_err(|_| error)?
@@ -271,7 +271,6 @@ impl Appending {
 
     /// Sends what is left, and with it what the whole is to be: that publishes it.
     async fn last(&mut self, whole: Checksum) -> Result<Object> {
-        self.link.check_rival(Operation::Complete)?;
         self.is_sure = false;
         let source = self.link.source.clone();
         let range = self.stored..whole.covers();
