@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 
-    /// Where to: s3://BUCKET/PREFIX; default: an embedded server of its own.
+    /// Where to: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX; default: an embedded server of its own.
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
