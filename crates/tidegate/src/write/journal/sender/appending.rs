@@ -40,6 +40,8 @@ pub(in crate::write::journal) struct Appending {
     /// Whether that is where it stands: nothing was sent since.
     pub(super) is_sure: bool,
     pub(super) row: Row,
+    /// Where the last request has failed.
+    pub(super) again: Option<Again>,
     /// How long the object was when a stream broke that had nothing left to send. It is not worth another.
     pub(super) quiet: Option<u64>,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
@@ -55,6 +57,11 @@ pub(super) struct Row {
     began: Option<Instant>,
     /// Whether the producer had finished when it began.
     is_last: bool,
+}
+
+/// A request that is made because the last one has failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
     /// The last one's connection broke, or stood still.
     pub(super) is_broken: bool,
 }
@@ -67,6 +74,7 @@ impl Appending {
             stored: committed,
             is_sure: false,
             row: Row::default(),
+            again: None,
             quiet: None,
             is_last: false,
             read: Arc::new(AtomicU64::new(committed)),
@@ -224,8 +232,8 @@ impl Appending {
             self.row = Row { began: Some(Instant::now()), is_last: source.is_finished(), ..Row::default() };
         }
         self.row.failed += 1;
-        self.row.is_broken =
-            !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        let is_broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        self.again = Some(Again { is_broken });
         if let Some(pause) = requests.retry.pause(&fault, self.row.failed) {
             debug!(object = requests.object, failed = self.row.failed, ?pause, %fault, "rewinding");
             let waiting = requests.progress.waiting(Waiting::Backoff);
@@ -259,12 +267,15 @@ impl Appending {
         let session = source.upload.session().await?;
         let (payload, _share) = source.payload(began..began + bytes, &self.read).await?;
         let turn = requests.turn().await;
-        let _in_flight = requests.progress.request(Operation::Part.name(), bytes, self.row.failed > 0);
+        let again = self.again.take();
+        let _in_flight = requests.progress.request(Operation::Part.name(), bytes, again.is_some());
         let expected = requests.endpoint.pace.expected(bytes);
         let patience = requests.retry.deadline(Operation::Part, bytes, self.row.failed + 1, 0, expected);
         self.is_sure = false;
         let request = source.upload.backend.append(&session, began, payload.clone(), None);
-        let answer = answer(patience, Some(&payload), connected(self.row.is_broken, request)).await;
+        let answer =
+            answer(patience, Some(&payload), connected(again.is_some_and(|again| again.is_broken), request))
+                .await;
         turn.end(if answer.is_ok() { Outcome::Moved(bytes) } else { Outcome::Other });
         self.answered(began, answer).await
     }

@@ -67,7 +67,7 @@ impl Appending {
         let source = self.link.source.clone();
         let upload = &source.upload;
         let session = upload.session().await?;
-        let (began, is_broken) = (self.stored, self.row.is_broken);
+        let (began, again) = (self.stored, self.again.take());
         (self.is_sure, self.quiet) = (false, None);
         let (giver, bytes) = Unending::new();
         let (sent, asked) = watch::channel(began);
@@ -80,7 +80,8 @@ impl Appending {
             read: self.read.clone(),
             sent: &sent,
         };
-        let _counted = upload.requests.progress.request(Operation::Part.name(), 0, self.row.failed > 0);
+        let _counted = upload.requests.progress.request(Operation::Part.name(), 0, again.is_some());
+        let is_broken = again.is_some_and(|again| again.is_broken);
         let request = connected(is_broken, upload.backend.append_stream(&session, began, bytes));
         let ended = tokio::select! {
             biased;
