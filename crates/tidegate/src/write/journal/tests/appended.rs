@@ -3,6 +3,7 @@
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
+use crate::Concurrency;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 
 mod chaos;
@@ -249,6 +250,38 @@ async fn what_is_acknowledged_is_given_back() -> Result<()> {
     assert!(most < 24 << 20, "{most} bytes of disk for an object that the store has");
     writer.finish().await?;
     place.check(&store, &bytes).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn streams_that_are_open_hold_neither_turns_nor_memory() -> Result<()> {
+    const WRITERS: usize = 12;
+    let place = Google::new().await;
+    let builder = place.builder().memory(1 << 20).concurrency(Concurrency::Fixed(2));
+    let (tide, store) = place.process_of(builder).await;
+    let mut writers = Vec::new();
+    for at in 0..WRITERS {
+        writers.push(store.writer(format!("k{at}")).strategy(Strategy::Journal).start().await?);
+    }
+    let bytes = data(3 * CHUNK + 9);
+    for writer in &mut writers {
+        write(writer, &bytes).await?;
+    }
+    until("every stream is open", || place.count("append") >= WRITERS).await;
+    // All of them, before any is finished.
+    for writer in &writers {
+        until("it is sent", || writer.progress().snapshot().in_flight == 0).await;
+    }
+    let finished = futures::future::join_all(writers.into_iter().map(Writer::finish));
+    let finished =
+        tokio::time::timeout(Duration::from_secs(30), finished).await.expect("they wait for each other");
+    for (at, object) in finished.into_iter().enumerate() {
+        assert_eq!(object?.size, bytes.len() as u64);
+        assert!(stored(&store, &format!("k{at}")).await == bytes);
+    }
+    assert_eq!(place.files(), 0);
+    tide.settled().await;
+    assert!(tide.usage().peak <= 1 << 20, "{:?}", tide.usage());
     Ok(())
 }
 
