@@ -103,13 +103,14 @@ def noted(journal):
 
 @pytest.mark.parametrize("durability", ["group", "write", "sync"])
 def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
-    tidegate, google, counts, journal, make_file, durability
+    tidegate, google, counts, journal, make_file, durability, tmp_path
 ):
+    env = google.env | {"XDG_STATE_HOME": str(tmp_path)}
     path, digest = make_file(8 * PART + 12345)
     data = path.read_bytes()
     cp = ("cp", "-", google.url("k"), *CP, "--journal", journal, "--durability", durability)
     with open_pipe() as pipe:
-        run = tidegate.start(*cp, stdin=pipe.stdin, env=google.env)
+        run = tidegate.start(*cp, stdin=pipe.stdin, env=env)
         pipe.started()
         pipe.send(data[: 5 * PART + 777])
         until("it is acknowledged, and that is noted", lambda: noted(journal) >= 3 * PART)
@@ -120,8 +121,11 @@ def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
     assert left["state"] == "cut" and left["url"] == google.url("k"), left
     assert 3 * PART <= left["acknowledged_bytes"] <= left["bytes"] <= 5 * PART + 777, left
     assert counts()["storage.resumable.append"] == 1, counts()
+    # Its session is its journal's, and nobody else's to end.
+    swept = tidegate("sweep", google.url(), "--older-than", "0s", "--journal", journal, env=env)
+    assert swept.exit == 0 and "storage.resumable.cancel" not in counts(), swept
 
-    run = tidegate(*cp, "--json", stdin=data, env=google.env)
+    run = tidegate(*cp, "--json", stdin=data, env=env)
     assert run.exit == 0, run
     assert run.json[0]["bytes"] == len(data) and run.json[0]["strategy"] == "journal", run
     assert google.sha256("k") == digest
