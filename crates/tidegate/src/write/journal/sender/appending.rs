@@ -42,7 +42,10 @@ pub(in crate::write::journal) struct Appending {
     pub(super) row: Row,
     /// Where the last request has failed.
     pub(super) again: Option<Again>,
-    /// How long the object was when a stream broke that had nothing left to send. It is not worth another.
+    /// How long the object was when a stream was let go that had nothing to send: until there is more, another
+    /// would have no more to do.
+    pub(super) idle: Option<u64>,
+    /// The same, of one that broke: another is for more than what goes with the request that publishes.
     pub(super) quiet: Option<u64>,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
     pub(super) is_last: bool,
@@ -75,6 +78,7 @@ impl Appending {
             is_sure: false,
             row: Row::default(),
             again: None,
+            idle: None,
             quiet: None,
             is_last: false,
             read: Arc::new(AtomicU64::new(committed)),
@@ -100,7 +104,7 @@ impl Appending {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored));
-            (self.quiet, self.is_last) = (None, false);
+            (self.idle, self.quiet, self.is_last) = (None, None, false);
         }
     }
 
@@ -124,7 +128,7 @@ impl Appending {
                 }
                 (self.stored, self.is_sure) = (0, true);
             }
-            if self.quiet == Some(length) && finish.is_none() && !full {
+            if self.idle == Some(length) && finish.is_none() && !full {
                 self.link.news().await?;
                 continue;
             }
@@ -138,6 +142,7 @@ impl Appending {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
                 None if left == 0 => self.link.news().await?,
                 _ if full => self.one().await?,
+                None if self.quiet == Some(length) && left <= self.chunk => self.link.news().await?,
                 _ => self.stream().await?,
             }
         }

@@ -68,7 +68,7 @@ impl Appending {
         let upload = &source.upload;
         let session = upload.session().await?;
         let (began, again) = (self.stored, self.again.take());
-        (self.is_sure, self.quiet) = (false, None);
+        (self.is_sure, self.idle, self.quiet) = (false, None, None);
         let (giver, bytes) = Unending::new();
         let (sent, asked) = watch::channel(began);
         let feeding = Feeding {
@@ -103,7 +103,7 @@ impl Appending {
             }
             Ended::Enough => Ok(()),
             Ended::Idle => {
-                self.quiet = Some(sent);
+                self.idle = Some(sent);
                 Ok(())
             }
             Ended::Failed(fault) => self.failed(fault).await,

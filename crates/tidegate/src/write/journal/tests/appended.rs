@@ -187,6 +187,26 @@ async fn a_stream_that_has_nothing_to_send_for_long_is_let_go() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_chunk() -> Result<()> {
+    for (kept, streams) in [(CHUNK, 2), (5 * CHUNK, 1)] {
+        let place = Google::new().await;
+        let (_tide, store) = place.process().await;
+        place.goes_wrong(vec![Rule::new(APPEND, Action::ResetRequest { after_bytes: kept + 4321 }).times(1)]);
+        let bytes = data(6 * CHUNK);
+        let mut writer = begin(&store).await;
+        writer.write(bytes.clone()).await?;
+        until_acknowledged(&writer, kept).await;
+        until("it is opened again", || place.count("append") >= streams).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        // The server may have cut it before all was in the connection's hands.
+        assert!(place.count("append") <= 2, "{:?}", place.asked());
+        writer.finish().await?;
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats() -> Result<()> {
     let place = Google::new().await;
     let (_tide, store) = place.process_of(place.builder().part_size(4 * GRAIN)).await;
