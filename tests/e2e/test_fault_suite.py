@@ -25,10 +25,10 @@ def one(exit=0, err="", now="new", before=None, sessions=(), out="", **rest):
     return Ended(exit, out, err, [Found(URL, "new", before, now, sessions)], **rest)
 
 
-def tree(exit, err, now, copied):
+def tree(exit, err, now, copied, **rest):
     found = [Found(f"{URL}{at}", f"new{at}", None, sha) for at, sha in enumerate(now)]
     out = "".join(json.dumps({"target": f"{URL}{at}", "retries": 1}) + "\n" for at in copied)
-    return Ended(exit, out, err, found, is_tree=True)
+    return Ended(exit, out, err, found, is_tree=True, **rest)
 
 
 REST = "error: 1 of 2 objects could not be copied\n"
@@ -48,6 +48,7 @@ REST = "error: 1 of 2 objects could not be copied\n"
         (one(1, REFUSAL, "old", "old", create_only=True, must_succeed=True), CLEAN),
         (one(1, "2025-11-22T00:00:00Z DEBUG tidegate: trying again\n" + SENTENCE, None), CLEAN),
         (tree(0, "", ["new0", "new1"], [0, 1]), WHOLE),
+        (tree(1, f"error: {URL}1: put failed\n{LEFT}{REST}", ["new0", None], [0], could_know=False), CLEAN),
         (tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", None], [0]), CLEAN),
     ],
 )
@@ -87,6 +88,7 @@ def test_what_is_in_order(ended, kind):
         tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", "new1"], [0]),
         tree(1, f"error: {URL}1: put failed\n{REST}", [None, None], [0]),
         tree(1, REST, ["new0", None], [0]),
+        tree(1, f"error: {URL}1: put failed\n{LEFT}{REST}", ["new0", None], [0]),
     ],
 )
 def test_what_is_not(ended):

@@ -107,10 +107,10 @@ def judge_success(ended: Ended, lines: list[str], wrong):
 
 
 def judge_error(ended: Ended, lines: list[str], records: list[dict], wrong):
-    """Each object that failed is named in one sentence, and is as it was. A line before says how many uploads could
-    not be aborted, where no answer to that came either."""
-    if lines and NOT_ABORTED in lines[0] and not ended.could_know:
-        lines = lines[1:]
+    """Each object that failed is named in one sentence, and is as it was. A line before the last one says how many
+    uploads could not be aborted, where no answer to that came either."""
+    if NOT_ABORTED in "".join(lines[-2:-1]) and not ended.could_know:
+        lines = lines[:-2] + lines[-1:]
     if not lines or any(not line.startswith("error: ") for line in lines):
         wrong("stderr is not sentences that begin with `error: `")
     if not ended.is_tree and len(lines) != 1:
