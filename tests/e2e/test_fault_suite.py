@@ -25,10 +25,10 @@ def one(exit=0, err="", now="new", before=None, sessions=(), out="", **rest):
     return Ended(exit, out, err, [Found(URL, "new", before, now, sessions)], **rest)
 
 
-def tree(exit, err, now, copied):
+def tree(exit, err, now, copied, **rest):
     found = [Found(f"{URL}{at}", f"new{at}", None, sha) for at, sha in enumerate(now)]
     out = "".join(json.dumps({"target": f"{URL}{at}", "retries": 1}) + "\n" for at in copied)
-    return Ended(exit, out, err, found, is_tree=True)
+    return Ended(exit, out, err, found, is_tree=True, **rest)
 
 
 REST = "error: 1 of 2 objects could not be copied\n"
@@ -41,12 +41,14 @@ REST = "error: 1 of 2 objects could not be copied\n"
         (one(sessions=(0,)), WHOLE),
         (one(1, SENTENCE, None), CLEAN),
         (one(1, SENTENCE, "old", "old"), CLEAN),
-        (one(1, SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
-        (one(1, LEFT + SENTENCE, None, sessions=(3,), could_abort=False), CLEAN),
+        (one(1, SENTENCE, None, sessions=(3,), could_abort=False, could_know=False), CLEAN),
+        (one(1, LEFT + SENTENCE, None, sessions=(3,), could_abort=False, could_know=False), CLEAN),
+        (one(1, LEFT + SENTENCE, None, could_know=False), CLEAN),
         (one(1, DOUBT), CLEAN),
         (one(1, REFUSAL, "old", "old", create_only=True, must_succeed=True), CLEAN),
         (one(1, "2025-11-22T00:00:00Z DEBUG tidegate: trying again\n" + SENTENCE, None), CLEAN),
         (tree(0, "", ["new0", "new1"], [0, 1]), WHOLE),
+        (tree(1, f"error: {URL}1: put failed\n{LEFT}{REST}", ["new0", None], [0], could_know=False), CLEAN),
         (tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", None], [0]), CLEAN),
     ],
 )
@@ -79,17 +81,28 @@ def test_what_is_in_order(ended, kind):
         one(1, SENTENCE + SENTENCE, None),
         one(1, "error: it failed\n", None),
         one(1, LEFT + SENTENCE, None),
-        one(1, LEFT, None, could_abort=False),
+        one(1, LEFT, None, could_abort=False, could_know=False),
+        one(1, LEFT + SENTENCE, None, sessions=(3,), could_know=False),
         one(1, SENTENCE, None, stray=[".k.tmp"]),
         tree(0, "", ["new0", None], [0, 1]),
         tree(1, f"error: {URL}1: put failed\n{REST}", ["new0", "new1"], [0]),
         tree(1, f"error: {URL}1: put failed\n{REST}", [None, None], [0]),
         tree(1, REST, ["new0", None], [0]),
+        tree(1, f"error: {URL}1: put failed\n{LEFT}{REST}", ["new0", None], [0]),
     ],
 )
 def test_what_is_not(ended):
     verdict = judge(ended)
     assert verdict.kind == WRONG and verdict.why
+
+
+def test_doubt_is_told_in_these_words(tidegate, bucket, minio, proxy_to):
+    proxy = proxy_to(minio.address)
+    proxy.toxic("limit_data", stream="downstream", bytes=4)
+    env = minio.endpoint.at(proxy.url).env
+    run = tidegate("cp", "-", bucket.url("k"), "--attempts", "1", "--progress", "never", stdin=b"x", env=env)
+    assert run.exit == 1 and UNCERTAIN in run.err, run
+    assert bucket.exists("k")
 
 
 def test_the_same_name_is_the_same_run():

@@ -32,13 +32,18 @@ class Fault:
     lag: int | None = None
 
     @property
-    def blocks_aborts(self) -> bool:
-        """Whether an abort can fail for as long as this lasts, however often it is tried."""
+    def hides_aborts(self) -> bool:
+        """Whether an abort can go unanswered for as long as this lasts, however often it is tried."""
         if self.what != "toxic":
             return True
-        if self.toxicity <= 0.5 or self.stream == "downstream":
-            return False  # Downstream the request arrives; it is the answer that is lost.
+        if self.toxicity <= 0.5:
+            return False
         return self.toxic in ("reset_peer", "timeout") or self.attributes.get("bytes", 4 * KIB) < 4 * KIB
+
+    @property
+    def blocks_aborts(self) -> bool:
+        """Whether it does not even arrive: downstream only the answer is lost."""
+        return self.hides_aborts and (self.what != "toxic" or self.stream != "downstream")
 
     def __str__(self):
         return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value not in ("", {}, None))

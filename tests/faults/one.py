@@ -72,7 +72,8 @@ def run(
         is_tree=plan.job == "tree",
         create_only=plan.create_only,
         must_succeed=plan.case.must_succeed,
-        could_abort=ended is not None and way.was_clear(ended),
+        could_abort=ended is not None and way.could_abort(ended),
+        could_know=ended is not None and way.could_know(ended),
         stray=job.stray_files(),
     )
     return report(plan, judge(end), end, way, (ended or time.monotonic()) - began, store), job

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 WHOLE, CLEAN, WRONG = "whole", "clean error", "anything else"
 
 # The words of an error of the kind `Uncertain`, and of nothing else.
-UNCERTAIN = "look at the object's size and time before writing it again"
+UNCERTAIN = "look at the object before writing it again"
 # What the command line says of sessions that it could not end.
 NOT_ABORTED = "could not be aborted and may hold parts"
 # Of an error of the kind `AlreadyExists`.
@@ -41,6 +41,8 @@ class Ended:
     must_succeed: bool = False
     # Whether an abort can have reached the server before the program ended.
     could_abort: bool = True
+    # Whether its answer can have come back.
+    could_know: bool = True
     stray: list[str] = field(default_factory=list)
 
 
@@ -105,10 +107,10 @@ def judge_success(ended: Ended, lines: list[str], wrong):
 
 
 def judge_error(ended: Ended, lines: list[str], records: list[dict], wrong):
-    """Each object that failed is named in one sentence, and is as it was. A line before says how many uploads could
-    not be aborted, where the store could not be reached for that either."""
-    if lines and NOT_ABORTED in lines[0] and not ended.could_abort:
-        lines = lines[1:]
+    """Each object that failed is named in one sentence, and is as it was. A line before the last one says how many
+    uploads could not be aborted, where no answer to that came either."""
+    if NOT_ABORTED in "".join(lines[-2:-1]) and not ended.could_know:
+        lines = lines[:-2] + lines[-1:]
     if not lines or any(not line.startswith("error: ") for line in lines):
         wrong("stderr is not sentences that begin with `error: `")
     if not ended.is_tree and len(lines) != 1:

@@ -68,10 +68,17 @@ class Way:
             self._open()
         self.mended = time.monotonic()
 
-    def was_clear(self, ended: float) -> bool:
-        """Whether an abort can have passed before the program ended: one that was tried just before the end of the
-        fault was in vain, and the program needs a moment to end."""
-        if self.struck is None or not self._fault.blocks_aborts:
+    def could_abort(self, ended: float) -> bool:
+        """Whether an abort can have reached the server before the program ended."""
+        return not self._fault.blocks_aborts or self._was_clear(ended)
+
+    def could_know(self, ended: float) -> bool:
+        """Whether its answer can have come."""
+        return not self._fault.hides_aborts or self._was_clear(ended)
+
+    def _was_clear(self, ended: float) -> bool:
+        """Not so for what was tried just before the end of the fault: the program needs a moment to end."""
+        if self.struck is None:
             return True
         return self.mended is not None and ended - self.mended > 2
 

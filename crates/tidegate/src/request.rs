@@ -28,6 +28,15 @@ pub(crate) struct Requests {
     pub(crate) progress: Progress,
 }
 
+/// A request that succeeded.
+#[derive(Debug)]
+pub(crate) struct Made<T> {
+    pub(crate) answer: T,
+    pub(crate) attempts: u32,
+    /// Whether an earlier attempt may have been carried out although its answer was lost.
+    pub(crate) in_doubt: bool,
+}
+
 /// A request that failed for good.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -63,8 +72,22 @@ impl Requests {
         operation: Operation,
         payload: Option<&Payload>,
         permit: Option<Permit>,
-        mut request: impl FnMut() -> F,
+        request: impl FnMut() -> F,
     ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.make(operation, payload, permit, request).await.map(|made| made.answer)
+    }
+
+    /// As `send`; with what its attempts have met with.
+    pub(crate) async fn make<T, F>(
+        &self,
+        operation: Operation,
+        payload: Option<&Payload>,
+        permit: Option<Permit>,
+        mut request: impl FnMut() -> F,
+    ) -> Result<Made<T>, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
@@ -84,7 +107,7 @@ impl Requests {
     {
         let hedged = hedge.then_some(payload);
         let request = |copy: Option<Payload>| request(copy.unwrap_or_else(|| payload.clone()));
-        self.attempts(Operation::Part, Some(payload), permit, hedged, request).await
+        self.attempts(Operation::Part, Some(payload), permit, hedged, request).await.map(|made| made.answer)
     }
 
     async fn attempts<T, F>(
@@ -94,7 +117,7 @@ impl Requests {
         mut permit: Option<Permit>,
         hedged: Option<&Payload>,
         mut request: impl FnMut(Option<Payload>) -> F,
-    ) -> Result<T, Failure>
+    ) -> Result<Made<T>, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
@@ -130,7 +153,7 @@ impl Requests {
                     if operation != Operation::Complete && !by_hedge {
                         endpoint.pace.took(bytes, sent.elapsed());
                     }
-                    return Ok(answer);
+                    return Ok(Made { answer, attempts: attempt, in_doubt: seen.in_doubt });
                 }
                 Err(fault) => fault,
             };
@@ -215,6 +238,17 @@ pub(crate) async fn answer<T>(
             let message = format!("no answer within {:.0} s", patience.as_secs_f64());
             return Err(Fault::new(FaultKind::Timeout, message));
         }
+    }
+}
+
+impl<T> Made<T> {
+    /// The same, where earlier requests for the same had failed.
+    pub(crate) fn after(mut self, earlier: Option<&Failure>) -> Self {
+        if let Some(earlier) = earlier {
+            self.attempts += earlier.attempts;
+            self.in_doubt |= earlier.in_doubt;
+        }
+        self
     }
 }
 

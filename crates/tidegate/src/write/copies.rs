@@ -7,14 +7,15 @@
 
 use std::collections::BTreeMap;
 
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::upload::Upload;
-use crate::backend::{FaultKind, Receipt, Session, StoredPart};
+use crate::backend::{Fault, FaultKind, Receipt, Session, StoredPart};
 use crate::checksum::Checksum;
 use crate::error::Operation;
 use crate::object::Object;
-use crate::request::Failure;
+use crate::request::{Failure, Made};
 
 /// What a session has of the parts that it had acknowledged.
 enum Kept {
@@ -30,24 +31,35 @@ impl Upload {
     /// Asks for the completion of `session` from `parts`; with the tags of the copies that the store
     /// has, where it has others than those that were acknowledged last. Each copy can arrive once, so
     /// this ends; a store that never stops changing its mind is asked as often as one that fails.
-    /// Counts requests for the completion in `attempts`.
     pub(super) async fn publish(
         &self,
         session: &Session,
         mut parts: Vec<Receipt>,
         checksum: &Checksum,
-        attempts: &mut u32,
-    ) -> Result<Object, Failure> {
+    ) -> Result<Made<Object>, Failure> {
+        let began = Instant::now();
         let mut before: Option<Failure> = None;
         let mut left = self.requests.retry.policy.attempts;
         loop {
-            let complete = || {
-                *attempts += 1;
-                self.backend.complete(session, &parts, checksum, &self.options)
-            };
-            let sent = self.requests.send(Operation::Complete, None, None, complete).await;
-            let mut failure = match sent {
-                Ok(object) => return Ok(object),
+            let complete = || self.backend.complete(session, &parts, checksum, &self.options);
+            let sent = self.requests.make(Operation::Complete, None, None, complete).await;
+            let mut failure = match sent.map(|made| made.after(before.as_ref())) {
+                // It is asked for the object, where it keeps what that is known by: a store that was stopped
+                // while it completed may take that for done (versitygw 1.8.0 does).
+                Ok(made) if (made.in_doubt || self.may_be_published) && made.answer.token.is_some() => {
+                    let message = "the store has answered that the object is published, and it is not there";
+                    let (fault, attempts) = (Fault::new(FaultKind::NoSession, message), made.attempts);
+                    let elapsed = began.elapsed();
+                    return Err(Failure {
+                        fault,
+                        attempts,
+                        elapsed,
+                        in_doubt: true,
+                        late: true,
+                        ran_into: true,
+                    });
+                }
+                Ok(made) => return Ok(made),
                 Err(failure) => failure.after(before.take()),
             };
             left = left.saturating_sub(1);

@@ -188,19 +188,15 @@ impl Upload {
 
     /// Writes the whole object in one request.
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
-        let (began, mut attempts) = (Instant::now(), 0);
-        let sent = self
-            .requests
-            .send(Operation::Put, Some(&payload), None, || {
-                attempts += 1;
-                self.backend.put(&self.key, payload.clone(), &self.options)
-            })
-            .await;
-        let object = match sent {
-            Ok(object) => object,
+        let began = Instant::now();
+        let put = || self.backend.put(&self.key, payload.clone(), &self.options);
+        let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
+            Ok(made) => (made.answer, made.attempts),
             Err(failure) if failure.is_unsettled() || self.may_be_published => {
                 let (size, checksum) = (payload.len(), payload.checksum());
-                Box::pin(self.settle(failure, Written { operation: Operation::Put, size, checksum })).await?
+                let (written, attempts) =
+                    (Written { operation: Operation::Put, size, checksum }, failure.attempts);
+                (Box::pin(self.settle(failure, written)).await?, attempts)
             }
             Err(failure) => return Err(self.failed(failure, Operation::Put)),
         };
@@ -212,11 +208,11 @@ impl Upload {
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
         let session = self.session().await?;
-        let (began, mut attempts) = (Instant::now(), 0);
-        let sent = self.publish(&session, parts, &checksum, &mut attempts).await;
-        let size = checksum.covers();
-        let object = match sent {
-            Ok(object) => object,
+        let began = Instant::now();
+        let written =
+            Written { operation: Operation::Complete, size: checksum.covers(), checksum: Some(checksum) };
+        let (object, attempts) = match self.publish(&session, parts, &checksum).await {
+            Ok(made) => (made.answer, made.attempts),
             // A session that is gone, or has lost parts, may have been completed by this very attempt:
             // something on the way may have made it twice.
             Err(failure)
@@ -224,13 +220,13 @@ impl Upload {
                     || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
                     || self.may_be_published =>
             {
-                let written = Written { operation: Operation::Complete, size, checksum: Some(checksum) };
-                Box::pin(self.settle(failure, written)).await?
+                let attempts = failure.attempts;
+                (Box::pin(self.settle(failure, written)).await?, attempts)
             }
             Err(failure) => return Err(self.failed(failure, Operation::Complete)),
         };
         self.session_ended().await;
-        self.verify(object, size, Some(checksum), Operation::Complete)
+        self.verify(object, written.size, written.checksum, Operation::Complete)
             .map_err(|error| error.after(attempts, began.elapsed()))
     }
 

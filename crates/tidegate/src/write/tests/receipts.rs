@@ -1,10 +1,14 @@
 //! A backend of the caller's own that answers something else than it was asked.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use async_trait::async_trait;
 use tokio::time::timeout;
 
 use super::*;
-use crate::backend::{Backend, Fault, Layer, Receipt, Session};
+use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::Object;
 use crate::payload::Payload;
 
 const LONG: Duration = Duration::from_secs(3600);
@@ -54,6 +58,64 @@ async fn a_receipt_that_is_not_of_the_part_is_an_error() -> Result<()> {
         let error = store.upload(file.path(), "k").await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
         assert_nothing(&tide, &store).await;
+    }
+    Ok(())
+}
+
+/// Stopped while it completes, it takes that for done, as versitygw 1.8.0 does that is killed: the second
+/// completion is told that the object is there.
+#[derive(Debug)]
+struct Stopped {
+    store: Memory,
+    before: Option<Bytes>,
+    completions: AtomicU32,
+}
+
+#[async_trait]
+impl Layer for Stopped {
+    fn below(&self) -> &dyn Backend {
+        &self.store
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        if self.completions.fetch_add(1, Relaxed) == 0 {
+            return Err(Fault::new(FaultKind::Transient, "the connection was closed"));
+        }
+        let object = self.store.complete(session, parts, checksum, options).await?;
+        match &self.before {
+            Some(bytes) => {
+                let checksum = Checksum::of(checksum.algorithm(), bytes);
+                let before = Payload::from_memory(vec![bytes.clone()], checksum);
+                self.store.put("k", before, &WriteOptions::default()).await?;
+            }
+            None => self.store.delete("k").await?,
+        }
+        Ok(object)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_succeeds_after_one_that_was_cut_is_looked_into() -> Result<()> {
+    for before in [None, Some(data(100))] {
+        let tide = engine();
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let store = Memory::new("test").with_capabilities(capabilities);
+        let store = Stopped { store, before: before.clone(), completions: AtomicU32::new(0) };
+        let store = tide.store(Arc::new(store));
+        let mut writer = store.writer("k").start().await?;
+        writer.write(data(3 * PART)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
+        match before {
+            Some(before) => assert_eq!(stored(&store, "k").await, before),
+            None => assert_nothing(&tide, &store).await,
+        }
     }
     Ok(())
 }

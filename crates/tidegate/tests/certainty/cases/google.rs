@@ -54,7 +54,7 @@ fn parts() -> Vec<Case> {
     let in_200 = |code: &str| it.does(Action::ErrorIn200 { code: code.into() });
     vec![
         case("200 with an error in its body, once", vec![in_200("InternalError").times(1)])
-            .committed("complete x2"),
+            .committed("complete x2, head"),
         case("500, though it was carried out", vec![it.denies(500, "InternalError").times(1)])
             .committed("complete x2, head"),
         case("cut before it was carried out, every time", vec![it.cut()]).not_committed(
