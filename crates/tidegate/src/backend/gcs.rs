@@ -1,5 +1,6 @@
 //! Google Cloud Storage: objects over the JSON API, sessions of parts over the XML API, whose multipart
-//! uploads are S3's in another dress.
+//! uploads are S3's in another dress. Where it is reached over gRPC, what goes over the JSON API otherwise
+//! goes over that (`grpc.rs`).
 //!
 //! Nothing is tried again here. Every object has a CRC32C of its bytes, which is sent ahead of them where a
 //! request makes an object: the store takes no checksum behind them, so that a file's bytes are read twice.
@@ -31,6 +32,7 @@ mod append;
 mod client;
 mod credentials;
 mod fault;
+mod grpc;
 mod list;
 mod parts;
 mod request;
@@ -40,11 +42,12 @@ mod settings;
 mod tests;
 
 pub use client::GcsClient;
-pub use settings::{GcsCredentials, GcsSettings};
+pub use settings::{GcsCredentials, GcsSettings, GcsTransport};
 
 use address::Address;
 use client::Shared;
 use fault::About;
+use grpc::Grpc;
 use request::{Content, Request, checksum_of};
 use resource::Resource;
 
@@ -58,6 +61,8 @@ const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or 
 #[derive(Clone, Debug)]
 pub struct Gcs {
     bucket: Bucket,
+    /// Where it is reached over that.
+    grpc: Option<Grpc>,
     location: Arc<str>,
     capabilities: Arc<Capabilities>,
 }
@@ -104,10 +109,27 @@ impl Gcs {
             checksum: Algorithm::Crc32c,
             ..Capabilities::default()
         };
+        let grpc = match &shared.grpc {
+            Some((channels, at)) => Some(Grpc::new(shared.clone(), channels.clone(), at.url(), bucket)?),
+            None => None,
+        };
         Ok(Self {
+            grpc,
             location: format!("gs://{bucket}").into(),
             capabilities: Arc::new(capabilities),
             bucket: Bucket { shared, json: Arc::new(json), xml: Arc::new(xml) },
+        })
+    }
+
+    /// What a session is asked over, if it is one of gRPC.
+    fn grpc_of(&self, session: &Session) -> Result<Option<&Grpc>, Fault> {
+        if !grpc::is_grpc(session) {
+            return Ok(None);
+        }
+        self.grpc.as_ref().map(Some).ok_or_else(|| {
+            let message = "the upload was begun over gRPC, and goes on over that only: choose it as the \
+                           transport for Google Cloud Storage";
+            Fault::new(FaultKind::Unsupported, message)
         })
     }
 
@@ -145,6 +167,9 @@ impl Backend for Gcs {
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         self.check(key, Some(options))?;
+        if let Some(grpc) = &self.grpc {
+            return grpc.put(key, payload, options).await;
+        }
         let checksum = checksum_of(&payload).await?;
         let mut resource = Resource::new(key, options);
         resource.crc32c = Some(checksum.base64());
@@ -200,6 +225,9 @@ impl Backend for Gcs {
 
     async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         self.check(key, Some(options))?;
+        if let Some(grpc) = &self.grpc {
+            return grpc.open_appending(key, options).await;
+        }
         append::open(&self.bucket, key, options).await
     }
 
@@ -210,6 +238,9 @@ impl Backend for Gcs {
         payload: Payload,
         whole: Option<&Checksum>,
     ) -> Result<Appended, Fault> {
+        if let Some(grpc) = self.grpc_of(session)? {
+            return grpc.append(session, offset, payload, whole).await;
+        }
         append::append(&self.bucket, session, offset, payload, whole).await
     }
 
@@ -219,14 +250,23 @@ impl Backend for Gcs {
         offset: u64,
         bytes: Unending,
     ) -> Result<Appended, Fault> {
+        if let Some(grpc) = self.grpc_of(session)? {
+            return grpc.append_stream(session, offset, bytes).await;
+        }
         append::stream(&self.bucket, session, offset, bytes).await
     }
 
     async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
-        append::stands(&self.bucket, session).await
+        match self.grpc_of(session)? {
+            Some(grpc) => grpc.appended(session).await,
+            None => append::stands(&self.bucket, session).await,
+        }
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        if let Some(grpc) = self.grpc_of(session)? {
+            return grpc.abort(session).await;
+        }
         if append::is_appended(session) {
             return append::cancel(&self.bucket, session).await;
         }
@@ -242,10 +282,10 @@ impl Backend for Gcs {
     }
 
     async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
-        if !append::is_appended(session) {
+        if !append::is_appended(session) && !grpc::is_grpc(session) {
             return Ok(None);
         }
-        match append::held(&self.bucket, session).await {
+        match self.held(session).await {
             Ok(_) => Ok(Some(OpenSession::new(session.clone()))),
             Err(fault) if fault.kind == FaultKind::NoSession => Ok(None),
             Err(fault) => Err(fault),
@@ -253,8 +293,8 @@ impl Backend for Gcs {
     }
 
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
-        if append::is_appended(session) {
-            return append::held(&self.bucket, session).await;
+        if append::is_appended(session) || grpc::is_grpc(session) {
+            return append::held(self.appended(session).await?);
         }
         sessions::held(&self.bucket, session).await
     }
@@ -268,12 +308,20 @@ impl Backend for Gcs {
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
+        if let Some(grpc) = &self.grpc {
+            address::check(key)?;
+            return grpc.head(key).await;
+        }
         let url = self.bucket.json.object(key, &[])?;
         let (_, body) = self.bucket.shared.ask(Request::new(Method::GET, url, About::Object)).await?;
         Resource::read(&body)
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+        if let Some(grpc) = &self.grpc {
+            address::check(key)?;
+            return grpc.get(key, range).await;
+        }
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
             return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
@@ -290,10 +338,17 @@ impl Backend for Gcs {
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        if let Some(grpc) = &self.grpc {
+            return grpc.list(prefix, recursive);
+        }
         list::objects(self.bucket.clone(), prefix, recursive)
     }
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {
+        if let Some(grpc) = &self.grpc {
+            address::check(key)?;
+            return grpc.delete(key).await;
+        }
         let url = self.bucket.json.object(key, &[])?;
         match self.bucket.shared.ask(Request::new(Method::DELETE, url, About::Object)).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),

@@ -19,7 +19,7 @@ pub(super) mod tls;
 pub(super) mod unanswered;
 
 pub(super) use body::{Failure, Outgoing};
-pub(super) use connections::Connections;
+pub(super) use connections::{Connections, Connector, STREAMS, Version};
 pub(super) use open::OpenBody;
 pub(super) use pages::{Page, paged, stuck};
 

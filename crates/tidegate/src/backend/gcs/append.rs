@@ -73,9 +73,9 @@ pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appende
     exchange(bucket, session, request).await
 }
 
-/// What a session holds. One that was finished is none any more.
-pub(super) async fn held(bucket: &Bucket, session: &Session) -> Result<Held, Fault> {
-    match stands(bucket, session).await? {
+/// What a session holds that stands there. One that was finished is none any more.
+pub(super) fn held(stands: Appended) -> Result<Held, Fault> {
+    match stands {
         Appended::Open(bytes) => Ok(Held { parts: None, bytes, initiator: None }),
         Appended::Published(_) => Err(Fault::new(FaultKind::NoSession, "the upload is finished")),
     }

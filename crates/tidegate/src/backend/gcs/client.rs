@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Gcs;
 use super::credentials::Keyring;
-use super::settings::{GcsCredentials, GcsSettings};
+use super::grpc::Channels;
+use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::Fault;
 use crate::backend::http::Connections;
 use crate::backend::s3::address::Endpoint;
@@ -24,22 +25,40 @@ pub(super) struct Shared {
     pub(super) connections: Connections,
     pub(super) keyring: Keyring,
     pub(super) endpoint: Endpoint,
+    /// Where calls of gRPC go, if that is how it is reached.
+    pub(super) grpc: Option<(Arc<Channels>, Endpoint)>,
 }
 
 impl GcsClient {
     /// Settles what `settings` leave open and sets up a client. Sends nothing; credentials are fetched by
     /// the first request.
     pub async fn connect(settings: &GcsSettings) -> Result<Self, Fault> {
-        let emulator = || std::env::var("STORAGE_EMULATOR_HOST").ok().filter(|host| !host.is_empty());
-        let (url, credentials) = match (&settings.endpoint_url, emulator()) {
-            (Some(url), _) => (url.clone(), settings.credentials.clone()),
-            (None, Some(host)) => (emulator_url(&host), GcsCredentials::anonymous()),
-            (None, None) => (GOOGLE.to_owned(), settings.credentials.clone()),
+        let emulator = |name| std::env::var(name).ok().filter(|host| !host.is_empty());
+        let emulator = |name| emulator(name).map(|host| emulator_url(&host));
+        let is_grpc = settings.transport == GcsTransport::Grpc;
+        // Where only one of the two is an emulator's it is both: not half of what is meant for one is to
+        // go to Google.
+        let http = emulator("STORAGE_EMULATOR_HOST");
+        let grpc = emulator("STORAGE_EMULATOR_HOST_GRPC").filter(|_| is_grpc);
+        let ((url, grpc_url), credentials) = match (&settings.endpoint_url, http, grpc) {
+            (Some(url), ..) => ((url.clone(), url.clone()), settings.credentials.clone()),
+            (None, Some(http), Some(grpc)) => ((http, grpc), GcsCredentials::anonymous()),
+            (None, Some(url), None) | (None, None, Some(url)) => {
+                ((url.clone(), url), GcsCredentials::anonymous())
+            }
+            (None, None, None) => ((GOOGLE.to_owned(), GOOGLE.to_owned()), settings.credentials.clone()),
         };
         let endpoint = Endpoint::custom(&url)?;
         let bundle = settings.ca_bundle.as_deref();
         let connections = Connections::new(endpoint.url(), settings.connect_timeout, bundle)?;
-        let shared = Shared { connections, keyring: Keyring::new(&credentials), endpoint };
+        let grpc = if is_grpc {
+            let endpoint = Endpoint::custom(&grpc_url)?;
+            let channels = Channels::new(endpoint.url(), settings.connect_timeout, bundle)?;
+            Some((Arc::new(channels), endpoint))
+        } else {
+            None
+        };
+        let shared = Shared { connections, keyring: Keyring::new(&credentials), endpoint, grpc };
         Ok(Self { shared: Arc::new(shared) })
     }
 

@@ -13,7 +13,7 @@ use crate::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-goog-meta-";
 /// The name under which a writer's token is kept among the metadata.
-const TOKEN: &str = "tidegate-writer";
+pub(super) const TOKEN: &str = "tidegate-writer";
 
 /// An object in JSON (`cloud.google.com/storage/docs/json_api/v1/objects`), both ways.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

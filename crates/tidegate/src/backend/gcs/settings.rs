@@ -18,6 +18,19 @@ pub struct GcsSettings {
     pub(super) credentials: GcsCredentials,
     pub(super) ca_bundle: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
+    pub(super) transport: GcsTransport,
+}
+
+/// What objects go over. Uploads of parts, which gRPC does not have, always go over HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum GcsTransport {
+    /// The JSON API.
+    #[default]
+    Http,
+    /// `google.storage.v2`. A session that is appended to goes on over what it was begun over; one that was
+    /// begun over HTTP does so in either case.
+    Grpc,
 }
 
 impl Default for GcsSettings {
@@ -27,6 +40,7 @@ impl Default for GcsSettings {
             credentials: GcsCredentials::default(),
             ca_bundle: None,
             connect_timeout: Duration::from_secs(5),
+            transport: GcsTransport::default(),
         }
     }
 }
@@ -34,7 +48,7 @@ impl Default for GcsSettings {
 impl GcsSettings {
     /// The store's address, as `http[s]://host[:port]`. Otherwise that of an emulator in
     /// `STORAGE_EMULATOR_HOST`, with or without its scheme, which is sent no credentials then; or Google
-    /// itself.
+    /// itself. Over gRPC `STORAGE_EMULATOR_HOST_GRPC` comes first; what an address here names is both.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint_url = Some(url.into());
@@ -59,6 +73,13 @@ impl GcsSettings {
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
+        self
+    }
+
+    /// What objects go over: HTTP by default.
+    #[must_use]
+    pub fn with_transport(mut self, transport: GcsTransport) -> Self {
+        self.transport = transport;
         self
     }
 }

@@ -24,7 +24,7 @@ const CHUNK: u64 = 1 << 20;
 pub(in crate::backend) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
 impl Failure {
-    fn set(&self, error: io::Error) {
+    pub(in crate::backend) fn set(&self, error: io::Error) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 

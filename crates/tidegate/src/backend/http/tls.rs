@@ -9,15 +9,15 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::backend::{Fault, FaultKind};
 
-/// TLS that trusts `roots`.
-pub(in crate::backend) fn config(roots: RootCertStore) -> Result<ClientConfig, Fault> {
+/// TLS that trusts `roots`, for what `protocol` stands for.
+pub(in crate::backend) fn config(roots: RootCertStore, protocol: &str) -> Result<ClientConfig, Fault> {
     let ring = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(ring)
         .with_safe_default_protocol_versions()
         .map_err(|error| Fault::new(FaultKind::Invalid, "TLS cannot be set up").with_source(error))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![protocol.into()];
     Ok(config)
 }
 

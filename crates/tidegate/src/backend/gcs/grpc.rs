@@ -1,0 +1,72 @@
+//! The same store over gRPC, `google.storage.v2` (`google/storage/v2/storage.proto` in
+//! `googleapis/googleapis`, whose comments are its documents): what goes over the JSON API otherwise.
+//!
+//! The messages are generated; they go over the HTTP client that all stores are reached by, for a
+//! channel of gRPC's own would be a second one, and copy each byte on its way out. Beside what HTTP has, each
+//! message's bytes have a CRC32C, and that of the whole object goes behind them.
+
+use std::sync::Arc;
+
+use googleapis_tonic_google_storage_v2::google::storage::v2 as proto;
+use proto::write_object_request::FirstMessage;
+use proto::write_object_response::WriteStatus;
+
+use super::client::Shared;
+use super::fault::About;
+use crate::backend::{Fault, FaultKind, WriteOptions};
+use crate::object::Object;
+use crate::payload::Payload;
+
+mod call;
+mod channels;
+mod convert;
+mod fault;
+mod frame;
+mod held;
+mod read;
+mod sessions;
+mod upload;
+
+use call::Caller;
+pub(super) use channels::Channels;
+pub(super) use sessions::is_grpc;
+use upload::{End, Upload};
+
+/// One bucket over gRPC.
+#[derive(Clone, Debug)]
+pub(super) struct Grpc {
+    caller: Caller,
+    /// As the messages have it.
+    bucket: Arc<str>,
+    open: sessions::Open,
+}
+
+impl Grpc {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        channels: Arc<Channels>,
+        endpoint: &str,
+        bucket: &str,
+    ) -> Result<Self, Fault> {
+        let bucket = format!("projects/_/buckets/{bucket}");
+        let caller = Caller::new(shared, channels, endpoint, &bucket)?;
+        Ok(Self { caller, bucket: bucket.into(), open: sessions::Open::default() })
+    }
+
+    pub(super) async fn put(
+        &self,
+        key: &str,
+        payload: Payload,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let mut spec = convert::spec(&self.bucket, key, options);
+        spec.object_size = Some(convert::signed(payload.len()));
+        let upload = Upload::new(FirstMessage::WriteObjectSpec(spec), 0, payload, End::Publish(None));
+        match sessions::write(&self.caller, About::Bucket, upload).await? {
+            WriteStatus::Resource(resource) => convert::object(resource),
+            WriteStatus::PersistedSize(_) => {
+                Err(Fault::new(FaultKind::Transient, "the store does not say that it has the object"))
+            }
+        }
+    }
+}

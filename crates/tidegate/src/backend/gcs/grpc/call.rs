@@ -1,0 +1,189 @@
+//! The one path of every call: say who asks and of which bucket, send, and tell what came back.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::Frame;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use prost::Message;
+use tonic::codec::Streaming;
+use tonic::{Code, Status};
+use tonic_prost::ProstDecoder;
+
+use super::channels::{Channels, Line};
+use super::fault::refusal;
+use super::frame;
+use crate::backend::gcs::client::Shared;
+use crate::backend::gcs::credentials::Identity;
+use crate::backend::gcs::fault::About;
+use crate::backend::http::{Failure, LONGEST, kind_of_status, source_fault, text, unanswered};
+use crate::backend::{Fault, FaultKind};
+
+/// Where calls about one bucket go.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    pub(super) shared: Arc<Shared>,
+    pub(super) channels: Arc<Channels>,
+    /// What comes before a method's name.
+    url: Arc<str>,
+    /// Which bucket it is about, by which Google leads calls to where that is.
+    routing: HeaderValue,
+}
+
+/// Who asked what, as its answer needs it.
+#[derive(Debug)]
+struct Asked {
+    caller: Caller,
+    about: About,
+    identity: Identity,
+    failure: Failure,
+}
+
+/// The messages that answer a call.
+#[derive(Debug)]
+pub(super) struct Answers<A> {
+    messages: Streaming<A>,
+    broken: Broken,
+    asked: Asked,
+}
+
+/// Why the connection broke, left here by what reads it.
+type Broken = Arc<Mutex<Option<reqwest::Error>>>;
+
+/// An answer's bytes; the line is others' when it is dropped.
+struct Incoming {
+    body: reqwest::Body,
+    broken: Broken,
+    _line: Line,
+}
+
+impl http_body::Body for Incoming {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        Poll::Ready(frame.map(|frame| {
+            frame.map_err(|error| {
+                *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                Status::unknown("the connection broke")
+            })
+        }))
+    }
+}
+
+impl Caller {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        channels: Arc<Channels>,
+        endpoint: &str,
+        bucket: &str,
+    ) -> Result<Self, Fault> {
+        // AIP-4222: names and values are encoded as in a query.
+        let routing = text(format!("bucket={}", utf8_percent_encode(bucket, NON_ALPHANUMERIC)))?;
+        let url = format!("{endpoint}/google.storage.v2.Storage/").into();
+        Ok(Self { shared, channels, url, routing })
+    }
+
+    /// Makes a call of one message that has one in answer.
+    pub(super) async fn ask<A>(&self, method: &str, about: About, message: &impl Message) -> Result<A, Fault>
+    where
+        A: Message + Default + 'static,
+    {
+        let mut answers = self.call(method, about, frame::whole(message), Failure::default()).await?;
+        answers.only().await
+    }
+
+    /// Makes a call whose messages `body` is; should that fail, `failure` says why.
+    pub(super) async fn call<A>(
+        &self,
+        method: &str,
+        about: About,
+        body: impl Into<reqwest::Body>,
+        failure: Failure,
+    ) -> Result<Answers<A>, Fault>
+    where
+        A: Message + Default + 'static,
+    {
+        let identity = self.shared.keyring.identity().await?;
+        let line = self.channels.line()?;
+        let mut headers = HeaderMap::from_iter([
+            (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
+            (header::TE, HeaderValue::from_static("trailers")),
+        ]);
+        headers.insert("x-goog-request-params", self.routing.clone());
+        let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        headers.insert("x-goog-api-client", client);
+        headers.extend(identity.clone());
+        let asked = Asked { caller: self.clone(), about, identity, failure };
+        let url = format!("{}{method}", self.url);
+        let sent = line.client.post(url).headers(headers).body(body).send().await;
+        let response = sent.map_err(|error| asked.broken(error))?;
+        if let Some(status) =
+            Status::from_header_map(response.headers()).filter(|status| status.code() != Code::Ok)
+        {
+            return Err(asked.refused(status));
+        }
+        let (parts, body) = http::Response::from(response).into_parts();
+        let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        if parts.status != StatusCode::OK || !kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
+            return Err(elsewhere(parts.status));
+        }
+        let broken = Broken::default();
+        let incoming = Incoming { body, broken: broken.clone(), _line: line };
+        let decoder = ProstDecoder::<A>::default();
+        let messages = Streaming::new_response(decoder, incoming, parts.status, None, Some(LONGEST));
+        Ok(Answers { messages, broken, asked })
+    }
+}
+
+impl<A: Message + Default + 'static> Answers<A> {
+    /// The next message; none at the end of an answer that is whole.
+    pub(super) async fn next(&mut self) -> Result<Option<A>, Fault> {
+        self.messages.message().await.map_err(|status| {
+            match self.broken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(error) => self.asked.broken(error),
+                None => self.asked.refused(status),
+            }
+        })
+    }
+
+    /// The message of an answer that has but one.
+    pub(super) async fn only(&mut self) -> Result<A, Fault> {
+        let odd = |message| Fault::new(FaultKind::Transient, message);
+        let only = self.next().await?.ok_or_else(|| odd("the store's answer has no message"))?;
+        // What it says in the end may be that all of it is void.
+        match self.next().await? {
+            None => Ok(only),
+            Some(_) => Err(odd("the store's answer has more messages than one")),
+        }
+    }
+}
+
+impl Asked {
+    fn refused(&self, status: Status) -> Fault {
+        let is_refused = status.code() == Code::Unauthenticated;
+        let fault = refusal(status, self.about);
+        if is_refused { self.caller.shared.keyring.refused(fault, &self.identity) } else { fault }
+    }
+
+    fn broken(&self, error: reqwest::Error) -> Fault {
+        self.failure.take().map_or_else(|| unanswered::fault(error), source_fault)
+    }
+}
+
+/// An answer that is not one of gRPC: of a proxy, or of a server that does not speak it.
+fn elsewhere(status: StatusCode) -> Fault {
+    let kind = match status {
+        StatusCode::OK | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => FaultKind::Unsupported,
+        status => kind_of_status(status),
+    };
+    let message = format!("what answers there does not speak gRPC (HTTP {})", status.as_u16());
+    Fault::new(kind, message)
+}

@@ -1,0 +1,79 @@
+//! Connections that calls go over. HTTP/2 has many requests on one connection; there are so many
+//! connections that none carries more than a few.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::backend::http::{Connector, STREAMS, Version};
+use crate::backend::{Fault, wants_new_connection};
+
+#[derive(Debug)]
+pub(in crate::backend::gcs) struct Channels {
+    connector: Connector,
+    kept: Mutex<Vec<Channel>>,
+    /// Keeps no connection: each request looks the address up and opens one of its own.
+    unpooled: reqwest::Client,
+}
+
+/// A client that keeps one connection, and who uses it.
+#[derive(Debug)]
+struct Channel {
+    client: reqwest::Client,
+    users: Arc<()>,
+}
+
+/// What one call goes over, until it has its whole answer.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) client: reqwest::Client,
+    _user: Option<Arc<()>>,
+}
+
+impl Channels {
+    pub(in crate::backend::gcs) fn new(
+        url: &str,
+        connect_timeout: Duration,
+        bundle: Option<&Path>,
+    ) -> Result<Self, Fault> {
+        let connector = Connector::new(url, connect_timeout, bundle, Version::Two)?;
+        let unpooled = connector.client(0)?;
+        Ok(Self { connector, kept: Mutex::default(), unpooled })
+    }
+
+    /// What to make the current call over.
+    pub(super) fn line(&self) -> Result<Line, Fault> {
+        if wants_new_connection() {
+            return Ok(Line { client: self.unpooled.clone(), _user: None });
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first that has room, so that what is not needed any more falls idle, and its connection ends.
+        let channel = match kept.iter().position(|channel| Arc::strong_count(&channel.users) <= STREAMS) {
+            Some(at) => &kept[at],
+            None => {
+                kept.push(Channel { client: self.connector.client(1)?, users: Arc::default() });
+                &kept[kept.len() - 1]
+            }
+        };
+        Ok(Line { client: channel.client.clone(), _user: Some(channel.users.clone()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_connection_carries_more_than_a_few_calls() {
+        let channels = Channels::new("http://h:1", Duration::from_secs(1), None).unwrap();
+        let mut lines: Vec<Line> = (0..=STREAMS).map(|_| channels.line().unwrap()).collect();
+        let used = || {
+            let kept = channels.kept.lock().unwrap();
+            kept.iter().map(|channel| Arc::strong_count(&channel.users) - 1).collect::<Vec<_>>()
+        };
+        assert_eq!(used(), [STREAMS, 1]);
+        lines.truncate(3);
+        let _fourth = channels.line().unwrap();
+        assert_eq!(used(), [4, 0]);
+    }
+}

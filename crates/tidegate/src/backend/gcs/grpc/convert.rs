@@ -1,0 +1,86 @@
+//! Between the messages and what an object is here.
+
+use std::time::SystemTime;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::proto;
+use crate::backend::gcs::resource::{TOKEN, key_name};
+use crate::backend::{Fault, FaultKind, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::{Attributes, Encryption, Object};
+
+/// A number for a message, which has signed ones; no object comes near to where they differ.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A size out of a message.
+pub(super) fn size(number: i64) -> Result<u64, Fault> {
+    u64::try_from(number)
+        .map_err(|_| Fault::new(FaultKind::Transient, "the store's answer has a size below zero"))
+}
+
+/// What is to be written, and under which condition.
+pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::WriteObjectSpec {
+    let attributes = options.attributes.clone();
+    // As headers have them, by which the same object goes where it is large.
+    let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+    let token = options.token.clone().map(|token| (TOKEN.to_owned(), token));
+    let resource = proto::Object {
+        name: key.to_owned(),
+        bucket: bucket.to_owned(),
+        storage_class: attributes.storage_class.unwrap_or_default(),
+        content_type: attributes.content_type.unwrap_or_default(),
+        cache_control: attributes.cache_control.unwrap_or_default(),
+        content_encoding: attributes.content_encoding.unwrap_or_default(),
+        content_disposition: attributes.content_disposition.unwrap_or_default(),
+        kms_key: key_name(options).unwrap_or_default().to_owned(),
+        metadata: attributes.metadata.into_iter().map(lower).chain(token).collect(),
+        ..proto::Object::default()
+    };
+    proto::WriteObjectSpec {
+        resource: Some(resource),
+        // No generation: there is none.
+        if_generation_match: options.create_only.then_some(0),
+        ..proto::WriteObjectSpec::default()
+    }
+}
+
+/// The checksum of a whole object.
+pub(super) fn checksums(checksum: &Checksum) -> proto::ObjectChecksums {
+    proto::ObjectChecksums { crc32c: Some(crc32c(checksum)), ..proto::ObjectChecksums::default() }
+}
+
+pub(super) fn crc32c(checksum: &Checksum) -> u32 {
+    // It has 32 bits.
+    checksum.value() as u32
+}
+
+pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
+    let text = |text: String| Some(text).filter(|text| !text.is_empty());
+    let mut metadata = described.metadata;
+    let token = metadata.remove(TOKEN);
+    let checksum = described.checksums.and_then(|checksums| checksums.crc32c);
+    Ok(Object {
+        key: described.name,
+        size: size(described.size)?,
+        etag: text(described.etag),
+        version: Some(described.generation.to_string()),
+        modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),
+        crc64nvme: None,
+        crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
+        token,
+        attributes: Attributes {
+            content_type: text(described.content_type),
+            cache_control: text(described.cache_control),
+            content_encoding: text(described.content_encoding),
+            content_disposition: text(described.content_disposition),
+            metadata,
+            tags: Default::default(),
+            storage_class: text(described.storage_class),
+            encryption: text(described.kms_key).map(|key| Encryption::Kms { key_id: Some(key) }),
+        },
+    })
+}

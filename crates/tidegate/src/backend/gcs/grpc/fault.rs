@@ -1,0 +1,104 @@
+//! What a status of gRPC means (`google/rpc/code.proto`).
+
+use std::time::Duration;
+
+use googleapis_tonic_google_rpc::google::rpc;
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::backend::gcs::fault::About;
+use crate::backend::{Fault, FaultKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The fault that a status tells of.
+pub(super) fn refusal(status: Status, about: About) -> Fault {
+    let details = Details::of(&status);
+    let (code, said) = (status.code(), status.message().trim().trim_end_matches('.'));
+    let said = if said.is_empty() { code.description() } else { said };
+    let kind = kind(code, &details.reason, said, about);
+    let reason = if details.reason.is_empty() { String::new() } else { format!("{}, ", details.reason) };
+    let fault = Fault::new(kind, format!("{said} ({reason}gRPC {code:?})"))
+        .with_retry_after(details.retry_after)
+        .with_answered(details.is_googles || is_a_word(code));
+    fault.with_source(status)
+}
+
+/// What stands beside a status' sentence (`google/rpc/error_details.proto`).
+#[derive(Debug, Default)]
+struct Details {
+    reason: String,
+    retry_after: Option<Duration>,
+    /// Somebody has explained it, as nothing on the way does.
+    is_googles: bool,
+}
+
+impl Details {
+    fn of(status: &Status) -> Self {
+        let mut details = Self::default();
+        let all = rpc::Status::decode(status.details()).unwrap_or_default().details;
+        for detail in all {
+            match detail.type_url.rsplit('/').next() {
+                Some("google.rpc.ErrorInfo") => {
+                    let info = rpc::ErrorInfo::decode(detail.value.as_slice()).unwrap_or_default();
+                    (details.reason, details.is_googles) = (info.reason, true);
+                }
+                Some("google.rpc.RetryInfo") => {
+                    let retry = rpc::RetryInfo::decode(detail.value.as_slice()).unwrap_or_default();
+                    // What is negative is no wish.
+                    details.retry_after = retry.retry_delay.and_then(|delay| Duration::try_from(delay).ok());
+                }
+                _ => {}
+            }
+        }
+        details
+    }
+}
+
+/// Whether only the store itself says so: of the other codes proxies and balancers make their own use,
+/// whatever the store was about to say.
+fn is_a_word(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::Ok
+            | Code::Cancelled
+            | Code::Unknown
+            | Code::DeadlineExceeded
+            | Code::Internal
+            | Code::Unavailable
+    )
+}
+
+fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
+    let is_limit = matches!(reason, "rateLimitExceeded" | "RATE_LIMIT_EXCEEDED" | "quotaExceeded");
+    match code {
+        Code::Unauthenticated => FaultKind::Expired,
+        Code::PermissionDenied if is_limit => FaultKind::Throttled,
+        Code::PermissionDenied => FaultKind::Denied,
+        Code::NotFound if message.contains("bucket does not exist") => FaultKind::NoBucket,
+        Code::NotFound => match about {
+            About::Bucket => FaultKind::NoBucket,
+            About::Object => FaultKind::NotFound,
+            About::Session => FaultKind::NoSession,
+        },
+        // As of HTTP's 499; of any other reason to end a call it does not tell.
+        Code::Cancelled if about == About::Session && message.contains("upload was cancelled") => {
+            FaultKind::NoSession
+        }
+        Code::DataLoss => FaultKind::Integrity,
+        // "Provided CRC32C … doesn't match calculated CRC32C …".
+        Code::InvalidArgument if message.contains("match calculated") => FaultKind::Integrity,
+        // A session does not stand where it was said to: it is asked.
+        Code::OutOfRange if about == About::Session => FaultKind::Transient,
+        Code::InvalidArgument | Code::OutOfRange => FaultKind::Invalid,
+        Code::FailedPrecondition => FaultKind::Exists,
+        Code::Unimplemented => FaultKind::Unsupported,
+        Code::ResourceExhausted | Code::Unavailable => FaultKind::Throttled,
+        Code::DeadlineExceeded => FaultKind::Timeout,
+        // `ALREADY_EXISTS` as well: HTTP's 409, of two requests at once.
+        Code::Ok | Code::Cancelled | Code::Unknown | Code::Aborted | Code::AlreadyExists | Code::Internal => {
+            FaultKind::Transient
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Objects described, read, listed and removed.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+
+use super::call::Answers;
+use super::convert::{object, signed, size};
+use super::{Grpc, proto};
+use crate::backend::gcs::fault::About;
+use crate::backend::http::{Failure, Page, paged, stuck};
+use crate::backend::{Body, Entry, Fault, FaultKind};
+use crate::checksum::{Algorithm, Checksum};
+use crate::object::Object;
+
+/// What is asked for of each object that is listed.
+const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", "checksums", "storage_class"];
+
+fn odd(message: &'static str) -> Fault {
+    Fault::new(FaultKind::Transient, message)
+}
+
+impl Grpc {
+    pub(in crate::backend::gcs) async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let request = proto::GetObjectRequest {
+            bucket: self.bucket.to_string(),
+            object: key.to_owned(),
+            ..proto::GetObjectRequest::default()
+        };
+        object(self.caller.ask("GetObject", About::Object, &request).await?)
+    }
+
+    pub(in crate::backend::gcs) async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let request = proto::DeleteObjectRequest {
+            bucket: self.bucket.to_string(),
+            object: key.to_owned(),
+            ..proto::DeleteObjectRequest::default()
+        };
+        match self.caller.ask::<()>("DeleteObject", About::Object, &request).await {
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
+            answer => answer,
+        }
+    }
+
+    pub(in crate::backend::gcs) async fn get(
+        &self,
+        key: &str,
+        asked: Option<Range<u64>>,
+    ) -> Result<Body, Fault> {
+        if let Some(range) = asked.clone().filter(Range::is_empty) {
+            // A limit of none is no limit.
+            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
+        }
+        let range = asked.unwrap_or(0..u64::MAX);
+        let (read_offset, end) = (signed(range.start), signed(range.end));
+        let request = proto::ReadObjectRequest {
+            bucket: self.bucket.to_string(),
+            object: key.to_owned(),
+            read_offset,
+            read_limit: if end == i64::MAX { 0 } else { end - read_offset },
+            ..proto::ReadObjectRequest::default()
+        };
+        let request = super::frame::whole(&request);
+        let mut answers: Answers<proto::ReadObjectResponse> =
+            self.caller.call("ReadObject", About::Object, request, Failure::default()).await?;
+        let first = answers.next().await?.ok_or_else(|| odd("the store's answer has no message"))?;
+        let described =
+            first.metadata.clone().ok_or_else(|| odd("the store does not describe the object"))?;
+        let object = object(described)?;
+        let whole = object.size;
+        let sent = match &first.content_range {
+            Some(sent) => size(sent.start)?..size(sent.end)?,
+            // Of a whole object, and of one without bytes, it need not be said.
+            None => 0..whole,
+        };
+        let range = range.start..range.end.min(whole);
+        if range.start > range.end || (range.is_empty() && whole > 0) {
+            let message = format!("the range begins at {}, and the object has {whole} bytes", range.start);
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
+        if sent != range {
+            let message = format!(
+                "the store sent bytes {}..{} of {whole} where {}..{} were asked for",
+                sent.start, sent.end, range.start, range.end
+            );
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        let left = range.end - range.start;
+        let stream =
+            stream::try_unfold((answers, Some(first), left), |(mut answers, first, left)| async move {
+                let message = match first {
+                    Some(first) => Some(first),
+                    None => answers.next().await?,
+                };
+                match message.map(|message| message.checksummed_data) {
+                    Some(data) => {
+                        // One without is sent while the store looks for more: it shows that it is there.
+                        let bytes = data.map(checked).transpose()?.unwrap_or_default();
+                        let more = || odd("the store sent more bytes than it said");
+                        let left = left.checked_sub(bytes.len() as u64).ok_or_else(more)?;
+                        Ok(Some((bytes, (answers, None, left))))
+                    }
+                    None if left > 0 => Err(odd("the store sent fewer bytes than it said")),
+                    None => Ok(None),
+                }
+            });
+        Ok(Body { object, range, stream: stream.boxed() })
+    }
+
+    /// Objects and prefixes below `prefix`, in key order.
+    pub(in crate::backend::gcs) fn list(
+        &self,
+        prefix: &str,
+        recursive: bool,
+    ) -> BoxStream<'static, Result<Entry, Fault>> {
+        let (grpc, prefix) = (self.clone(), prefix.to_owned());
+        paged(String::new(), move |token: String| {
+            let (grpc, prefix) = (grpc.clone(), prefix.clone());
+            async move {
+                let request = proto::ListObjectsRequest {
+                    parent: grpc.bucket.to_string(),
+                    prefix,
+                    delimiter: if recursive { String::new() } else { "/".to_owned() },
+                    page_token: token.clone(),
+                    read_mask: Some(prost_types::FieldMask {
+                        paths: FIELDS.iter().map(|&field| field.to_owned()).collect(),
+                    }),
+                    ..proto::ListObjectsRequest::default()
+                };
+                let page: proto::ListObjectsResponse =
+                    grpc.caller.ask("ListObjects", About::Bucket, &request).await?;
+                let next = match page.next_page_token {
+                    next if next.is_empty() => Page::End,
+                    next if next != token => Page::At(next),
+                    _ => return Err(stuck()),
+                };
+                let mut entries = Vec::with_capacity(page.objects.len() + page.prefixes.len());
+                for described in page.objects {
+                    let object = object(described)?;
+                    entries.push((object.key.clone(), Entry::Object(object)));
+                }
+                entries
+                    .extend(page.prefixes.into_iter().map(|prefix| (prefix.clone(), Entry::Prefix(prefix))));
+                // Each list is in order; together they are made so, within the page.
+                entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+                Ok((entries.into_iter().map(|(_, entry)| entry).collect::<VecDeque<_>>(), next))
+            }
+        })
+    }
+}
+
+/// A message's bytes, if they are what its checksum says.
+fn checked(data: proto::ChecksummedData) -> Result<bytes::Bytes, Fault> {
+    let ours = Checksum::of(Algorithm::Crc32c, &data.content).value();
+    match data.crc32c.map(u64::from).filter(|theirs| *theirs != ours) {
+        None => Ok(data.content),
+        Some(theirs) => {
+            let message = format!("the store's crc32c of the bytes is {theirs:#010x}, ours is {ours:#010x}");
+            Err(Fault::new(FaultKind::Integrity, message))
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Sessions that are appended to: resumable writes. In [`Session::id`] they are called `grpc:` and what the
+//! store calls them, so that each is asked over what it was begun over: Google documents no way from one's
+//! name to the other's, and its own clients do not mix them (`googleapis/google-cloud-cpp` #5030).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use proto::write_object_request::FirstMessage;
+use tokio::sync::{mpsc, oneshot};
+
+use super::call::Caller;
+use super::convert::{object, size, spec};
+use super::held::{Asked, Held, Question};
+use super::upload::{End, Upload};
+use super::{Grpc, proto};
+use crate::backend::gcs::fault::About;
+use crate::backend::http::Failure;
+use crate::backend::{Appended, Fault, FaultKind, Session, WriteOptions, wants_new_connection};
+use crate::checksum::Checksum;
+use crate::payload::{Payload, Unending};
+
+const SCHEME: &str = "grpc:";
+
+/// Whether a session is one of these.
+pub(in crate::backend::gcs) fn is_grpc(session: &Session) -> bool {
+    session.id.starts_with(SCHEME)
+}
+
+fn upload_id(session: &Session) -> String {
+    session.id.strip_prefix(SCHEME).unwrap_or(&session.id).to_owned()
+}
+
+/// Streams that are held open, by their sessions' names: each is asked where its session stands.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Open(Arc<Mutex<HashMap<String, mpsc::Sender<Question>>>>);
+
+/// A stream's place among those, until it ends.
+struct Place<'a> {
+    open: &'a Open,
+    id: &'a str,
+    questions: mpsc::Sender<Question>,
+}
+
+impl Open {
+    fn add<'a>(&'a self, id: &'a str, questions: mpsc::Sender<Question>) -> Place<'a> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.insert(id.to_owned(), questions.clone());
+        Place { open: self, id, questions }
+    }
+
+    /// What a stream of this session is told of where that stands; `None` where there is none, or it ends.
+    async fn ask(&self, id: &str) -> Option<u64> {
+        let questions = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
+        let (question, answer) = oneshot::channel();
+        questions.send(question).await.ok()?;
+        // Not to be what keeps a stream's end from being seen.
+        drop(questions);
+        answer.await.ok()
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another stream may have come to this session.
+        if open.get(self.id).is_some_and(|there| there.same_channel(&self.questions)) {
+            open.remove(self.id);
+        }
+    }
+}
+
+impl Grpc {
+    pub(in crate::backend::gcs) async fn open_appending(
+        &self,
+        key: &str,
+        options: &WriteOptions,
+    ) -> Result<Session, Fault> {
+        let request = proto::StartResumableWriteRequest {
+            write_object_spec: Some(spec(&self.bucket, key, options)),
+            ..proto::StartResumableWriteRequest::default()
+        };
+        let started: proto::StartResumableWriteResponse =
+            self.caller.ask("StartResumableWrite", About::Bucket, &request).await?;
+        if started.upload_id.is_empty() {
+            let message = "the store's answer does not say what the session is called";
+            return Err(Fault::new(FaultKind::Transient, message));
+        }
+        Ok(Session { key: key.to_owned(), id: format!("{SCHEME}{}", started.upload_id) })
+    }
+
+    pub(in crate::backend::gcs) async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        if payload.is_empty() && whole.is_none() {
+            return self.stands(session).await;
+        }
+        let first = FirstMessage::UploadId(upload_id(session));
+        let end = whole.map_or(End::Open, |whole| End::Publish(Some(*whole)));
+        let answer = write(&self.caller, About::Session, Upload::new(first, offset, payload, end)).await?;
+        use proto::write_object_response::WriteStatus;
+        match answer {
+            WriteStatus::PersistedSize(persisted) => Ok(Appended::Open(size(persisted)?)),
+            WriteStatus::Resource(resource) => published(session, resource),
+        }
+    }
+
+    /// All from `offset` on, as long as it goes. It has no end that would publish the object.
+    pub(in crate::backend::gcs) async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+    ) -> Result<Appended, Fault> {
+        // One that is asked while another waits has the same answer soon.
+        let (sender, questions) = mpsc::channel(1);
+        let _place = self.open.add(&session.id, sender);
+        let asked = Asked::default();
+        let held = Held::new(upload_id(session), offset, bytes, questions, asked.clone());
+        let mut answers = self
+            .caller
+            .call::<proto::BidiWriteObjectResponse>(
+                "BidiWriteObject",
+                About::Session,
+                held,
+                Failure::default(),
+            )
+            .await?;
+        use proto::bidi_write_object_response::WriteStatus;
+        while let Some(answer) = answers.next().await? {
+            match answer.write_status {
+                Some(WriteStatus::PersistedSize(persisted)) => asked.answer(size(persisted)?),
+                Some(WriteStatus::Resource(resource)) => return published(session, resource),
+                None => {}
+            }
+        }
+        self.stands(session).await
+    }
+
+    /// Where a session stands: a stream of it that is held open asks that on its way.
+    pub(in crate::backend::gcs) async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
+        if !wants_new_connection()
+            && let Some(persisted) = self.open.ask(&session.id).await
+        {
+            return Ok(Appended::Open(persisted));
+        }
+        self.stands(session).await
+    }
+
+    async fn stands(&self, session: &Session) -> Result<Appended, Fault> {
+        use proto::query_write_status_response::WriteStatus;
+        let request = proto::QueryWriteStatusRequest {
+            upload_id: upload_id(session),
+            ..proto::QueryWriteStatusRequest::default()
+        };
+        let answer: proto::QueryWriteStatusResponse =
+            self.caller.ask("QueryWriteStatus", About::Session, &request).await?;
+        match answer.write_status {
+            Some(WriteStatus::PersistedSize(persisted)) => Ok(Appended::Open(size(persisted)?)),
+            Some(WriteStatus::Resource(resource)) => published(session, resource),
+            None => Err(Fault::new(FaultKind::Transient, "the store does not say where the session stands")),
+        }
+    }
+
+    /// Cancels a session. One that was finished is none any more.
+    pub(in crate::backend::gcs) async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        let request = proto::CancelResumableWriteRequest { upload_id: upload_id(session) };
+        let answer: Result<proto::CancelResumableWriteResponse, Fault> =
+            self.caller.ask("CancelResumableWrite", About::Session, &request).await;
+        match answer {
+            Err(fault)
+                if matches!(fault.kind, FaultKind::Invalid | FaultKind::Exists)
+                    && matches!(self.stands(session).await, Ok(Appended::Published(_))) =>
+            {
+                Err(Fault { kind: FaultKind::NoSession, ..fault })
+            }
+            answer => answer.map(|_| ()),
+        }
+    }
+}
+
+/// Sends an upload, and tells what has become of it.
+pub(super) async fn write(
+    caller: &Caller,
+    about: About,
+    (upload, failure): (Upload, Failure),
+) -> Result<proto::write_object_response::WriteStatus, Fault> {
+    let mut answers =
+        caller.call::<proto::WriteObjectResponse>("WriteObject", about, upload, failure).await?;
+    let silent = || Fault::new(FaultKind::Transient, "the store does not say what it has of the bytes");
+    answers.only().await?.write_status.ok_or_else(silent)
+}
+
+fn published(session: &Session, resource: proto::Object) -> Result<Appended, Fault> {
+    let mut object = object(resource)?;
+    object.key.clone_from(&session.key);
+    Ok(Appended::Published(Box::new(object)))
+}

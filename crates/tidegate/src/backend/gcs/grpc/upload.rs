@@ -1,0 +1,186 @@
+//! A payload as the messages of `WriteObject`: its bytes in the buffers that they are in, each message's
+//! checksum behind them.
+//!
+//! The last message has the checksum of the whole object behind its bytes, where that is to be published: so
+//! a file is read once.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::Stream;
+use http_body::Frame;
+use prost::Message;
+use proto::write_object_request::FirstMessage;
+
+use super::convert::{checksums, crc32c, signed};
+use super::frame::{LARGEST, lead, trail, whole};
+use super::proto;
+use crate::backend::http::{Failure, known};
+use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::payload::{Payload, PayloadStream};
+
+/// What becomes of the object with the last byte.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum End {
+    /// More of it will come in another call.
+    Open,
+    /// It is published, if this is its checksum; with none, that of the payload is it.
+    Publish(Option<Checksum>),
+}
+
+/// A payload on its way.
+#[derive(Debug)]
+pub(super) struct Upload {
+    first: Option<FirstMessage>,
+    offset: u64,
+    payload: Payload,
+    stream: PayloadStream,
+    end: End,
+    /// Bytes of the payload for which no message was begun.
+    left: u64,
+    message: Option<Current>,
+    /// The rest of a piece of the payload.
+    piece: Bytes,
+    ready: VecDeque<Bytes>,
+    failure: Failure,
+}
+
+/// A message under way.
+#[derive(Debug)]
+struct Current {
+    hasher: Hasher,
+    /// Bytes that it still wants.
+    wanted: u64,
+    is_last: bool,
+}
+
+impl Upload {
+    /// The bytes from `offset` of an object on; why it fails is left in what comes with it.
+    pub(super) fn new(first: FirstMessage, offset: u64, payload: Payload, end: End) -> (Self, Failure) {
+        let failure = Failure::default();
+        let upload = Self {
+            first: Some(first),
+            offset,
+            stream: payload.stream(),
+            end,
+            left: payload.len(),
+            payload,
+            message: None,
+            piece: Bytes::new(),
+            ready: VecDeque::new(),
+            failure: failure.clone(),
+        };
+        (upload, failure)
+    }
+
+    /// Begins the next message: one of no bytes is whole at once.
+    fn begin(&mut self) -> io::Result<()> {
+        let wanted = self.left.min(LARGEST);
+        let head = proto::WriteObjectRequest {
+            first_message: self.first.take(),
+            write_offset: signed(self.offset),
+            ..proto::WriteObjectRequest::default()
+        };
+        self.left -= wanted;
+        self.offset += wanted;
+        if wanted == 0 {
+            let end = self.last()?;
+            self.ready.push_back(whole(&proto::WriteObjectRequest {
+                object_checksums: end.object_checksums,
+                finish_write: end.finish_write,
+                ..head
+            }));
+            return Ok(());
+        }
+        let is_last = self.left == 0;
+        // As long as with the checksum that is not known yet.
+        let sample = match self.end {
+            End::Publish(_) if is_last => finishing(&Algorithm::Crc32c.empty()),
+            _ => proto::WriteObjectRequest::default(),
+        };
+        self.ready.push_back(lead(&head, wanted, sample.encoded_len()));
+        self.message = Some(Current { hasher: Hasher::new(Algorithm::Crc32c), wanted, is_last });
+        Ok(())
+    }
+
+    /// What the last message says behind its bytes.
+    fn last(&self) -> io::Result<proto::WriteObjectRequest> {
+        let End::Publish(whole) = self.end else { return Ok(proto::WriteObjectRequest::default()) };
+        let whole = whole.or_else(|| known(&self.payload));
+        let unknown = || io::Error::other("the checksum is not known at the end of the bytes");
+        whole.as_ref().map(finishing).ok_or_else(unknown)
+    }
+
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            let Some(message) = &mut self.message else {
+                if self.left == 0 && self.first.is_none() {
+                    return Poll::Ready(None);
+                }
+                self.begin()?;
+                continue;
+            };
+            if message.wanted == 0 {
+                // A file is known to be what it was only at its end.
+                if message.is_last
+                    && let Some(more) = ready!(Pin::new(&mut self.stream).poll_next(cx))
+                {
+                    more?;
+                    return Poll::Ready(Some(Err(io::Error::other(
+                        "there are more bytes than there were to be",
+                    ))));
+                }
+                let sum = crc32c(&message.hasher.finish());
+                let tail = if message.is_last { self.last()? } else { proto::WriteObjectRequest::default() };
+                self.message = None;
+                self.ready.push_back(trail(sum, &tail));
+                continue;
+            }
+            if self.piece.is_empty() {
+                let early = || io::Error::other("the bytes ended early");
+                self.piece = ready!(Pin::new(&mut self.stream).poll_next(cx)).ok_or_else(early)??;
+                continue;
+            }
+            // Not more than the piece's own length.
+            let bytes = self.piece.split_to(message.wanted.min(self.piece.len() as u64) as usize);
+            message.hasher.update(&bytes);
+            message.wanted -= bytes.len() as u64;
+            return Poll::Ready(Some(Ok(bytes)));
+        }
+    }
+}
+
+fn finishing(whole: &Checksum) -> proto::WriteObjectRequest {
+    proto::WriteObjectRequest {
+        object_checksums: Some(checksums(whole)),
+        finish_write: true,
+        ..proto::WriteObjectRequest::default()
+    }
+}
+
+impl http_body::Body for Upload {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(ready!(self.poll_bytes(cx)).map(|bytes| match bytes {
+            Ok(bytes) => Ok(Frame::data(bytes)),
+            Err(error) => {
+                self.failure.set(error);
+                Err(io::Error::other("the source failed"))
+            }
+        }))
+    }
+}
+
+impl From<Upload> for reqwest::Body {
+    fn from(upload: Upload) -> Self {
+        Self::wrap(upload)
+    }
+}
