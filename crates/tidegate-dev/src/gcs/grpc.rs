@@ -4,6 +4,7 @@
 //! the generated code does not have, is here and in the modules below.
 
 mod convert;
+mod details;
 mod read;
 mod session;
 mod step;
@@ -201,7 +202,7 @@ pub(crate) fn refuse(refusal: &faults::Refusal) -> Response<Body> {
 
 impl From<Refusal> for Status {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.code(), refusal.message)
+        details::with_details(refusal)
     }
 }
 

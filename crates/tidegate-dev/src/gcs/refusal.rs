@@ -23,7 +23,7 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     /// Said in plain text instead of JSON.
     is_plain: bool,
-    retry_after: Option<u64>,
+    pub(super) retry_after: Option<u64>,
     /// In gRPC, where it is not the one that its status stands for.
     code: Option<Code>,
 }

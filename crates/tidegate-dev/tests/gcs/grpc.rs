@@ -469,3 +469,28 @@ async fn the_server_stops_whatever_stalls() {
     writing.await.unwrap().unwrap_err();
     stream.break_off().await;
 }
+
+#[tokio::test]
+async fn a_refusal_says_why_and_when_to_come_again() {
+    use googleapis_tonic_google_rpc::google::rpc;
+    use prost::Message;
+    let (server, _client, mut grpc) = start().await;
+    let mut refused = async |code: &str, retry_after| {
+        let action = Action::Error { status: 503, code: code.to_owned(), retry_after };
+        server.set_knobs(Knobs { faults: vec![Fault::new("*", action)], ..Knobs::default() });
+        let request = GetObjectRequest { bucket: BUCKET.into(), object: "k".into(), ..Default::default() };
+        let status = grpc.get_object(request).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable);
+        rpc::Status::decode(status.details()).unwrap().details
+    };
+    let details = refused("backendError", Some(7)).await;
+    let kinds: Vec<&str> = details.iter().map(|detail| detail.type_url.as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["type.googleapis.com/google.rpc.ErrorInfo", "type.googleapis.com/google.rpc.RetryInfo"]
+    );
+    assert_eq!(rpc::ErrorInfo::decode(&*details[0].value).unwrap().reason, "backendError");
+    let delay = rpc::RetryInfo::decode(&*details[1].value).unwrap().retry_delay.unwrap();
+    assert_eq!(delay.seconds, 7);
+    assert!(refused("", None).await.is_empty(), "as something on the way says it");
+}

@@ -29,6 +29,8 @@ use crate::payload::{Payload, Unending};
 
 mod address;
 mod append;
+#[cfg(test)]
+pub(crate) mod both;
 mod client;
 mod credentials;
 mod fault;

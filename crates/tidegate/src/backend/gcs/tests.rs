@@ -5,12 +5,14 @@ use std::time::Duration;
 use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
+use super::both::{over_both, settings as settings_for};
 use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
 
 mod raw;
 mod reading;
 mod refusals;
+mod sessions;
 mod writing;
 
 /// A bucket for one test.
@@ -19,15 +21,20 @@ struct Place {
     server: Server,
 }
 
-async fn place() -> Place {
+async fn place(over: GcsTransport) -> Place {
     let server = Server::builder().start().await.unwrap();
     server.create_bucket("bucket").unwrap();
-    let store = Gcs::connect("bucket", &settings_for(&server)).await.unwrap();
+    let store = both::bucket(&server, over).await;
     Place { store, server }
 }
 
-fn settings_for(server: &Server) -> GcsSettings {
-    GcsSettings::default().with_endpoint_url(server.endpoint()).with_credentials(GcsCredentials::anonymous())
+/// What the server calls the request that writes an object, and the one that describes it.
+fn put_of(over: GcsTransport) -> &'static str {
+    if over == GcsTransport::Grpc { "storage.v2.WriteObject" } else { "storage.objects.insert" }
+}
+
+fn head_of(over: GcsTransport) -> &'static str {
+    if over == GcsTransport::Grpc { "storage.v2.GetObject" } else { "storage.objects.get" }
 }
 
 fn in_memory(data: &[u8]) -> Payload {

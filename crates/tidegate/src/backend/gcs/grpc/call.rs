@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body::Frame;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use prost::Message;
 use tonic::codec::Streaming;
 use tonic::{Code, Status};
@@ -16,6 +16,7 @@ use tonic_prost::ProstDecoder;
 use super::channels::{Channels, Line};
 use super::fault::refusal;
 use super::frame;
+use crate::backend::gcs::address::SEGMENT;
 use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
@@ -86,7 +87,7 @@ impl Caller {
         bucket: &str,
     ) -> Result<Self, Fault> {
         // AIP-4222: names and values are encoded as in a query.
-        let routing = text(format!("bucket={}", utf8_percent_encode(bucket, NON_ALPHANUMERIC)))?;
+        let routing = text(format!("bucket={}", utf8_percent_encode(bucket, SEGMENT)))?;
         let url = format!("{endpoint}/google.storage.v2.Storage/").into();
         Ok(Self { shared, channels, url, routing })
     }

@@ -26,7 +26,7 @@ pub(super) fn whole(message: &impl Message) -> Bytes {
     frame.freeze()
 }
 
-/// What goes out before `content` bytes of an object: `head` has all fields that come before them.
+/// What goes out before `content` bytes of an object, at least one: `head` has all fields that come before them.
 /// Behind them comes [`trail`], whose `tail` has a length that is known.
 pub(super) fn lead(head: &impl Message, content: u64, tail: usize) -> Bytes {
     let head = head.encode_to_vec();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn what_is_sent_in_pieces_is_what_the_encoder_writes() {
-        for length in [0, 1, 127, 128, 300, 70_000, LARGEST as usize] {
+        for length in [1, 127, 128, 300, 70_000, LARGEST as usize] {
             let content = Bytes::from(vec![7; length]);
             let head = WriteObjectRequest {
                 first_message: Some(FirstMessage::UploadId("some session".into())),

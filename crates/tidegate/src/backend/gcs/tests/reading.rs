@@ -2,9 +2,14 @@
 
 use super::*;
 
-#[tokio::test]
-async fn ranges_are_read() {
-    let place = place().await;
+over_both! {
+    ranges_are_read,
+    what_is_not_there_is_told,
+    a_listing_goes_through_all_pages_in_order,
+}
+
+async fn ranges_are_read(over: GcsTransport) {
+    let place = place(over).await;
     let data = bytes_of(300_000);
     place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
     for (asked, got) in [(0..1, 0..1), (7..70_000, 7..70_000), (299_999..u64::MAX, 299_999..300_000)] {
@@ -18,10 +23,9 @@ async fn ranges_are_read() {
     assert_eq!(refused, FaultKind::Invalid, "{said}");
 }
 
-#[tokio::test]
-async fn what_is_not_there_is_told() {
-    let place = place().await;
-    let elsewhere = Gcs::connect("nowhere", &settings_for(&place.server)).await.unwrap();
+async fn what_is_not_there_is_told(over: GcsTransport) {
+    let place = place(over).await;
+    let elsewhere = Gcs::connect("nowhere", &settings_for(&place.server, over)).await.unwrap();
     let options = WriteOptions::default();
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
     assert_eq!(kind(place.store.get("k", None)).await.0, FaultKind::NotFound);
@@ -33,9 +37,8 @@ async fn what_is_not_there_is_told() {
     assert_eq!(kind(elsewhere.delete("k")).await.0, FaultKind::NoBucket);
 }
 
-#[tokio::test]
-async fn a_listing_goes_through_all_pages_in_order() {
-    let place = place().await;
+async fn a_listing_goes_through_all_pages_in_order(over: GcsTransport) {
+    let place = place(over).await;
     let keys: Vec<String> = (0..1100).map(|at| format!("d/{at:05}")).collect();
     let puts = keys.iter().map(String::as_str).chain(["a", "z b/ü"]).map(|key| {
         let (store, key) = (place.store.clone(), key.to_owned());

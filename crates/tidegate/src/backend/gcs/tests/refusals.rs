@@ -2,9 +2,16 @@
 
 use super::*;
 
-#[tokio::test]
-async fn refusals_of_every_request_are_told_apart() {
-    let place = place().await;
+over_both! {
+    refusals_of_every_request_are_told_apart,
+    nobody_there_and_cut_connections,
+    a_token_goes_with_each_request_and_is_shown_nowhere,
+    a_store_says_when_to_come_again,
+    what_stands_for_something_on_the_way_may_have_been_done,
+}
+
+async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
+    let place = place(over).await;
     let options = WriteOptions::default();
     for (status, code, expected) in [
         (401, "authError", FaultKind::Credentials),
@@ -22,38 +29,41 @@ async fn refusals_of_every_request_are_told_apart() {
         assert_eq!(kind(place.store.put("k", in_memory(b"1"), &options)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{status}");
         let fault = place.store.head("k").await.unwrap_err();
-        assert!(fault.answered && fault.message.ends_with(&format!("({code}, HTTP {status})")), "{fault}");
+        let said = match over {
+            GcsTransport::Http => format!("({code}, HTTP {status})"),
+            GcsTransport::Grpc => format!("({code}, gRPC "),
+        };
+        assert!(fault.answered && fault.message.contains(&said), "{fault}");
     }
 }
 
-#[tokio::test]
-async fn nobody_there_and_cut_connections() {
-    let place = place().await;
+async fn nobody_there_and_cut_connections(over: GcsTransport) {
+    let place = place(over).await;
     let cut = |operation: &str| {
         let faults = vec![Rule::new(operation, Action::ResetRequest { after_bytes: 0 })];
         place.server.set_knobs(Knobs { faults, ..Knobs::default() });
     };
-    cut("storage.objects.insert");
+    cut(put_of(over));
     let (broken, said) = kind(place.store.put("k", in_memory(b"1"), &WriteOptions::default())).await;
     assert_eq!(broken, FaultKind::Transient, "{said}");
-    cut("storage.objects.get");
+    cut(head_of(over));
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::Transient);
     let settings = GcsSettings::default()
         .with_endpoint_url("http://127.0.0.1:1")
         .with_credentials(GcsCredentials::anonymous())
-        .with_connect_timeout(Duration::from_secs(1));
+        .with_connect_timeout(Duration::from_secs(1))
+        .with_transport(over);
     let nowhere = Gcs::connect("bucket", &settings).await.unwrap();
     let (unreachable, said) = kind(nowhere.head("k")).await;
     assert_eq!(unreachable, FaultKind::Unreachable, "{said}");
     assert!(said.contains("127.0.0.1:1"), "{said}");
 }
 
-#[tokio::test]
-async fn a_token_goes_with_each_request_and_is_shown_nowhere() {
-    let place = place().await;
+async fn a_token_goes_with_each_request_and_is_shown_nowhere(over: GcsTransport) {
+    let place = place(over).await;
     let credentials = GcsCredentials::token("ya29.secret");
     assert!(!format!("{credentials:?}").contains("secret"));
-    let settings = settings_for(&place.server).with_credentials(credentials);
+    let settings = settings_for(&place.server, over).with_credentials(credentials);
     let store = Gcs::connect("bucket", &settings).await.unwrap();
     store.put("k", in_memory(b"1"), &WriteOptions::default()).await.unwrap();
     place.server.set_knobs(Knobs { faults: vec![Rule::error("*", 401, "authError")], ..Knobs::default() });
@@ -61,7 +71,26 @@ async fn a_token_goes_with_each_request_and_is_shown_nowhere() {
     assert_eq!(fault.kind, FaultKind::Credentials);
     assert!(fault.message.starts_with("the store does not take the access token"), "{fault}");
     assert!(!format!("{fault:?} {store:?}").contains("secret"), "{fault:?} {store:?}");
-    let bad = settings_for(&place.server).with_credentials(GcsCredentials::token("a\nb"));
+    let bad = settings_for(&place.server, over).with_credentials(GcsCredentials::token("a\nb"));
     let store = Gcs::connect("bucket", &bad).await.unwrap();
     assert_eq!(kind(store.head("k")).await.0, FaultKind::Credentials);
+}
+
+async fn a_store_says_when_to_come_again(over: GcsTransport) {
+    let place = place(over).await;
+    let (status, code) = (503, "backendError".to_owned());
+    let faults = vec![Rule::new("*", Action::Error { status, code, retry_after: Some(7) })];
+    place.server.set_knobs(Knobs { faults, ..Knobs::default() });
+    let fault = place.store.head("k").await.unwrap_err();
+    assert_eq!((fault.kind, fault.retry_after), (FaultKind::Throttled, Some(Duration::from_secs(7))));
+}
+
+async fn what_stands_for_something_on_the_way_may_have_been_done(over: GcsTransport) {
+    let place = place(over).await;
+    let faults = vec![Rule::new("*", Action::DenySuccess { status: 503, code: String::new() })];
+    place.server.set_knobs(Knobs { faults, ..Knobs::default() });
+    let fault = place.store.put("k", in_memory(b"1"), &WriteOptions::default()).await.unwrap_err();
+    assert!(!fault.answered && fault.is_ambiguous(), "{fault:?}");
+    place.server.set_knobs(Knobs::default());
+    assert_eq!(read_back(&place.store, "k", None).await, b"1");
 }

@@ -2,9 +2,18 @@
 
 use super::*;
 
-#[tokio::test]
-async fn put_from_memory_and_from_a_file() {
-    let place = place().await;
+over_both! {
+    put_from_memory_and_from_a_file,
+    a_session_of_parts_becomes_an_object,
+    an_aborted_session_is_gone,
+    create_only_is_the_stores_own_condition,
+    attributes_come_back,
+    a_part_that_arrives_otherwise_is_not_taken,
+    names_of_metadata_do_not_depend_on_how_an_object_is_sent,
+}
+
+async fn put_from_memory_and_from_a_file(over: GcsTransport) {
+    let place = place(over).await;
     for len in [0, 1, 300_000, 3 * MIB + 7] {
         let data = bytes_of(len);
         let sum = crc32c(&data);
@@ -20,13 +29,12 @@ async fn put_from_memory_and_from_a_file() {
             assert!(read_back(&place.store, key, None).await == data);
         }
     }
-    assert_eq!(place.server.counts().get("storage.objects.insert"), 8);
+    assert_eq!(place.server.counts().get(put_of(over)), 8);
 }
 
-#[tokio::test]
-async fn a_session_of_parts_becomes_an_object() {
+async fn a_session_of_parts_becomes_an_object(over: GcsTransport) {
     const KEY: &str = "a b//ü+%25?#&=/";
-    let place = place().await;
+    let place = place(over).await;
     let store = &place.store;
     let data = bytes_of(5 * MIB + 1000);
     let on_disk = OnDisk::new(&data).await;
@@ -58,9 +66,8 @@ async fn a_session_of_parts_becomes_an_object() {
     assert_eq!(gone, FaultKind::NoSession, "{said}");
 }
 
-#[tokio::test]
-async fn an_aborted_session_is_gone() {
-    let place = place().await;
+async fn an_aborted_session_is_gone(over: GcsTransport) {
+    let place = place(over).await;
     let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
     place.store.part(&session, 1, 0, in_memory(b"x")).await.unwrap();
     place.store.abort(&session).await.unwrap();
@@ -69,9 +76,8 @@ async fn an_aborted_session_is_gone() {
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
 }
 
-#[tokio::test]
-async fn create_only_is_the_stores_own_condition() {
-    let place = place().await;
+async fn create_only_is_the_stores_own_condition(over: GcsTransport) {
+    let place = place(over).await;
     let store = &place.store;
     let only = WriteOptions { create_only: true, ..WriteOptions::default() };
     store.put("k", in_memory(b"1"), &only).await.unwrap();
@@ -87,9 +93,8 @@ async fn create_only_is_the_stores_own_condition() {
     assert_eq!(read_back(store, "k", None).await, b"1");
 }
 
-#[tokio::test]
-async fn attributes_come_back() {
-    let place = place().await;
+async fn attributes_come_back(over: GcsTransport) {
+    let place = place(over).await;
     let mut options = WriteOptions { token: Some("t".into()), ..WriteOptions::default() };
     let attributes = &mut options.attributes;
     attributes.content_type = Some("application/x-thing; v=1".into());
@@ -119,9 +124,8 @@ async fn attributes_come_back() {
     assert_eq!(place.store.check("k", Some(&options)).unwrap_err().kind, FaultKind::Unsupported);
 }
 
-#[tokio::test]
-async fn a_part_that_arrives_otherwise_is_not_taken() {
-    let place = place().await;
+async fn a_part_that_arrives_otherwise_is_not_taken(over: GcsTransport) {
+    let place = place(over).await;
     let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
     // The checksum is of other bytes: the store compares before it keeps the part.
     let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], crc32c(b"other"));
@@ -132,9 +136,8 @@ async fn a_part_that_arrives_otherwise_is_not_taken() {
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
 }
 
-#[tokio::test]
-async fn names_of_metadata_do_not_depend_on_how_an_object_is_sent() {
-    let place = place().await;
+async fn names_of_metadata_do_not_depend_on_how_an_object_is_sent(over: GcsTransport) {
+    let place = place(over).await;
     let mut options = WriteOptions::default();
     options.attributes.metadata = [("Owner".into(), "Me".into())].into();
     place.store.put("put", in_memory(b"1"), &options).await.unwrap();

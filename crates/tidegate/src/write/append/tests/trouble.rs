@@ -1,12 +1,19 @@
 //! What may not be published, and what many faults at once come to.
 
 use super::*;
+use crate::backend::gcs::Gcs;
 use crate::backend::{Appended, Backend, Fault, Layer, Session};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
 
-fn settings(server: &Server) -> GcsSettings {
-    GcsSettings::default().with_endpoint_url(server.endpoint()).with_credentials(GcsCredentials::anonymous())
+over_both! {
+    a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole,
+    a_file_that_changes_behind_what_was_sent_is_not_published,
+    a_slow_chunk_is_not_sent_beside_itself,
+}
+
+over_both! {
+    on threads: many_faults_at_once_leave_all_or_nothing
 }
 
 /// Changes the first byte of the first chunk on its way.
@@ -37,10 +44,9 @@ impl Layer for Bent {
     }
 }
 
-#[tokio::test]
-async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole() {
-    let place = place_with(|policy| RetryPolicy { attempts: 3, ..policy }).await;
-    let bent = Bent(Gcs::connect("bucket", &settings(&place.server)).await.unwrap());
+async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole(over: GcsTransport) {
+    let place = place_with(over, |policy| RetryPolicy { attempts: 3, ..policy }).await;
+    let bent = Bent(both::bucket(&place.server, over).await);
     let store = place.tide.store(Arc::new(bent));
     let mut writer = store.writer("k").strategy(Strategy::Chunked).start().await.unwrap();
     writer.write(data(7 * GRAIN)).await.unwrap();
@@ -51,15 +57,14 @@ async fn a_chunk_that_arrived_otherwise_is_found_by_the_checksum_of_the_whole() 
     assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-#[tokio::test]
-async fn a_file_that_changes_behind_what_was_sent_is_not_published() {
-    let place = place().await;
+async fn a_file_that_changes_behind_what_was_sent_is_not_published(over: GcsTransport) {
+    let place = place(over).await;
     place.goes_wrong(vec![Rule::new("storage.resumable.append", Action::HoldAnswer).times(1)]);
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(&data(7 * GRAIN)).unwrap();
     let policy = RetryPolicy { patience: Duration::from_secs(1), slowest: 1 << 30, ..RetryPolicy::default() };
     let tide = Tidegate::builder().retry(policy).part_size(4 * GRAIN).build().unwrap();
-    let store = tide.store(Arc::new(Gcs::connect("bucket", &settings(&place.server)).await.unwrap()));
+    let store = tide.store(Arc::new(both::bucket(&place.server, over).await));
     let sending = store.writer("k").strategy(Strategy::Chunked).upload(file.path());
     let changing = async {
         while place.asked().len() < 2 {
@@ -75,9 +80,8 @@ async fn a_file_that_changes_behind_what_was_sent_is_not_published() {
     assert_eq!(place.store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
-#[tokio::test]
-async fn a_slow_chunk_is_not_sent_beside_itself() {
-    let place = place().await;
+async fn a_slow_chunk_is_not_sent_beside_itself(over: GcsTransport) {
+    let place = place(over).await;
     let stall = Action::Stall { after_bytes: 0, ms: 1500.0 };
     place.goes_wrong(vec![Rule::new("storage.resumable.append", stall).skip(24).times(1)]);
     let writer = place.store.writer("k").strategy(Strategy::Chunked).part_size(GRAIN);
@@ -127,13 +131,12 @@ fn any_fault(random: &mut fastrand::Rng) -> Rule {
 
 /// Whatever comes together: what is said to be there is there, whole; where an error says that nothing is,
 /// nothing is; and no memory stays behind. More of them by `SEEDS`, from `SEED` on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_faults_at_once_leave_all_or_nothing() {
+async fn many_faults_at_once_leave_all_or_nothing(over: GcsTransport) {
     let number = |name: &str, or| std::env::var(name).map_or(or, |text| text.parse().unwrap());
     let first: u64 = number("SEED", 0);
     for seed in first..first + number("SEEDS", 25) {
         let mut random = fastrand::Rng::with_seed(seed);
-        let place = place_with(|policy| RetryPolicy {
+        let place = place_with(over, |policy| RetryPolicy {
             longest_pause: Duration::from_millis(20),
             patience: Duration::from_millis(400),
             least_patience: Duration::from_millis(100),

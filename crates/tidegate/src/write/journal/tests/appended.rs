@@ -4,11 +4,26 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
 use crate::Concurrency;
-use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
+use crate::backend::gcs::GcsTransport;
+use crate::backend::gcs::both::{self, over_both};
 
 mod chaos;
 mod trouble;
 mod wrong;
+
+over_both! {
+    every_size_and_durability_gives_the_object_and_leaves_nothing,
+    one_stream_is_held_open_while_the_producer_goes_on,
+    a_stream_that_has_nothing_to_send_for_long_is_let_go,
+    a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_chunk,
+    ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats,
+    a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on,
+    what_is_acknowledged_is_given_back,
+    streams_that_are_open_hold_neither_turns_nor_memory,
+    a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing,
+    create_only_is_the_stores_own_condition,
+    who_asks_for_several_at_once_gets_parts,
+}
 
 const GRAIN: u64 = 256 * KIB;
 /// What is sent between two questions.
@@ -18,15 +33,16 @@ const APPEND: &str = "storage.resumable.append";
 const QUERY: &str = "storage.resumable.query";
 
 struct Google {
+    over: GcsTransport,
     folder: tempfile::TempDir,
     server: Server,
 }
 
 impl Google {
-    async fn new() -> Self {
+    async fn new(over: GcsTransport) -> Self {
         let server = Server::builder().journal(true).start().await.unwrap();
         server.create_bucket("bucket").unwrap();
-        Self { folder: tempfile::tempdir().unwrap(), server }
+        Self { over, folder: tempfile::tempdir().unwrap(), server }
     }
 
     fn builder(&self) -> Builder {
@@ -45,11 +61,8 @@ impl Google {
     }
 
     async fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
-        let settings = GcsSettings::default()
-            .with_endpoint_url(self.server.endpoint())
-            .with_credentials(GcsCredentials::anonymous());
         let tide = builder.build().unwrap();
-        let store = tide.store(Arc::new(Gcs::connect("bucket", &settings).await.unwrap()));
+        let store = tide.store(Arc::new(both::bucket(&self.server, self.over).await));
         (tide, store)
     }
 
@@ -58,14 +71,13 @@ impl Google {
     }
 
     fn goes_wrong(&self, faults: Vec<Rule>) {
+        let faults = both::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
     }
 
     /// Requests that are not reads, by what they do.
     fn asked(&self) -> Vec<String> {
-        let short = |name: String| name.rsplit('.').next().unwrap_or_default().to_owned();
-        let asked = self.server.requests().into_iter().map(short);
-        asked.filter(|name| name != "get" && name != "download").collect()
+        both::asked(&self.server).into_iter().filter(|name| name != "get" && name != "download").collect()
     }
 
     fn count(&self, what: &str) -> usize {
@@ -108,12 +120,11 @@ async fn until_acknowledged(writer: &Writer, bytes: u64) {
     until("it is acknowledged", || writer.progress().snapshot().acknowledged >= bytes).await;
 }
 
-#[tokio::test]
-async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Result<()> {
+async fn every_size_and_durability_gives_the_object_and_leaves_nothing(over: GcsTransport) -> Result<()> {
     let group = Durability::Group { bytes: 64 * KIB, delay: Duration::from_millis(5) };
     for durability in [Durability::Write, group, Durability::Sync] {
         for size in [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 4 * CHUNK, 9 * CHUNK + 17] {
-            let place = Google::new().await;
+            let place = Google::new(over).await;
             let (tide, store) = place.process_of(place.builder().durability(durability)).await;
             let bytes = data(size);
             let mut writer = begin(&store).await;
@@ -139,9 +150,8 @@ async fn every_size_and_durability_gives_the_object_and_leaves_nothing() -> Resu
     Ok(())
 }
 
-#[tokio::test]
-async fn one_stream_is_held_open_while_the_producer_goes_on() -> Result<()> {
-    let place = Google::new().await;
+async fn one_stream_is_held_open_while_the_producer_goes_on(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let (_tide, store) = place.process().await;
     let bytes = data(40 * CHUNK + 5);
     let mut writer = begin(&store).await;
@@ -159,9 +169,8 @@ async fn one_stream_is_held_open_while_the_producer_goes_on() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_stream_that_has_nothing_to_send_for_long_is_let_go() -> Result<()> {
-    let place = Google::new().await;
+async fn a_stream_that_has_nothing_to_send_for_long_is_let_go(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let (_tide, store) = place.process().await;
     let bytes = data(4 * CHUNK + 9);
     let mut writer = begin(&store).await;
@@ -186,10 +195,11 @@ async fn a_stream_that_has_nothing_to_send_for_long_is_let_go() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_chunk() -> Result<()> {
+async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_chunk(
+    over: GcsTransport,
+) -> Result<()> {
     for (kept, streams) in [(CHUNK, 2), (5 * CHUNK, 1)] {
-        let place = Google::new().await;
+        let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         place.goes_wrong(vec![Rule::new(APPEND, Action::ResetRequest { after_bytes: kept + 4321 }).times(1)]);
         let bytes = data(6 * CHUNK);
@@ -206,9 +216,8 @@ async fn a_stream_that_breaks_when_all_is_sent_is_opened_again_for_more_than_a_c
     Ok(())
 }
 
-#[tokio::test]
-async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats() -> Result<()> {
-    let place = Google::new().await;
+async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().part_size(4 * GRAIN)).await;
     let cut = Action::ResetRequest { after_bytes: 3 * GRAIN + 4321 };
     place.goes_wrong(vec![Rule::new(APPEND, cut).times(10)]);
@@ -228,10 +237,9 @@ async fn ten_streams_that_break_in_a_row_cost_what_each_rewind_repeats() -> Resu
     Ok(())
 }
 
-#[tokio::test]
-async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on() -> Result<()> {
+async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on(over: GcsTransport) -> Result<()> {
     for code in ["backendError", ""] {
-        let place = Google::new().await;
+        let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         place.goes_wrong(vec![Rule::error(APPEND, 503, code)]);
         let bytes = data(20 * CHUNK);
@@ -247,10 +255,9 @@ async fn a_store_that_takes_nothing_is_no_error_while_the_producer_goes_on() -> 
     Ok(())
 }
 
-#[tokio::test]
-async fn what_is_acknowledged_is_given_back() -> Result<()> {
+async fn what_is_acknowledged_is_given_back(over: GcsTransport) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().journal_keep(GRAIN)).await;
     let bytes = data(48 << 20);
     let mut writer = begin(&store).await;
@@ -273,10 +280,9 @@ async fn what_is_acknowledged_is_given_back() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn streams_that_are_open_hold_neither_turns_nor_memory() -> Result<()> {
+async fn streams_that_are_open_hold_neither_turns_nor_memory(over: GcsTransport) -> Result<()> {
     const WRITERS: usize = 12;
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let builder = place.builder().memory(1 << 20).concurrency(Concurrency::Fixed(2));
     let (tide, store) = place.process_of(builder).await;
     let mut writers = Vec::new();
@@ -305,9 +311,8 @@ async fn streams_that_are_open_hold_neither_turns_nor_memory() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing() -> Result<()> {
-    let place = Google::new().await;
+async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     let mut writer = begin(&store).await;
     write(&mut writer, &data(20 * CHUNK)).await?;
@@ -332,10 +337,9 @@ async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing() -> Res
     Ok(())
 }
 
-#[tokio::test]
-async fn create_only_is_the_stores_own_condition() -> Result<()> {
+async fn create_only_is_the_stores_own_condition(over: GcsTransport) -> Result<()> {
     for size in [100, 7 * CHUNK] {
-        let place = Google::new().await;
+        let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         let write = async |bytes: &[u8]| {
             let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
@@ -355,9 +359,8 @@ async fn create_only_is_the_stores_own_condition() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn who_asks_for_several_at_once_gets_parts() -> Result<()> {
-    let place = Google::new().await;
+async fn who_asks_for_several_at_once_gets_parts(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().part_size(5 << 20)).await;
     let bytes = data(12 << 20);
     let mut writer = store.writer("k").strategy(Strategy::Journal).concurrency(4).start().await?;

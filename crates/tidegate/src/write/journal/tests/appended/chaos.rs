@@ -5,6 +5,10 @@ use fastrand::Rng;
 
 use super::*;
 
+over_both! {
+    on threads: whatever_happens_the_object_is_there_in_the_end
+}
+
 /// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::appended::chaos`.
 fn seeds() -> std::ops::Range<u64> {
     let given = std::env::var("TIDEGATE_JOURNAL_SEEDS").ok();
@@ -12,10 +16,9 @@ fn seeds() -> std::ops::Range<u64> {
     range.map_or(0..15, |(from, to)| from.parse().unwrap()..to.parse().unwrap())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_happens_the_object_is_there_in_the_end() -> Result<()> {
+async fn whatever_happens_the_object_is_there_in_the_end(over: GcsTransport) -> Result<()> {
     for seed in seeds() {
-        tokio::time::timeout(Duration::from_secs(60), one(seed))
+        tokio::time::timeout(Duration::from_secs(60), one(seed, over))
             .await
             .unwrap_or_else(|_| panic!("seed {seed} does not end"))?;
     }
@@ -44,9 +47,9 @@ fn fault(random: &mut Rng, keeps_all: bool) -> Rule {
     Rule::new(operation, action).skip(random.u64(..3)).times(random.u64(1..8))
 }
 
-async fn one(seed: u64) -> Result<()> {
+async fn one(seed: u64, over: GcsTransport) -> Result<()> {
     let mut random = Rng::with_seed(seed);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let keeps_all = random.bool();
     let keep = if keeps_all { u64::MAX } else { random.u64(1..4 * CHUNK) };
     let durabilities = [

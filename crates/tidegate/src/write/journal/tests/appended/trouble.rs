@@ -2,6 +2,17 @@
 
 use super::*;
 
+over_both! {
+    a_later_process_asks_where_the_session_stands,
+    what_was_finished_is_published_without_its_producer,
+    a_session_that_is_open_was_not_published_whatever_object_is_there,
+    an_answer_that_was_lost_is_settled_by_the_session,
+    an_answer_that_was_lost_with_its_process_is_settled_by_the_next,
+    a_session_that_is_gone_is_opened_again_while_the_journal_has_all,
+    a_session_that_expired_between_two_processes_is_opened_again,
+    a_session_that_is_gone_when_bytes_were_given_back_is_an_error,
+}
+
 /// Leaves an upload of which these bytes were written, as the end of its process would; so many of them are
 /// acknowledged.
 async fn leave(place: &Google, bytes: &[u8], acknowledged: u64) -> Result<()> {
@@ -14,11 +25,10 @@ async fn leave(place: &Google, bytes: &[u8], acknowledged: u64) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_later_process_asks_where_the_session_stands() -> Result<()> {
+async fn a_later_process_asks_where_the_session_stands(over: GcsTransport) -> Result<()> {
     let bytes = data(30 * CHUNK + 9);
     for written in [1, CHUNK, 24 * CHUNK, bytes.len() as u64] {
-        let place = Google::new().await;
+        let place = Google::new(over).await;
         let known = if written > 16 * CHUNK { 16 * CHUNK } else { 0 };
         leave(&place, &bytes[..written as usize], known).await?;
         let (before, sent) = (place.asked().len(), place.server.counts().bytes_in);
@@ -39,10 +49,9 @@ async fn a_later_process_asks_where_the_session_stands() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn what_was_finished_is_published_without_its_producer() -> Result<()> {
+async fn what_was_finished_is_published_without_its_producer(over: GcsTransport) -> Result<()> {
     let bytes = data(30 * CHUNK + 9);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
     let mut writer = begin(&store).await;
@@ -59,10 +68,9 @@ async fn what_was_finished_is_published_without_its_producer() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_session_that_is_open_was_not_published_whatever_object_is_there() -> Result<()> {
+async fn a_session_that_is_open_was_not_published_whatever_object_is_there(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
     let mut writer = begin(&store).await;
@@ -80,11 +88,10 @@ async fn a_session_that_is_open_was_not_published_whatever_object_is_there() -> 
     Ok(())
 }
 
-#[tokio::test]
-async fn an_answer_that_was_lost_is_settled_by_the_session() -> Result<()> {
+async fn an_answer_that_was_lost_is_settled_by_the_session(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
     for times in [1, 2] {
-        let place = Google::new().await;
+        let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         let mut writer = begin(&store).await;
         write(&mut writer, &bytes).await?;
@@ -99,10 +106,9 @@ async fn an_answer_that_was_lost_is_settled_by_the_session() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next() -> Result<()> {
+async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
@@ -126,12 +132,16 @@ async fn an_answer_that_was_lost_with_its_process_is_settled_by_the_next() -> Re
     Ok(())
 }
 
-#[tokio::test]
-async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> Result<()> {
+async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK + 9);
     // While it streams, when it is asked, and with the request that publishes.
-    for (operation, skip) in [(APPEND, 0), (QUERY, 2)] {
-        let place = Google::new().await;
+    let when = match over {
+        GcsTransport::Http => vec![(APPEND, 0), (QUERY, 2)],
+        // A stream is asked itself.
+        GcsTransport::Grpc => vec![("storage.v2.BidiWriteObject", 0)],
+    };
+    for (operation, skip) in when {
+        let place = Google::new(over).await;
         let (_tide, store) = place.process().await;
         let mut writer = begin(&store).await;
         place.goes_wrong(vec![Rule::new(operation, Action::AbortSessions).skip(skip).times(1)]);
@@ -145,7 +155,7 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> R
         assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
         place.check(&store, &bytes).await;
     }
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (_tide, store) = place.process().await;
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;
@@ -156,10 +166,9 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> R
     Ok(())
 }
 
-#[tokio::test]
-async fn a_session_that_expired_between_two_processes_is_opened_again() -> Result<()> {
+async fn a_session_that_expired_between_two_processes_is_opened_again(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     leave(&place, &bytes, 16 * CHUNK).await?;
     place.goes_wrong(vec![Rule::error(QUERY, 404, "notFound").times(1)]);
     let (tide, store) = place.process().await;
@@ -172,10 +181,9 @@ async fn a_session_that_expired_between_two_processes_is_opened_again() -> Resul
     Ok(())
 }
 
-#[tokio::test]
-async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Result<()> {
+async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process_of(place.builder().journal_keep(GRAIN)).await;
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes).await?;

@@ -5,9 +5,17 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use futures::TryStreamExt;
 
 use super::*;
+use crate::backend::gcs::Gcs;
 use crate::backend::{Appended, Backend, Fault, Layer, Session};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::{Payload, Unending};
+
+over_both! {
+    bytes_that_arrive_otherwise_are_not_published_and_sent_again,
+    bytes_that_always_arrive_otherwise_are_an_error,
+    a_session_that_is_ahead_of_its_journal_is_not_gone_on_with,
+    a_stream_that_stands_still_is_rewound,
+}
 
 /// Changes the first byte of the first stream on its way, or the last of all that publishes.
 #[derive(Debug)]
@@ -76,18 +84,14 @@ impl Layer for Bent {
 
 impl Google {
     async fn bent(&self, tide: &Tidegate, always: bool) -> Store {
-        let settings = GcsSettings::default()
-            .with_endpoint_url(self.server.endpoint())
-            .with_credentials(GcsCredentials::anonymous());
-        let below = Gcs::connect("bucket", &settings).await.unwrap();
+        let below = both::bucket(&self.server, self.over).await;
         tide.store(Arc::new(Bent { below, has_bent: AtomicBool::default(), always }))
     }
 }
 
-#[tokio::test]
-async fn bytes_that_arrive_otherwise_are_not_published_and_sent_again() -> Result<()> {
+async fn bytes_that_arrive_otherwise_are_not_published_and_sent_again(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     let bent = place.bent(&tide, false).await;
     let mut writer = begin(&bent).await;
@@ -99,10 +103,9 @@ async fn bytes_that_arrive_otherwise_are_not_published_and_sent_again() -> Resul
     Ok(())
 }
 
-#[tokio::test]
-async fn bytes_that_always_arrive_otherwise_are_an_error() -> Result<()> {
+async fn bytes_that_always_arrive_otherwise_are_an_error(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     let bent = place.bent(&tide, true).await;
     let mut writer = begin(&bent).await;
@@ -116,10 +119,9 @@ async fn bytes_that_always_arrive_otherwise_are_an_error() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_session_that_is_ahead_of_its_journal_is_not_gone_on_with() -> Result<()> {
+async fn a_session_that_is_ahead_of_its_journal_is_not_gone_on_with(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK);
-    let place = Google::new().await;
+    let place = Google::new(over).await;
     let (tide, store) = place.process().await;
     let mut writer = begin(&store).await;
     write(&mut writer, &bytes[..4 * CHUNK as usize]).await?;
@@ -144,9 +146,8 @@ async fn a_session_that_is_ahead_of_its_journal_is_not_gone_on_with() -> Result<
     Ok(())
 }
 
-#[tokio::test]
-async fn a_stream_that_stands_still_is_rewound() -> Result<()> {
-    let place = Google::new().await;
+async fn a_stream_that_stands_still_is_rewound(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
     let retry = RetryPolicy {
         first_pause: Duration::from_millis(1),
         patience: Duration::from_millis(300),

@@ -1,0 +1,105 @@
+//! For tests of Google Cloud Storage: the same ones over each transport.
+
+use std::fmt::Debug;
+
+use tidegate_dev::{Fault as Rule, Server};
+
+use super::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
+
+/// Makes a test of each function for each transport, which it is given.
+macro_rules! over_both {
+    ($($test:ident),+ $(,)?) => { $crate::backend::gcs::both::over_both!(#[tokio::test] $($test),+); };
+    (on threads: $($test:ident),+ $(,)?) => {
+        $crate::backend::gcs::both::over_both!(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)] $($test),+
+        );
+    };
+    (#[$kind:meta] $($test:ident),+) => {
+        $( mod $test {
+            use $crate::backend::gcs::GcsTransport;
+            use $crate::backend::gcs::both::Ended;
+
+            #[$kind]
+            async fn over_http() {
+                super::$test(GcsTransport::Http).await.ended();
+            }
+
+            #[$kind]
+            async fn over_grpc() {
+                super::$test(GcsTransport::Grpc).await.ended();
+            }
+        } )+
+    };
+}
+pub(crate) use over_both;
+
+/// What a test gives back.
+pub(crate) trait Ended {
+    fn ended(self);
+}
+
+impl Ended for () {
+    fn ended(self) {}
+}
+
+impl<E: Debug> Ended for Result<(), E> {
+    fn ended(self) {
+        self.unwrap();
+    }
+}
+
+pub(crate) fn settings(server: &Server, over: GcsTransport) -> GcsSettings {
+    GcsSettings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_credentials(GcsCredentials::anonymous())
+        .with_transport(over)
+}
+
+/// The bucket `bucket` of a server.
+pub(crate) async fn bucket(server: &Server, over: GcsTransport) -> Gcs {
+    Gcs::connect("bucket", &settings(server, over)).await.unwrap()
+}
+
+/// What is called so over HTTP, and over gRPC. A stream that is held open is another call there than one that
+/// ends.
+const CALLS: [(&str, &str); 9] = [
+    ("storage.objects.insert", "WriteObject"),
+    ("storage.objects.get", "GetObject"),
+    ("storage.objects.download", "ReadObject"),
+    ("storage.objects.list", "ListObjects"),
+    ("storage.resumable.start", "StartResumableWrite"),
+    ("storage.resumable.append", "WriteObject"),
+    ("storage.resumable.append", "BidiWriteObject"),
+    ("storage.resumable.query", "QueryWriteStatus"),
+    ("storage.resumable.cancel", "CancelResumableWrite"),
+];
+
+/// Rules that name operations of HTTP, for those that stand for them.
+pub(crate) fn rules(rules: Vec<Rule>, over: GcsTransport) -> Vec<Rule> {
+    if over == GcsTransport::Http {
+        return rules;
+    }
+    let calls = |rule: Rule| {
+        let calls = CALLS.iter().filter(|(http, _)| *http == rule.operation);
+        let calls: Vec<Rule> =
+            calls.map(|(_, call)| Rule { operation: format!("storage.v2.{call}"), ..rule.clone() }).collect();
+        if calls.is_empty() { vec![rule] } else { calls }
+    };
+    rules.into_iter().flat_map(calls).collect()
+}
+
+/// What a server was asked, by the last word that HTTP has for it: a write is an object's own before the first
+/// session is opened, and one of those then.
+pub(crate) fn asked(server: &Server) -> Vec<String> {
+    let mut in_session = false;
+    let word = |name: String| {
+        let call = name.strip_prefix("storage.v2.");
+        in_session |= call == Some("StartResumableWrite");
+        let http = call.and_then(|call| match call {
+            "WriteObject" if in_session => Some("storage.resumable.append"),
+            call => CALLS.iter().find(|(_, grpc)| *grpc == call).map(|(http, _)| *http),
+        });
+        http.unwrap_or(&name).rsplit('.').next().unwrap_or_default().to_owned()
+    };
+    server.requests().into_iter().map(word).collect()
+}

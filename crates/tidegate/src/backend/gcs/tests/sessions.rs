@@ -1,0 +1,163 @@
+//! Sessions that are appended to: in chunks, in a stream, and over another transport than they were begun over.
+
+use super::*;
+use crate::backend::Session;
+
+over_both! {
+    chunks_become_an_object,
+    a_session_that_is_finished_or_cancelled_is_none,
+    what_a_stream_brought_is_asked_beside_it,
+    a_stream_that_its_source_leaves_publishes_nothing,
+}
+
+const GRAIN: u64 = append::GRAIN;
+
+fn appended(stands: Appended) -> u64 {
+    match stands {
+        Appended::Open(at) => at,
+        Appended::Published(object) => panic!("published: {object:?}"),
+    }
+}
+
+async fn chunks_become_an_object(over: GcsTransport) {
+    let place = place(over).await;
+    let data = bytes_of(12 * GRAIN as usize + 77);
+    let whole = crc32c(&data);
+    let on_disk = OnDisk::new(&data).await;
+    for (key, last) in [("rest", data.len()), ("nothing", data.len()), ("grains", 12 * GRAIN as usize)] {
+        let options = WriteOptions { token: Some("w".into()), create_only: true, ..WriteOptions::default() };
+        let session = place.store.open_appending(key, &options).await.unwrap();
+        assert_eq!(appended(place.store.appended(&session).await.unwrap()), 0);
+        let first = in_memory(&data[..4 * GRAIN as usize]);
+        let at = appended(place.store.append(&session, 0, first, None).await.unwrap());
+        assert_eq!(at, 4 * GRAIN);
+        // More than one message has room for.
+        let (from, to) = (at as usize, 12 * GRAIN as usize);
+        let second = on_disk.payload_of(from..to, Algorithm::Crc32c);
+        assert_eq!(appended(place.store.append(&session, at, second, None).await.unwrap()), 12 * GRAIN);
+        assert_eq!(place.store.held(&session).await.unwrap().bytes, 12 * GRAIN);
+        assert!(place.store.unlisted(&session).await.unwrap().is_some());
+        let rest = on_disk.payload_of(to..last, Algorithm::Crc32c);
+        let whole = if last == data.len() { whole } else { crc32c(&data[..last]) };
+        let done = place.store.append(&session, to as u64, rest, Some(&whole)).await.unwrap();
+        let Appended::Published(object) = done else { panic!("open: {done:?}") };
+        assert_eq!((object.size, object.token.as_deref()), (last as u64, Some("w")));
+        assert_eq!(object.matches(&whole), Some(true));
+        assert!(read_back(&place.store, key, None).await == data[..last]);
+        assert_eq!(place.store.appended(&session).await.unwrap(), Appended::Published(object));
+    }
+}
+
+async fn a_session_that_is_finished_or_cancelled_is_none(over: GcsTransport) {
+    let place = place(over).await;
+    let options = WriteOptions::default();
+    let session = place.store.open_appending("k", &options).await.unwrap();
+    place.store.append(&session, 0, in_memory(b"1"), Some(&crc32c(b"1"))).await.unwrap();
+    assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
+    assert_eq!(place.store.unlisted(&session).await.unwrap(), None);
+    let session = place.store.open_appending("k", &options).await.unwrap();
+    place.store.abort(&session).await.unwrap();
+    let data = in_memory(b"1");
+    assert_eq!(kind(place.store.append(&session, 0, data, None)).await.0, FaultKind::NoSession);
+    assert_eq!(kind(place.store.appended(&session)).await.0, FaultKind::NoSession);
+    assert_eq!(kind(place.store.abort(&session)).await.0, FaultKind::NoSession);
+}
+
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let wait = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), wait).await.expect("it does not come to that");
+}
+
+async fn what_a_stream_brought_is_asked_beside_it(over: GcsTransport) {
+    let place = place(over).await;
+    let data = bytes_of(40 * GRAIN as usize + 77);
+    let session = place.store.open_appending("k", &WriteOptions::default()).await.unwrap();
+    let (giver, bytes) = Unending::new();
+    let (store, at) = (place.store.clone(), session.clone());
+    let streaming = tokio::spawn(async move { store.append_stream(&at, 0, bytes).await });
+    let stands = async || appended(place.store.appended(&session).await.unwrap());
+    let (first, rest) = data.split_at(33 * GRAIN as usize + 5);
+    for piece in first.chunks(70_000) {
+        giver.give(Bytes::copy_from_slice(piece)).await.unwrap();
+    }
+    // Over HTTP the server persists what has come whenever there are so many bytes, over gRPC when asked.
+    until(async || stands().await >= 32 * GRAIN).await;
+    for piece in rest.chunks(3 * MIB) {
+        giver.give(Bytes::copy_from_slice(piece)).await.unwrap();
+    }
+    if over == GcsTransport::Grpc {
+        until(async || stands().await >= 33 * GRAIN).await;
+        let counts = place.server.counts();
+        assert_eq!(
+            (counts.get("storage.v2.BidiWriteObject"), counts.get("storage.v2.QueryWriteStatus")),
+            (1, 0)
+        );
+    }
+    streaming.abort();
+    assert!(streaming.await.unwrap_err().is_cancelled());
+    // No stream is left to ask.
+    let at = stands().await;
+    assert!(at >= 32 * GRAIN && at.is_multiple_of(GRAIN), "{at}");
+    let rest = in_memory(&data[at as usize..]);
+    let done = place.store.append(&session, at, rest, Some(&crc32c(&data))).await.unwrap();
+    assert!(matches!(done, Appended::Published(_)), "{done:?}");
+    assert!(read_back(&place.store, "k", None).await == data);
+}
+
+async fn a_stream_that_its_source_leaves_publishes_nothing(over: GcsTransport) {
+    let place = place(over).await;
+    let session = place.store.open_appending("k", &WriteOptions::default()).await.unwrap();
+    let (giver, bytes) = Unending::new();
+    giver.give(Bytes::from_static(b"some")).await.unwrap();
+    drop(giver);
+    let broken = place.store.append_stream(&session, 0, bytes).await.unwrap_err();
+    assert!(broken.kind.is_retriable(), "{broken}");
+    assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
+    assert_eq!(appended(place.store.appended(&session).await.unwrap()), 0);
+}
+
+#[tokio::test]
+async fn a_session_goes_on_over_what_it_was_begun_over() {
+    let place = place(GcsTransport::Http).await;
+    let grpc = both::bucket(&place.server, GcsTransport::Grpc).await;
+    let options = WriteOptions::default();
+    let data = bytes_of(2 * GRAIN as usize);
+    let (first, rest) = data.split_at(GRAIN as usize);
+
+    let session = place.store.open_appending("http", &options).await.unwrap();
+    place.store.append(&session, 0, in_memory(first), None).await.unwrap();
+    assert_eq!(appended(grpc.appended(&session).await.unwrap()), GRAIN);
+    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data))).await.unwrap();
+    assert!(read_back(&grpc, "http", None).await == data);
+
+    let session = grpc.open_appending("grpc", &options).await.unwrap();
+    grpc.append(&session, 0, in_memory(first), None).await.unwrap();
+    let asked = place.server.requests().len();
+    let refused = |(kind, said): (FaultKind, String)| {
+        assert!(kind == FaultKind::Unsupported && said.contains("begun over gRPC"), "{kind:?} {said}");
+    };
+    let http: &Gcs = &place.store;
+    refused(kind(http.appended(&session)).await);
+    refused(kind(http.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data)))).await);
+    refused(kind(http.append_stream(&session, GRAIN, Unending::new().1)).await);
+    refused(kind(http.abort(&session)).await);
+    refused(kind(http.held(&session)).await);
+    refused(kind(http.unlisted(&session)).await);
+    assert_eq!(place.server.requests().len(), asked, "nothing is sent");
+    grpc.append(&session, GRAIN, in_memory(rest), Some(&crc32c(&data))).await.unwrap();
+    assert!(read_back(http, "grpc", None).await == data);
+}
+
+#[tokio::test]
+async fn parts_go_over_http_whatever_the_transport() {
+    let place = place(GcsTransport::Grpc).await;
+    let session = place.store.open("k", &WriteOptions::default()).await.unwrap();
+    assert!(!grpc::is_grpc(&session) && place.store.unlisted(&session).await.unwrap().is_none());
+    let named = Session { id: "grpc-like".into(), ..session.clone() };
+    assert!(!grpc::is_grpc(&named), "what the store calls it may begin with anything");
+    place.store.abort(&session).await.unwrap();
+}
