@@ -10,6 +10,7 @@ import pytest
 
 from harness import MIB
 from harness.feed import open_pipe
+from harness.google import Counts, over_either
 from harness.process import until
 from harness.s3 import Bucket
 from said import one_sentence
@@ -32,6 +33,12 @@ def on(server):
 class Google(Bucket):
     """A bucket of the embedded server, written to as Google's."""
 
+    def __init__(self, endpoint, over):
+        super().__init__(endpoint)
+        self.options = ("--gcs-transport", over)
+        # What a stream that is held open is called.
+        self.stream = "storage.v2.BidiWriteObject" if over == "grpc" else "storage.resumable.append"
+
     def url(self, key=""):
         return f"gs://{self.name}/{key}"
 
@@ -40,16 +47,21 @@ class Google(Bucket):
         return {"STORAGE_EMULATOR_HOST": self.endpoint.url}
 
 
+@pytest.fixture(params=["http", "grpc"])
+def google(embedded, request):
+    return Google(embedded.endpoint, request.param)
+
+
 @pytest.fixture
-def google(embedded):
-    return Google(embedded.endpoint)
+def google_counts(counts):
+    return Counts(counts)
 
 
-@pytest.fixture(params=["minio", "versitygw", "embedded", "google"])
+@pytest.fixture(params=["minio", "versitygw", "embedded", "google http", "google grpc"])
 def kind(request):
     """A new bucket on each server, and as each kind of store."""
-    if request.param == "google":
-        return request.getfixturevalue("google")
+    if request.param.startswith("google"):
+        return Google(request.getfixturevalue("embedded").endpoint, request.param.split()[1])
     return Bucket(request.getfixturevalue(request.param).endpoint)
 
 
@@ -103,12 +115,13 @@ def noted(journal):
 
 @pytest.mark.parametrize("durability", ["group", "write", "sync"])
 def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
-    tidegate, google, counts, journal, make_file, durability, tmp_path
+    tidegate, google, google_counts, journal, make_file, durability, tmp_path
 ):
+    counts = google_counts
     env = google.env | {"XDG_STATE_HOME": str(tmp_path)}
     path, digest = make_file(8 * PART + 12345)
     data = path.read_bytes()
-    cp = ("cp", "-", google.url("k"), *CP, "--journal", journal, "--durability", durability)
+    cp = ("cp", "-", google.url("k"), *CP, *google.options, "--journal", journal, "--durability", durability)
     with open_pipe() as pipe:
         run = tidegate.start(*cp, stdin=pipe.stdin, env=env)
         pipe.started()
@@ -122,7 +135,7 @@ def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
     assert 3 * PART <= left["acknowledged_bytes"] <= left["bytes"] <= 5 * PART + 777, left
     assert counts()["storage.resumable.append"] == 1, counts()
     # Its session is its journal's, and nobody else's to end.
-    swept = tidegate("sweep", google.url(), "--older-than", "0s", "--journal", journal, env=env)
+    swept = tidegate("sweep", google.url(), "--older-than", "0s", "--journal", journal, *google.options, env=env)
     assert swept.exit == 0 and "storage.resumable.cancel" not in counts(), swept
 
     run = tidegate(*cp, "--json", stdin=data, env=env)
@@ -135,25 +148,44 @@ def test_a_pipe_that_was_killed_goes_on_in_its_resumable_upload(
 
 
 def test_what_was_read_to_its_end_is_published_in_its_resumable_upload(
-    tidegate, google, counts, knobs, journal, make_file
+    tidegate, google, google_counts, knobs, journal, make_file
 ):
+    counts = google_counts
     path, digest = make_file(6 * PART + 12345)
-    knobs(faults=[{"operation": "storage.resumable.append", "action": {"error": {"status": 503, "code": "backendError"}}}])
-    cp = ("cp", path, google.url("k"), *CP, "--journal", journal, "--attempts", "2", "--create-only")
+    refusal = {"error": {"status": 503, "code": "backendError"}}
+    knobs(faults=over_either([{"operation": "storage.resumable.append", "action": refusal}]))
+    cp = ("cp", path, google.url("k"), *CP, *google.options, "--journal", journal, "--attempts", "2", "--create-only")
     run = tidegate(*cp, env=google.env)
     one_sentence(run, google.url("k"), ".journal", exit=1)
     [left] = listed(tidegate, journal)
     assert left["state"] == "finished" and left["bytes"] == path.stat().st_size, left
     # Google ends sessions as it likes.
-    aborts = {"operation": "storage.resumable.append", "action": "abort_sessions", "times": 1}
+    aborts = {"operation": google.stream, "action": "abort_sessions", "times": 1}
     knobs(faults=[aborts])
-    run = tidegate("journal", "resume", journal, env=google.env)
+    run = tidegate("journal", "resume", journal, *google.options, env=google.env)
     assert run.exit == 0 and "published 1 object" in run.text, run
     assert google.sha256("k") == digest
     assert list(journal.iterdir()) == []
     assert counts()["storage.resumable.start"] == 2, counts()
-    one_sentence(tidegate(*cp, env=google.env), google.url("k"), "412", exit=1)
+    one_sentence(tidegate(*cp, env=google.env), google.url("k"), "conditionNotMet", exit=1)
     assert google.sha256("k") == digest
+
+
+def test_a_session_of_grpc_goes_on_over_grpc_only(tidegate, embedded, knobs, journal, make_file):
+    google = Google(embedded.endpoint, "grpc")
+    path, digest = make_file(3 * PART + 12345)
+    refusal = {"error": {"status": 503, "code": "backendError"}}
+    knobs(faults=over_either([{"operation": "storage.resumable.append", "action": refusal}]))
+    cp = ("cp", path, google.url("k"), *CP, "--journal", journal, "--attempts", "2", *google.options)
+    one_sentence(tidegate(*cp, env=google.env), google.url("k"), ".journal", exit=1)
+    knobs()
+    for command in ("resume", "abort"):
+        run = tidegate("journal", command, journal, env=google.env)
+        assert run.exit == 1 and "was begun over gRPC" in run.err, run
+        assert [left["state"] for left in listed(tidegate, journal)] == ["finished"]
+    run = tidegate("journal", "resume", journal, *google.options, env=google.env)
+    assert run.exit == 0 and google.sha256("k") == digest, run
+    assert list(journal.iterdir()) == []
 
 
 def test_a_file_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, make_file, proxy_to, server):
@@ -488,11 +520,12 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it(tidegate, embe
 
 @pytest.mark.parametrize("size", ["48M", "12M"])
 def test_an_object_larger_than_the_journal_s_disk_goes_through_it_to_a_resumable_upload(
-    tidegate, google, counts, mounted, make_file, size
+    tidegate, google, google_counts, mounted, make_file, size
 ):
+    counts = google_counts
     path, digest = make_file(40 * PART + 12345)
     folder = mounted(f"size={size}")
-    run = tidegate("cp", path, google.url("k"), *CP, "--journal", folder, env=google.env, timeout=120)
+    run = tidegate("cp", path, google.url("k"), *CP, *google.options, "--journal", folder, env=google.env, timeout=120)
     assert run.exit == 0, run
     assert google.sha256("k") == digest
     assert list(folder.iterdir()) == []
@@ -502,7 +535,7 @@ def test_an_object_larger_than_the_journal_s_disk_goes_through_it_to_a_resumable
 def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
     run = tidegate(
         "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", kind.url("crash"), "--journal", journal,
-        "--json", env=kind.env, timeout=120,
+        "--json", *getattr(kind, "options", ()), env=kind.env, timeout=120,
     )  # fmt: skip
     assert run.exit == 0, run
     [figures] = run.json

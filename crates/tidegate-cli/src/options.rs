@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use tidegate::Builder;
-use tidegate::backend::gcs::{GcsCredentials, GcsSettings};
+use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
 
@@ -13,7 +13,7 @@ use tidegate::checksum::Algorithm;
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Address of an S3 store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS. (Of an
-    /// emulator for gs://: STORAGE_EMULATOR_HOST.)
+    /// emulator for gs://: STORAGE_EMULATOR_HOST, and STORAGE_EMULATOR_HOST_GRPC.)
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 
@@ -37,6 +37,10 @@ pub(crate) struct Connection {
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     addressing: Where,
 
+    /// What objects of gs:// go over.
+    #[arg(long, value_enum, default_value_t, value_name = "PROTOCOL")]
+    gcs_transport: Transport,
+
     /// Sign the SHA-256 of what is sent, for stores that demand it; it costs much processor time.
     #[arg(long)]
     payload_sha256: bool,
@@ -52,6 +56,16 @@ enum Where {
     Path,
     /// https://BUCKET.HOST/KEY
     Virtual,
+}
+
+/// What objects of Google Cloud Storage go over.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum Transport {
+    /// The JSON API.
+    #[default]
+    Http,
+    /// google.storage.v2; what goes in parts still goes over HTTP.
+    Grpc,
 }
 
 impl Connection {
@@ -87,7 +101,10 @@ impl Connection {
     }
 
     pub(crate) fn gcs_settings(&self) -> GcsSettings {
-        let mut settings = GcsSettings::default();
+        let mut settings = GcsSettings::default().with_transport(match self.gcs_transport {
+            Transport::Http => GcsTransport::Http,
+            Transport::Grpc => GcsTransport::Grpc,
+        });
         if self.no_sign_request {
             settings = settings.with_credentials(GcsCredentials::anonymous());
         }

@@ -25,11 +25,23 @@ pub(crate) enum Way {
     GoogleParts,
     /// Chunks of a resumable upload there.
     GoogleChunks,
+    /// The same as two of these, over gRPC.
+    GrpcPut,
+    GrpcChunks,
 }
 
 impl Way {
     pub(crate) fn is_google(self) -> bool {
-        matches!(self, Self::GooglePut | Self::GoogleParts | Self::GoogleChunks)
+        !matches!(self, Self::Put | Self::Parts)
+    }
+
+    pub(crate) fn is_grpc(self) -> bool {
+        matches!(self, Self::GrpcPut | Self::GrpcChunks)
+    }
+
+    /// Whether the object's last chunk publishes it.
+    pub(crate) fn is_chunks(self) -> bool {
+        matches!(self, Self::GoogleChunks | Self::GrpcChunks)
     }
 }
 
@@ -68,8 +80,8 @@ pub(crate) struct Case {
 impl Case {
     pub(crate) fn size(&self) -> u64 {
         match self.way {
-            Way::Put | Way::GooglePut => 1000,
-            Way::Parts | Way::GoogleParts | Way::GoogleChunks => PART + 1,
+            Way::Put | Way::GooglePut | Way::GrpcPut => 1000,
+            Way::Parts | Way::GoogleParts | Way::GoogleChunks | Way::GrpcChunks => PART + 1,
         }
     }
 
@@ -154,11 +166,6 @@ fn unreachable() -> Fault {
     question(Action::ResetRequest { after_bytes: 0 })
 }
 
-/// The object of Google's cannot be asked for.
-fn cut_question() -> Fault {
-    Fault::new("storage.objects.get", Action::ResetRequest { after_bytes: 0 })
-}
-
 pub(crate) fn all() -> Vec<Case> {
     let mut all = parts::all();
     all.extend(put::all());
@@ -181,6 +188,8 @@ impl fmt::Display for Way {
             Self::GooglePut => "gs, one request",
             Self::GoogleParts => "gs, parts",
             Self::GoogleChunks => "gs, chunks",
+            Self::GrpcPut => "gs over gRPC, one request",
+            Self::GrpcChunks => "gs over gRPC, chunks",
         })
     }
 }

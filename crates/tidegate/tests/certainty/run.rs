@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use tidegate::backend::Backend;
-use tidegate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
+use tidegate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
 use tidegate::{ErrorKind, Object, Result, RetryPolicy, Store, Strategy, Tidegate};
 use tidegate_dev::{Knobs, Server};
@@ -79,7 +79,8 @@ async fn backend(way: Way, server: &Server) -> Arc<dyn Backend> {
     if way.is_google() {
         let settings = GcsSettings::default()
             .with_endpoint_url(server.endpoint())
-            .with_credentials(GcsCredentials::anonymous());
+            .with_credentials(GcsCredentials::anonymous())
+            .with_transport(if way.is_grpc() { GcsTransport::Grpc } else { GcsTransport::Http });
         return Arc::new(Gcs::connect("bucket", &settings).await.expect("a store"));
     }
     let (access, secret) = server.credentials();
@@ -92,7 +93,7 @@ async fn backend(way: Way, server: &Server) -> Arc<dyn Backend> {
 
 async fn write(case: &Case, store: &Store) -> Result<Object> {
     let builder = match case.way {
-        Way::GoogleChunks => store.writer("k").strategy(Strategy::Chunked),
+        way if way.is_chunks() => store.writer("k").strategy(Strategy::Chunked),
         _ => store.writer("k"),
     };
     let builder = if case.create_only { builder.create_only() } else { builder };
@@ -104,9 +105,9 @@ async fn write(case: &Case, store: &Store) -> Result<Object> {
 /// `complete x3, head`: what was asked, without what comes before a completion.
 fn listed(case: &Case, asked: &[String]) -> String {
     let before = match case.way {
-        Way::Put | Way::GooglePut => 0,
+        Way::Put | Way::GooglePut | Way::GrpcPut => 0,
         // The session is opened, and has the first chunk.
-        Way::GoogleChunks => 2,
+        Way::GoogleChunks | Way::GrpcChunks => 2,
         Way::Parts | Way::GoogleParts => {
             asked.iter().take_while(|name| *name != "CompleteMultipartUpload").count()
         }
@@ -118,9 +119,11 @@ fn listed(case: &Case, asked: &[String]) -> String {
             "CompleteMultipartUpload" => "complete",
             "AbortMultipartUpload" => "abort",
             "HeadObject" | "storage.objects.get" => "head",
-            "storage.resumable.append" => "append",
-            "storage.resumable.query" => "query",
-            "storage.resumable.cancel" => "cancel",
+            "storage.v2.WriteObject" if !case.way.is_chunks() => "put",
+            "storage.v2.GetObject" => "head",
+            "storage.resumable.append" | "storage.v2.WriteObject" => "append",
+            "storage.resumable.query" | "storage.v2.QueryWriteStatus" => "query",
+            "storage.resumable.cancel" | "storage.v2.CancelResumableWrite" => "cancel",
             other => other,
         };
         match words.last_mut() {

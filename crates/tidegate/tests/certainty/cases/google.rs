@@ -6,20 +6,22 @@ use tidegate_dev::{Action, Fault};
 use super::{Case, Publishing, There, Way};
 
 pub(super) fn all() -> Vec<Case> {
-    let mut all = puts();
+    let mut all = puts(Way::GooglePut);
     all.extend(parts());
-    all.extend(chunks());
+    all.extend(chunks(Way::GoogleChunks));
+    all.extend(puts(Way::GrpcPut));
+    all.extend(chunks(Way::GrpcChunks));
     all
 }
 
-fn question(action: Action) -> Fault {
-    Fault::new("storage.objects.get", action)
+fn question(way: Way, action: Action) -> Fault {
+    Fault::new(if way.is_grpc() { "storage.v2.GetObject" } else { "storage.objects.get" }, action)
 }
 
-fn puts() -> Vec<Case> {
+fn puts(way: Way) -> Vec<Case> {
     use There::{Another, Nothing};
-    let it = Publishing("storage.objects.insert");
-    let case = |what, faults| Case::new(Way::GooglePut, what, faults);
+    let it = Publishing(if way.is_grpc() { "storage.v2.WriteObject" } else { "storage.objects.insert" });
+    let case = |what, faults| Case::new(way, what, faults);
     vec![
         case("503, every time", vec![Fault::error(it.0, 503, "backendError")])
             .not_committed(Throttled, "put x3", Nothing),
@@ -41,7 +43,7 @@ fn puts() -> Vec<Case> {
         ),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses(), question(Action::Replace).times(1)],
+            vec![it.loses(), question(way, Action::Replace).times(1)],
         )
         .uncertain("put x3, head", Another),
     ]
@@ -78,23 +80,27 @@ fn parts() -> Vec<Case> {
         ),
         case(
             "cut after it was carried out, replaced before our question",
-            vec![it.loses().times(1), question(Action::Replace).times(1)],
+            vec![it.loses().times(1), question(Way::GoogleParts, Action::Replace).times(1)],
         )
         .uncertain("complete x2, head, abort, head", Another),
     ]
 }
 
-fn chunks() -> Vec<Case> {
+fn chunks(way: Way) -> Vec<Case> {
     use There::{Another, Nothing, Ours};
-    let it = Publishing("storage.resumable.append");
+    let (append, query) = match way.is_grpc() {
+        true => ("storage.v2.WriteObject", "storage.v2.QueryWriteStatus"),
+        false => ("storage.resumable.append", "storage.resumable.query"),
+    };
+    let it = Publishing(append);
     // The first chunk of two is no case of these.
     let case = |what, faults: Vec<Fault>| {
         let last = |fault: Fault| {
             if fault.operation == it.0 { Fault { skip: fault.skip + 1, ..fault } } else { fault }
         };
-        Case::new(Way::GoogleChunks, what, faults.into_iter().map(last).collect())
+        Case::new(way, what, faults.into_iter().map(last).collect())
     };
-    let asked = |action| Fault::new("storage.resumable.query", action);
+    let asked = |action| Fault::new(query, action);
     let unreachable = Action::ResetRequest { after_bytes: 0 };
     vec![
         case("503, once", vec![Fault::error(it.0, 503, "backendError").times(1)])
@@ -152,7 +158,11 @@ fn chunks() -> Vec<Case> {
         ),
         case(
             "cut after it was carried out, the session and the object not to be asked",
-            vec![it.loses().times(1), asked(Action::ResetRequest { after_bytes: 0 }), super::cut_question()],
+            vec![
+                it.loses().times(1),
+                asked(Action::ResetRequest { after_bytes: 0 }),
+                question(way, Action::ResetRequest { after_bytes: 0 }),
+            ],
         )
         .uncertain("append, query x2, head x3, cancel, query", Ours),
     ]
