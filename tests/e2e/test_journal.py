@@ -179,8 +179,8 @@ def test_a_session_of_grpc_goes_on_over_grpc_only(tidegate, embedded, knobs, jou
     cp = ("cp", path, google.url("k"), *CP, "--journal", journal, "--attempts", "2", *google.options)
     one_sentence(tidegate(*cp, env=google.env), google.url("k"), ".journal", exit=1)
     knobs()
-    for command in ("resume", "abort"):
-        run = tidegate("journal", command, journal, env=google.env)
+    for command in (["resume"], ["abort", "--all"]):
+        run = tidegate("journal", *command, journal, env=google.env)
         assert run.exit == 1 and "was begun over gRPC" in run.err, run
         assert [left["state"] for left in listed(tidegate, journal)] == ["finished"]
     run = tidegate("journal", "resume", journal, *google.options, env=google.env)

@@ -137,7 +137,7 @@ impl Args {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::from(now.subsec_nanos())
         });
-        let engine = Tidegate::builder().s3(settings).journal([&journal]);
+        let engine = self.connection.reached(Tidegate::builder()).s3(settings).journal([&journal]);
         let done = Stores::with(engine, async |stores| {
             let run = Run {
                 args: &self,

@@ -38,7 +38,7 @@ pub(crate) struct Abort {
 
 impl Abort {
     pub(super) async fn run(self) -> Outcome {
-        let engine = Tidegate::builder().journal([&self.directory]).s3(self.connection.settings());
+        let engine = self.connection.reached(Tidegate::builder()).journal([&self.directory]);
         Stores::with(engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;

@@ -31,8 +31,9 @@ pub(super) async fn place(stores: &Stores, to: &str, index: u64) -> Outcome<Plac
 /// Writes object `index`, and says on standard output where it begins, how far its writes have returned,
 /// and that it is done.
 pub(super) async fn run(args: &Args, index: u64) -> Outcome {
-    let engine = Tidegate::builder()
-        .s3(args.connection.settings())
+    let engine = args
+        .connection
+        .reached(Tidegate::builder())
         .memory(32 << 20)
         .part_size(5 << 20)
         // What the end of a process must leave does not depend on it; what is slow is not tested often.
