@@ -25,6 +25,8 @@ mod frame;
 mod held;
 mod read;
 mod sessions;
+#[cfg(test)]
+mod tests;
 mod upload;
 
 use call::Caller;

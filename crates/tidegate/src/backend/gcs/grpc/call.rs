@@ -175,7 +175,15 @@ impl Asked {
     }
 
     fn broken(&self, error: reqwest::Error) -> Fault {
-        self.failure.take().map_or_else(|| unanswered::fault(error), source_fault)
+        if let Some(failed) = self.failure.take() {
+            return source_fault(failed);
+        }
+        let mut fault = unanswered::fault(error);
+        // What an answer of HTTP/1.1 looks like to who expects frames.
+        if fault.message.ends_with("frame with invalid size") {
+            fault.message.push_str("; it may not speak HTTP/2, which gRPC needs");
+        }
+        fault
     }
 }
 

@@ -1,0 +1,216 @@
+//! Answers written out by hand: what the embedded server does not give, and Google or something on the way may.
+
+use std::sync::Mutex;
+
+use bytes::Bytes;
+use futures::{TryStreamExt, stream};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
+use crate::backend::samples::{bytes_of, kind, memory_of, raw_server};
+use crate::backend::{Appended, Backend, Session};
+use crate::checksum::{Algorithm, Checksum};
+
+/// What a server had: the path and headers of each call, and its body.
+type Calls = Arc<Mutex<Vec<(String, HeaderMap, Bytes)>>>;
+
+/// What it answers: a status, the frames of messages, and the status of gRPC at the end, if any.
+type Answer = (StatusCode, Vec<Bytes>, Option<&'static str>);
+
+/// A bucket at a server of its own words.
+async fn raw(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (Gcs, Calls) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (answer, calls) = (Arc::new(answer), Calls::default());
+    let log = calls.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (answer, log) = (answer.clone(), log.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (answer, log) = (answer.clone(), log.clone());
+                async move {
+                    let (parts, body) = request.into_parts();
+                    let path = parts.uri.path().to_owned();
+                    let body = body.collect().await?.to_bytes();
+                    let (status, messages, end) = answer(path.rsplit('/').next().unwrap());
+                    log.lock().unwrap().push((path, parts.headers, body));
+                    let trailers = end.map(|code| {
+                        let mut trailers = HeaderMap::new();
+                        trailers.insert("grpc-status", HeaderValue::from_static(code));
+                        Frame::trailers(trailers)
+                    });
+                    let frames =
+                        messages.into_iter().map(Frame::data).chain(trailers).map(Ok::<_, hyper::Error>);
+                    let answer =
+                        Response::builder().status(status).header("content-type", "application/grpc");
+                    Ok::<_, hyper::Error>(answer.body(StreamBody::new(stream::iter(frames))).unwrap())
+                }
+            });
+            tokio::spawn(async move {
+                let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                let _ = server.serve_connection(TokioIo::new(socket), service).await;
+            });
+        }
+    });
+    (at(&url, GcsCredentials::token("secret")).await, calls)
+}
+
+async fn at(url: &str, credentials: GcsCredentials) -> Gcs {
+    let settings = GcsSettings::default()
+        .with_endpoint_url(url)
+        .with_credentials(credentials)
+        .with_transport(GcsTransport::Grpc);
+    Gcs::connect("some_bucket", &settings).await.unwrap()
+}
+
+fn described(size: usize) -> proto::Object {
+    proto::Object { name: "k".into(), size: size as i64, generation: 7, ..proto::Object::default() }
+}
+
+/// Two messages that bring these bytes: half as much in the first.
+fn read(data: &[u8], crc32c: impl Fn(&[u8]) -> u32, missing: usize) -> Vec<Bytes> {
+    let content_range =
+        proto::ContentRange { start: 0, end: data.len() as i64, complete_length: data.len() as i64 };
+    let (first, rest) = data[..data.len() - missing].split_at(data.len() / 2);
+    let data_of = |bytes: &[u8]| proto::ChecksummedData {
+        content: Bytes::copy_from_slice(bytes),
+        crc32c: Some(crc32c(bytes)),
+    };
+    let first = proto::ReadObjectResponse {
+        checksummed_data: Some(data_of(first)),
+        content_range: Some(content_range),
+        metadata: Some(described(data.len())),
+        ..proto::ReadObjectResponse::default()
+    };
+    let rest = proto::ReadObjectResponse {
+        checksummed_data: Some(data_of(rest)),
+        ..proto::ReadObjectResponse::default()
+    };
+    vec![frame::whole(&first), frame::whole(&rest)]
+}
+
+fn sum(bytes: &[u8]) -> u32 {
+    convert::crc32c(&Checksum::of(Algorithm::Crc32c, bytes))
+}
+
+#[tokio::test]
+async fn a_call_says_who_asks_and_of_which_bucket() {
+    let (store, calls) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(3))], Some("0"))).await;
+    assert_eq!(store.head("a/b").await.unwrap().version.as_deref(), Some("7"));
+    let calls = calls.lock().unwrap();
+    let (path, headers, body) = &calls[0];
+    assert_eq!(path, "/google.storage.v2.Storage/GetObject");
+    assert_eq!(headers["x-goog-request-params"], "bucket=projects%2F_%2Fbuckets%2Fsome_bucket");
+    assert_eq!(
+        (&headers["authorization"], &headers["te"]),
+        (&"Bearer secret".parse().unwrap(), &"trailers".parse().unwrap())
+    );
+    assert_eq!(headers["content-type"], "application/grpc");
+    let asked = proto::GetObjectRequest::decode(&body[5..]).unwrap();
+    assert_eq!((&*asked.bucket, &*asked.object), ("projects/_/buckets/some_bucket", "a/b"));
+}
+
+#[tokio::test]
+async fn an_object_is_sent_with_the_checksum_of_each_message_and_of_the_whole() {
+    let (store, calls) = raw(|_| {
+        let resource = proto::write_object_response::WriteStatus::Resource(described(5 << 20));
+        let answer = proto::WriteObjectResponse { write_status: Some(resource) };
+        (StatusCode::OK, vec![frame::whole(&answer)], Some("0"))
+    })
+    .await;
+    let data = bytes_of(5 << 20);
+    store.put("k", memory_of(&data, Algorithm::Crc32c), &WriteOptions::default()).await.unwrap();
+    let calls = calls.lock().unwrap();
+    let (mut body, mut messages) = (calls[0].2.clone(), Vec::new());
+    while !body.is_empty() {
+        let head = body.split_to(5);
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap());
+        messages.push(proto::WriteObjectRequest::decode(body.split_to(length as usize)).unwrap());
+    }
+    let mut whole = Vec::new();
+    for (at, message) in messages.iter().enumerate() {
+        assert_eq!((message.write_offset, message.first_message.is_some()), (whole.len() as i64, at == 0));
+        let Some(proto::write_object_request::Data::ChecksummedData(data)) = &message.data else {
+            panic!("no data")
+        };
+        assert_eq!(data.crc32c, Some(sum(&data.content)));
+        whole.extend_from_slice(&data.content);
+        let last = at == 2;
+        let expected = last.then(|| sum(&whole));
+        assert_eq!(
+            (message.finish_write, message.object_checksums.as_ref().and_then(|sums| sums.crc32c)),
+            (last, expected)
+        );
+    }
+    assert!(messages.len() == 3 && whole == data);
+}
+
+#[tokio::test]
+async fn what_is_read_is_what_its_checksums_say_and_all_of_it() {
+    let data = bytes_of(3000);
+    let read_with = async |messages: Vec<Bytes>, end| {
+        let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), end)).await;
+        store.get("k", None).await?.stream.try_collect::<Vec<_>>().await
+    };
+    assert!(read_with(read(&data, sum, 0), Some("0")).await.unwrap().concat() == data);
+    let bent = |bytes: &[u8]| sum(bytes) ^ u32::from(bytes[0] != data[0]);
+    assert_eq!(kind(read_with(read(&data, bent, 0), Some("0"))).await.0, FaultKind::Integrity);
+    for end in [Some("0"), None] {
+        let (fewer, said) = kind(read_with(read(&data, sum, 9), end)).await;
+        assert_eq!(fewer, FaultKind::Transient, "{said}");
+    }
+    let (ended, said) = kind(read_with(read(&data, sum, 9), Some("14"))).await;
+    assert_eq!(ended, FaultKind::Throttled, "{said}");
+}
+
+#[tokio::test]
+async fn an_answer_that_says_nothing_may_have_been_carried_out() {
+    let (store, _) = raw(|_| (StatusCode::OK, Vec::new(), Some("0"))).await;
+    let payload = || memory_of(b"1", Algorithm::Crc32c);
+    let fault = store.put("k", payload(), &WriteOptions::default()).await.unwrap_err();
+    assert!(fault.is_ambiguous(), "{fault:?}");
+    // What has a message and then a refusal is refused.
+    let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(1))], Some("7"))).await;
+    assert_eq!(kind(store.head("k")).await.0, FaultKind::Denied);
+    let (store, _) = raw(|_| {
+        let empty = proto::QueryWriteStatusResponse { write_status: None };
+        (StatusCode::OK, vec![frame::whole(&empty)], Some("0"))
+    })
+    .await;
+    let session = Session { key: "k".into(), id: "grpc:x".into() };
+    assert!(matches!(store.appended(&session).await, Err(fault) if fault.is_ambiguous()));
+    let negative = proto::query_write_status_response::WriteStatus::PersistedSize(-1);
+    let (store, _) = raw(move |_| {
+        let answer = proto::QueryWriteStatusResponse { write_status: Some(negative.clone()) };
+        (StatusCode::OK, vec![frame::whole(&answer)], Some("0"))
+    })
+    .await;
+    let stands: Result<Appended, Fault> = store.appended(&session).await;
+    assert_eq!(stands.unwrap_err().kind, FaultKind::Transient);
+}
+
+#[tokio::test]
+async fn what_does_not_speak_grpc_is_told() {
+    let (store, _) = raw(|_| (StatusCode::BAD_GATEWAY, Vec::new(), None)).await;
+    let fault =
+        store.put("k", memory_of(b"1", Algorithm::Crc32c), &WriteOptions::default()).await.unwrap_err();
+    assert!(
+        fault.kind == FaultKind::Transient && !fault.answered && fault.message.contains("HTTP 502"),
+        "{fault}"
+    );
+    let (store, _) = raw(|_| (StatusCode::NOT_FOUND, Vec::new(), None)).await;
+    let (kind_of, said) = kind(store.head("k")).await;
+    assert!(kind_of == FaultKind::Unsupported && said.contains("does not speak gRPC"), "{said}");
+    // One that speaks HTTP/1.1 alone does not even know what it is asked.
+    let (url, _) = raw_server(|_| "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()).await;
+    let fault = at(&url, GcsCredentials::anonymous()).await.head("k").await.unwrap_err();
+    assert!(fault.message.contains("HTTP/2"), "{fault:?}");
+}
