@@ -122,7 +122,9 @@ fn say_how_to_use(server: &Server, directory: Option<&Path>, is_dev: bool) -> Ou
         writeln!(out, "  export {name}={}", text::quoted(value))?;
     }
     writeln!(out, "for any client of Google Cloud Storage, without credentials:")?;
-    writeln!(out, "  export STORAGE_EMULATOR_HOST={}", text::quoted(&url))?;
+    for name in ["STORAGE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST_GRPC"] {
+        writeln!(out, "  export {name}={}", text::quoted(&url))?;
+    }
     writeln!(out, "Ctrl-C stops it")?;
     Ok(out.flush()?)
 }

@@ -4,7 +4,8 @@
 //! a chunk at a time. What the store has of it for good is asked beside it, on another connection: Google's
 //! reference has the client "call QueryWriteStatus() at any time to determine how much data has been
 //! processed", for one that "needs to know which data can be safely evicted", and `bytes */*` asks the same
-//! session the same. Should a store break the stream off for it, the stream goes on from where that store stands.
+//! session the same; over gRPC it is asked on the stream itself. Should a store break the stream off for it, the
+//! stream goes on from where that store stands.
 
 use std::io;
 use std::ops::Range;
