@@ -81,12 +81,7 @@ impl Appender {
         loop {
             let full = match write().await {
                 Err(full @ JournalError::Full { .. }) => full,
-                done => {
-                    if waiting.is_some() {
-                        self.disk.is_full(false);
-                    }
-                    return done;
-                }
+                done => return done,
             };
             let moved = self.disk.moved();
             if moved != seen {
@@ -95,10 +90,20 @@ impl Appender {
             if since.elapsed() >= self.patience {
                 return Err(full);
             }
-            waiting.get_or_insert_with(|| self.progress.waiting(Waiting::Disk));
+            waiting.get_or_insert_with(|| (self.progress.waiting(Waiting::Disk), Wanted(&self.disk)));
             self.disk.is_full(true);
             sleep(Self::LOOK_AGAIN.min(self.patience)).await;
         }
+    }
+}
+
+/// Room is waited for, until this is dropped: the wait may be cancelled.
+struct Wanted<'a>(&'a Disk);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        // Whoever else waits says so again.
+        self.0.is_full(false);
     }
 }
 

@@ -3,21 +3,19 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use super::append::Feed;
 use super::intent::Intent;
 use super::sender::Before;
-use super::{Journaled, failed};
+use super::{Journaled, end_upload, failed};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
 use crate::write::append::Order;
-use crate::write::settle::There;
 use crate::write::taking::Taking;
-use crate::write::upload::{Tasks, Upload};
+use crate::write::upload::Upload;
 use crate::write::writer::Writer;
 
 /// An upload that was left, and is this process's own now, from [`Left::claim`](crate::Left::claim): nobody
@@ -74,6 +72,7 @@ impl Claimed {
         progress.journaled(length);
         let in_parts = state.parts.values().map(|part| part.size).sum::<u64>();
         progress.acknowledged(in_parts.max(state.committed));
+        progress.parts_stored(state.parts.len() as u64);
         let before = Before {
             stored: state.parts.clone(),
             committed: state.committed,
@@ -108,21 +107,8 @@ impl Claimed {
     /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it all the
     /// same).
     pub async fn abort(self) -> Result<Option<Object>> {
-        let state = &self.recovered.state;
-        if state.end.is_none() {
-            self.upload.abort(Tasks::new()).await?;
-        }
-        let mut published = None;
-        if let Some(checksum) = state.finish.filter(|_| state.end != Some(End::Aborted)) {
-            // Asked now: the completion of a process that is gone may have been under way until the abort.
-            let since = UNIX_EPOCH + Duration::from_secs(state.header.created);
-            if let There::Ours(object) = self.upload.published(checksum, since).await? {
-                published = Some(*object);
-            }
-        }
-        let end = if published.is_some() { End::Completed } else { End::Aborted };
-        self.journal.end(end).await.map_err(|error| failed(&self.upload, error))?;
-        Ok(published)
+        let finish = self.recovered.state.finish;
+        end_upload(&self.upload, self.journal, finish).await
     }
 
     /// It had ended, and its file was not removed.

@@ -13,12 +13,13 @@ use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, T
 mod appended;
 mod chaos;
 mod claimed;
+mod faulty;
 mod lost;
 mod memory;
 mod outage;
 mod resumed;
 
-use outage::Faulty;
+use faulty::{Fate, Faulty};
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;
@@ -31,9 +32,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-        let memory = Memory::new("test").with_capabilities(capabilities);
-        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new(memory)) }
+        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new()) }
     }
 
     fn builder(&self) -> Builder {

@@ -85,4 +85,8 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     };
     let error = wait(&small, looks(10 * PATIENCE), again).await.unwrap_err();
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
+    assert!(!large.feed.borrow().full, "it is asked for room for nobody");
+    // Nor where the one who waited is gone.
+    let gone = tokio::time::timeout(PATIENCE / 2, wait(&small, u32::MAX, |_| {})).await;
+    assert!(gone.is_err() && !large.feed.borrow().full);
 }

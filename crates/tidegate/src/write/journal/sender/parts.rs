@@ -157,14 +157,19 @@ impl Parts {
     /// Goes on with a new session where the error is that the old one is gone. The object, where it turns
     /// out that it is there.
     async fn reopen(&mut self, error: Error) -> Result<Option<Object>> {
+        let mut stored: Vec<_> = self.stored.values().map(|part| part.size).collect();
         if error.kind() == ErrorKind::SessionLost {
-            self.tasks.shutdown().await;
+            self.tasks.abort_all();
+            while let Some(joined) = self.tasks.join_next().await {
+                // Counted as acknowledged, and not joined before.
+                stored.extend(joined.ok().and_then(Result::ok).map(|part| part.size));
+            }
         }
         if let Some(object) = self.link.lose(error).await? {
             return Ok(Some(object));
         }
-        let acknowledged = self.stored.values().map(|part| part.size).sum();
-        self.link.upload().requests.progress.unacknowledged(acknowledged);
+        let progress = &self.link.upload().requests.progress;
+        progress.unacknowledged(stored.iter().sum(), stored.len() as u64);
         self.plan = Plan::new(self.link.upload().backend.capabilities(), self.cut);
         self.stored.clear();
         self.unwritten.clear();

@@ -223,13 +223,16 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
     let (tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(5)));
     place.backend.go_down(true);
     let mut writing = JoinSet::new();
+    let (back, is_back) = tokio::sync::watch::channel(false);
     for number in 0..20 {
-        let store = store.clone();
+        let (store, mut is_back) = (store.clone(), is_back.clone());
         writing.spawn(async move {
             let mut writer = store.writer(format!("{number}")).strategy(Strategy::Journal).start().await?;
             for _ in 0..20 {
                 writer.write(data(2 * PART)).await?;
             }
+            // The disk has room for all of one: whose finish would not wait for the store.
+            is_back.wait_for(|back| *back).await.unwrap();
             writer.finish().await
         });
     }
@@ -238,6 +241,7 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     place.backend.go_down(false);
+    back.send_replace(true);
     while let Some(written) = writing.join_next().await {
         assert_eq!(written.unwrap()?.size, 40 * PART);
     }

@@ -55,7 +55,7 @@ async fn parts_that_the_store_has_are_not_sent_again() -> Result<()> {
     let known = writer.progress().snapshot().acknowledged;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, data(10 * PART));
-    let sent = place.backend.parts.load(std::sync::atomic::Ordering::SeqCst);
+    let sent = place.backend.parts();
     assert_eq!(sent, 10 + (10 - known / PART), "of {known} bytes the journal knew that the store has them");
     assert!(known > 0);
     Ok(())
