@@ -72,7 +72,7 @@ impl Tidegate {
     /// [`ErrorKind::NotFound`] where no journal directory has one of this id; and those of
     /// [`Left::resume`].
     pub async fn resume(&self, id: &str) -> Result<Resumed> {
-        let left = self.recover().await?.into_iter().find(|left| left.id() == id);
+        let left = self.left(id.to_owned()).await?.into_iter().find(|left| left.id() == id);
         let left = left.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, Operation::List, "journals", format!("there is no upload {id}"))
         })?;

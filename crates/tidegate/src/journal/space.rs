@@ -12,6 +12,10 @@ impl Log {
     /// Gives back the space of what the session has acknowledged, where that is at least `least` bytes,
     /// and as much as that takes, and returns how many. What is at most lost where it fails is space.
     pub(super) fn give_back(&self, least: u64) -> Result<u64, JournalError> {
+        self.check_failed()?;
+        if !self.may_give_back(least) {
+            return Ok(0);
+        }
         let _turn = self.turn();
         self.check_failed()?;
         let (committed, punched, worth) = {
@@ -56,6 +60,18 @@ impl Log {
         // A second copy, against a sector that goes bad; of no use before the next sync, and not needed.
         let _ = self.write_slot(&slot, sequence + 1);
         Ok(punchable - punched)
+    }
+
+    /// Whether it is worth a look: mostly it is not, and nobody is to wait for a sync to see that, nor for the
+    /// disk.
+    fn may_give_back(&self, least: u64) -> bool {
+        let (committed, punched, worth) = {
+            let tail = self.tail();
+            (tail.state.committed, tail.punched, tail.worth())
+        };
+        let view = self.view();
+        let at_most = view.index.behind(committed).unwrap_or(view.end).file;
+        block(at_most).saturating_sub(punched) >= least.max(worth)
     }
 
     /// Whether the file system can give space back; where it can't, nothing must be begun.

@@ -1,6 +1,7 @@
 //! Parts are cut from what the journal has, and sent as they come, several at once.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::ops::Range;
 
 use tokio::task::{JoinError, JoinSet};
@@ -58,6 +59,8 @@ impl Parts {
     }
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
+        // What can be given back was, as far as is known.
+        let mut is_given_back = false;
         loop {
             while let Some(action) = self.plan.next() {
                 match self.act(action).await {
@@ -86,7 +89,7 @@ impl Parts {
                 self.plan.finish();
                 continue;
             }
-            if full {
+            if full && !mem::take(&mut is_given_back) {
                 self.write_down(1).await?;
             }
             tokio::select! {
@@ -96,7 +99,10 @@ impl Parts {
                         taken = self.stored(joined);
                     }
                     match taken {
-                        Ok(()) => self.write_down(self.link.keep).await?,
+                        Ok(()) => {
+                            is_given_back = self.link.feed.borrow().full;
+                            self.write_down(if is_given_back { 1 } else { self.link.keep }).await?;
+                        }
                         Err(error) => {
                             if let Some(object) = self.reopen(error).await? {
                                 return Ok(object);
