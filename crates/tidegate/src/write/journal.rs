@@ -140,6 +140,7 @@ impl Journaled {
             upload: upload.clone(),
             memory: journaling.memory.clone(),
             disk: disk.clone(),
+            patience: journaling.patience,
             feed: fed,
             created: before.created,
             first: Mutex::default(),
