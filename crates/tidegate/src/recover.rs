@@ -40,10 +40,21 @@ pub enum Resumed {
     Object(Object),
 }
 
+impl Resumed {
+    /// The object, where the upload needed no producer.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Writer(_) => None,
+        }
+    }
+}
+
 impl Tidegate {
-    /// Lists what is in the journal directories, without changing it: uploads that were left, and those
-    /// that another process, or a writer of this one, is writing now ([`Left::problem`]). A directory that
-    /// can't be read is such a problem, too.
+    /// Lists what is in the journal directories: uploads that were left, and those that another process, or a
+    /// writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
+    /// problem, too. Nothing that can be gone on with is changed; a file whose upload has ended is removed,
+    /// as is, after a day, one that was never whole.
     ///
     /// # Errors
     /// Where no directory can be read. What is wrong with one journal is told by it.

@@ -142,7 +142,6 @@ impl Journaled {
             disk: disk.clone(),
             patience: journaling.patience,
             feed: fed,
-            created: before.created,
             first: Mutex::default(),
         };
         let tracker = TaskTracker::new();

@@ -305,6 +305,12 @@ async fn what_is_begun_is_done_although_nobody_waits() {
     let append = journal.append(vec![data(1000, 1)]);
     let _ = futures::poll!(Box::pin(append));
     until(|| journal.len() == 1000).await;
+
+    let group = Durability::Group { bytes: 1 << 30, delay: Duration::from_millis(5) };
+    let journal = Journal::create(&directories, named("group"), group).await.unwrap();
+    let append = journal.append(vec![data(1000, 1)]);
+    let _ = futures::poll!(Box::pin(append));
+    until(|| journal.durable() == 1000).await;
 }
 
 #[tokio::test]

@@ -78,7 +78,6 @@ impl Claimed {
             committed: state.committed,
             session: state.session.as_ref().map(|session| session.id.clone()),
             created: state.header.created,
-            resumed: finish.is_some(),
         };
         let engine = self.store.engine().clone();
         let disk = engine.journaling.disk(self.journal.path()).await;
@@ -123,17 +122,6 @@ impl Claimed {
                 let message = "it was aborted before";
                 Err(self.upload.error(ErrorKind::Closed, Operation::Write, message))
             }
-        }
-    }
-}
-
-/// What was published before comes without its producer.
-impl Resumed {
-    /// The object, where the upload needed no producer.
-    pub fn object(&self) -> Option<&Object> {
-        match self {
-            Self::Object(object) => Some(object),
-            Self::Writer(_) => None,
         }
     }
 }

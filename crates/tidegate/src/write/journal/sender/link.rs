@@ -25,7 +25,9 @@ pub(super) struct Link {
     /// The session that is open.
     pub(super) session: Option<String>,
     pub(super) sessions: Sessions,
-    /// Whether an earlier process may have published the object: its producer had finished.
+    /// When the upload was begun, in seconds since 1970.
+    pub(super) created: u64,
+    /// Whether it is to be asked if an earlier process has published the object: its producer had finished.
     resumed: bool,
     /// An object that is not ours came after the upload was begun.
     pub(super) rival: bool,
@@ -41,7 +43,8 @@ struct Disk {
 }
 
 impl Link {
-    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, resumed: bool) -> Self {
+    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, created: u64) -> Self {
+        let resumed = source.upload.may_be_published;
         let feed = source.feed.clone();
         Self {
             source,
@@ -50,6 +53,7 @@ impl Link {
             disk: Disk::default(),
             session,
             sessions: Sessions::default(),
+            created,
             resumed,
             rival: false,
         }
