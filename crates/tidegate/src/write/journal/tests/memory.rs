@@ -204,7 +204,7 @@ impl<'a> Small<'a> {
         mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at);
         let is_mounted = mount.output().is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("skipped: no file system may be mounted here");
+            eprintln!("skipped: no file system may be mounted here");
         }
         is_mounted.then_some(Self(at))
     }
