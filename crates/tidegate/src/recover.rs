@@ -85,7 +85,7 @@ impl Store {
     /// ([`Left::problem`]) among them; no other journal is looked at. See [`Tidegate::recover`].
     ///
     /// # Errors
-    /// As of [`Tidegate::recover`].
+    /// Where a directory can't be read: those of `key` may be there.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
         let ids = write::ids(&**self.backend(), &self.full_key(key));
         let mut left = Tidegate::of(self.engine().clone()).left(ids).await?;
@@ -212,7 +212,8 @@ impl Left {
     }
 }
 
-/// What is in these directories; the first one's error where none can be read.
+/// What is in these directories; the first one's error where none can be read. Of single uploads it is an
+/// error where any can't: who asks for them relies on it that there are no others.
 fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError> {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for directory in directories {
@@ -221,7 +222,7 @@ fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError>
             Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
         }
     }
-    if unread.len() == directories.len() && !unread.is_empty() {
+    if !unread.is_empty() && (!ids.is_empty() || unread.len() == directories.len()) {
         unread.swap_remove(0).found?;
     }
     all.append(&mut unread);

@@ -23,6 +23,10 @@ enum Fate {
     Taken,
     /// The session expires.
     Expires,
+    /// It is carried out, and something on the way makes it again, to which the store has no parts.
+    Twice,
+    /// It is refused although the session has just these parts, as S3 does where sizes differ.
+    Refused,
     /// The request's own task panics.
     Panics,
 }
@@ -108,8 +112,7 @@ impl Layer for Odd {
     }
 
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        let parts = self.memory.parts(session).await?;
-        Ok(if self.is_hollow(session) { Vec::new() } else { parts })
+        if self.is_hollow(session) { Ok(Vec::new()) } else { self.memory.parts(session).await }
     }
 
     async fn complete(
@@ -136,6 +139,12 @@ impl Layer for Odd {
                 self.memory.abort(session).await?;
                 return self.memory.complete(session, parts, checksum, options).await;
             }
+            Some(Fate::Twice) => {
+                self.memory.complete(session, parts, checksum, options).await?;
+                self.hollow.lock().unwrap().insert(session.id.clone());
+                return Err(mismatch());
+            }
+            Some(Fate::Refused) => return Err(mismatch()),
             Some(Fate::Panics) => panic!("in the middle of a completion"),
         }
         Err(lost())
@@ -191,6 +200,38 @@ async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
     assert!(error.to_string().contains("has lost part 1"), "{error}");
     tide.settled().await;
     assert_eq!(place.sessions(&store).await, 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_completion_that_ran_into_itself_is_one() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let (place, odd) = (Place::new(), Odd::new(Some(Fate::Twice), 1));
+        let (_tide, store) = process(&place, &odd);
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        assert_eq!(writer.finish().await?.size, 5 * PART, "{strategy:?}");
+        assert_eq!(odd.opened.load(SeqCst), 1, "{strategy:?}");
+        assert_whole(&place, &store, 5 * PART).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_are_there_and_refused_are_not_sent_again() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let (place, odd) = (Place::new(), Odd::new(Some(Fate::Refused), u32::MAX));
+        let (tide, store) = process(&place, &odd);
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("InvalidPart") && error.remedy().is_none(), "{error}");
+        assert_eq!((odd.opened.load(SeqCst), odd.parts.load(SeqCst)), (1, 5), "{strategy:?}");
+        tide.settled().await;
+        let (files, sessions) = if strategy == Strategy::Journal { (1, 1) } else { (0, 0) };
+        assert_eq!((place.files(), place.sessions(&store).await), (files, sessions));
+    }
     Ok(())
 }
 
