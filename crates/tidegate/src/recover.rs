@@ -41,9 +41,10 @@ pub enum Resumed {
 }
 
 impl Tidegate {
-    /// Lists what is in the journal directories, without changing it: uploads that were left, and those
-    /// that another process, or a writer of this one, is writing now ([`Left::problem`]). A directory that
-    /// can't be read is such a problem, too.
+    /// Lists what is in the journal directories: uploads that were left, and those that another process, or
+    /// a writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
+    /// problem, too. No upload is changed; files of those that have ended are removed, and after a day those
+    /// of uploads that never began.
     ///
     /// # Errors
     /// Where no directory can be read. What is wrong with one journal is told by it.
@@ -193,10 +194,11 @@ impl Left {
     }
 
     /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
-    /// A session that is there yet is left to a [sweep](Store::sweep).
+    /// A session that is there yet is left to a [sweep](Store::sweep). A journal that is damaged, or of a later
+    /// version, goes too.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is damaged.
+    /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
     pub async fn forget(&self) -> Result<()> {
         write::forget(&self.path, self.tide.engine().journaling.durability).await
     }

@@ -132,6 +132,25 @@ async fn an_upload_whose_store_is_gone_can_be_forgotten() -> Result<()> {
     Ok(())
 }
 
+/// Nobody can go on with it. While somebody has it, though, it stays, whatever can be read of it.
+#[tokio::test]
+async fn a_journal_that_can_not_be_read_can_be_forgotten() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    let (tide, _store) = place.process();
+    let left = tide.recover().await?;
+    let bytes = std::fs::read(left[0].path()).unwrap();
+    std::fs::write(left[0].path(), vec![0; bytes.len()]).unwrap();
+    let held = std::fs::File::open(left[0].path()).unwrap();
+    held.lock().unwrap();
+    let error = left[0].forget().await.unwrap_err();
+    assert_eq!((error.kind(), place.files()), (ErrorKind::InvalidInput, 1), "{error}");
+    drop(held);
+    left[0].forget().await?;
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
 /// What docs/JOURNAL.md says of a failed sync: what can be read can still be sent.
 #[tokio::test]
 async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
