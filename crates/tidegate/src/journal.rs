@@ -33,8 +33,8 @@ mod sync;
 mod tests;
 mod walk;
 
-pub(crate) use directory::list_of;
 pub use directory::{Listed, examine, list, verify};
+pub(crate) use directory::{discard, list_of};
 pub use disk::JournalFile;
 pub use error::JournalError;
 use format::Place;

@@ -51,10 +51,10 @@ impl Resumed {
 }
 
 impl Tidegate {
-    /// Lists what is in the journal directories: uploads that were left, and those that another process, or a
-    /// writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
-    /// problem, too. Nothing that can be gone on with is changed; a file whose upload has ended is removed,
-    /// as is, after a day, one that was never whole.
+    /// Lists what is in the journal directories: uploads that were left, and those that another process, or
+    /// a writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
+    /// problem, too. No upload is changed; files of those that have ended are removed, and after a day those
+    /// of uploads that never began.
     ///
     /// # Errors
     /// Where no directory can be read. What is wrong with one journal is told by it.
@@ -96,7 +96,7 @@ impl Store {
     /// ([`Left::problem`]) among them; no other journal is looked at. See [`Tidegate::recover`].
     ///
     /// # Errors
-    /// As of [`Tidegate::recover`].
+    /// Where a directory can't be read: those of `key` may be there.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
         let ids = write::ids(&**self.backend(), &self.full_key(key));
         let mut left = Tidegate::of(self.engine().clone()).left(ids).await?;
@@ -204,10 +204,11 @@ impl Left {
     }
 
     /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
-    /// A session that is there yet is left to a [sweep](Store::sweep).
+    /// A session that is there yet is left to a [sweep](Store::sweep). A journal that is damaged, or of a later
+    /// version, goes too.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is damaged.
+    /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
     pub async fn forget(&self) -> Result<()> {
         write::forget(&self.path, self.tide.engine().journaling.durability).await
     }
@@ -223,7 +224,8 @@ impl Left {
     }
 }
 
-/// What is in these directories; the first one's error where none can be read.
+/// What is in these directories; the first one's error where none can be read. Of single uploads it is an
+/// error where any can't: who asks for them relies on it that there are no others.
 fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError> {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for directory in directories {
@@ -232,7 +234,7 @@ fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError>
             Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
         }
     }
-    if unread.len() == directories.len() && !unread.is_empty() {
+    if !unread.is_empty() && (!ids.is_empty() || unread.len() == directories.len()) {
         unread.swap_remove(0).found?;
     }
     all.append(&mut unread);

@@ -223,6 +223,13 @@ pub(super) fn remove(path: &Path) -> Result<(), JournalError> {
     removed.map_err(|error| JournalError::io(path, "removing", error))
 }
 
+/// Removes a journal that nobody has, whatever is in it: it is not read.
+pub(crate) fn discard(path: &Path) -> Result<(), JournalError> {
+    // Locked until it is gone.
+    let _file = open(path, false)?;
+    remove(path)
+}
+
 /// Makes durable what the directory of this file says of it.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());

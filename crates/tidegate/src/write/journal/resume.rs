@@ -10,7 +10,7 @@ use super::sender::Before;
 use super::{Journaled, end_upload, failed};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionKind};
+use crate::journal::{self, Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
 use crate::write::append::Order;
@@ -128,8 +128,19 @@ impl Claimed {
 
 /// Removes the journal at `path`, and asks nothing of its store.
 pub(crate) async fn forget(path: &Path, durability: Durability) -> Result<()> {
-    let (journal, _) = Journal::resume(path, durability).await.map_err(|error| of(path, error))?;
-    journal.end(End::Aborted).await.map_err(|error| of(path, error))
+    let ended = match Journal::resume(path, durability).await {
+        Ok((journal, _)) => journal.end(End::Aborted).await,
+        // Nothing can be added to it, and nobody could go on with it, were it to come back.
+        Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {
+            let file = path.to_owned();
+            let discarded = tokio::task::spawn_blocking(move || journal::discard(&file)).await;
+            discarded.map_err(|ended| {
+                Error::new(ErrorKind::Closed, Operation::Write, path.display().to_string(), ended.to_string())
+            })?
+        }
+        Err(error) => Err(error),
+    };
+    ended.map_err(|error| of(path, error))
 }
 
 impl fmt::Debug for Claimed {

@@ -146,6 +146,8 @@ async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()>
     for piece in bytes.chunks(7777) {
         SinkExt::feed(&mut writer, Bytes::copy_from_slice(piece)).await?;
     }
+    SinkExt::flush(&mut writer).await?;
+    assert_eq!(writer.progress().snapshot().journaled, bytes.len() as u64);
     SinkExt::close(&mut writer).await?;
     let late = SinkExt::feed(&mut writer, data(1)).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Closed, "{late}");
@@ -153,6 +155,7 @@ async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()>
 
     let mut writer = place.writer(&store).await?;
     assert_eq!(writer.read_from(&mut &bytes[..]).await?, bytes.len() as u64);
+    assert_eq!(writer.progress().snapshot().journaled, bytes.len() as u64);
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, bytes);
 

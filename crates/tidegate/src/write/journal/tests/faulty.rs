@@ -24,6 +24,10 @@ pub(super) enum Fate {
     Taken,
     /// The session expires.
     Expires,
+    /// It is carried out, and something on the way makes it again, to which the store has no parts.
+    Twice,
+    /// It is refused although the session has just these parts, as S3 does where sizes differ.
+    Refused,
     /// The request's own task panics.
     Panics,
     /// It is carried out, and never answered.
@@ -199,8 +203,7 @@ impl Layer for Faulty {
     }
 
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        let parts = self.memory.parts(session).await?;
-        Ok(if self.is_hollow(session) { Vec::new() } else { parts })
+        if self.is_hollow(session) { Ok(Vec::new()) } else { self.memory.parts(session).await }
     }
 
     async fn complete(
@@ -229,6 +232,12 @@ impl Layer for Faulty {
                 self.memory.abort(session).await?;
                 return complete().await;
             }
+            Some(Fate::Twice) => {
+                complete().await?;
+                self.hollow_out(session);
+                return Err(refused(FaultKind::PartMismatch));
+            }
+            Some(Fate::Refused) => return Err(refused(FaultKind::PartMismatch)),
             Some(Fate::Silent) => {
                 complete().await?;
                 std::future::pending::<()>().await;

@@ -48,6 +48,38 @@ async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_completion_that_ran_into_itself_is_one() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let place = destined(Fate::Twice, 1);
+        let (_tide, store) = place.process();
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        assert_eq!(writer.finish().await?.size, 5 * PART, "{strategy:?}");
+        assert_eq!(place.backend.opened(), 1, "{strategy:?}");
+        assert_whole(&place, &store, 5 * PART).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_are_there_and_refused_are_not_sent_again() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let place = destined(Fate::Refused, u32::MAX);
+        let (tide, store) = place.process();
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("PartMismatch") && error.remedy().is_none(), "{error}");
+        assert_eq!((place.backend.opened(), place.backend.parts()), (1, 5), "{strategy:?}");
+        tide.settled().await;
+        let (files, sessions) = if strategy == Strategy::Journal { (1, 1) } else { (0, 0) };
+        assert_eq!((place.files(), place.sessions(&store).await), (files, sessions));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_next_process_replaces_a_session_that_has_lost_its_parts() -> Result<()> {
     let place = destined(Fate::Panics, 1);
     let (tide, store) = place.process();

@@ -15,6 +15,21 @@ fn pausing(place: &Place) -> (Tidegate, Store) {
     place.process_of(place.builder().retry(retry))
 }
 
+#[test]
+fn too_little_memory_says_what_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Tidegate::builder().memory(7 * 4096).slab(4096).journal([folder.path()]);
+    let error = builder.clone().memory(5 * 4096).build().unwrap_err().to_string();
+    assert!(
+        error.contains("12288 bytes that sending from journals takes") && !error.contains("spool"),
+        "{error}"
+    );
+    let error = builder.spool([folder.path()]).build().unwrap_err().to_string();
+    let both =
+        "12288 bytes that sending from journals takes and the 12288 bytes that sending from a spool takes";
+    assert!(error.contains(both), "{error}");
+}
+
 #[tokio::test]
 async fn beside_a_journaled_writer_others_fill_their_parts_at_once() -> Result<()> {
     let place = Place::new();
