@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from faults.cases import CASES
+from faults.cases import CASES, Fault
 from faults.one import run
 from faults.plan import JOBS, plan
 from faults.stores import STORES
 from faults.verdict import CLEAN, EXISTS, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
-from faults.way import open_toxiproxy
+from faults.way import Way, open_toxiproxy
 from harness import ROOT
 
 URL = "s3://b/k"
@@ -103,6 +103,66 @@ def test_doubt_is_told_in_these_words(tidegate, bucket, minio, proxy_to):
     run = tidegate("cp", "-", bucket.url("k"), "--attempts", "1", "--progress", "never", stdin=b"x", env=env)
     assert run.exit == 1 and UNCERTAIN in run.err, run
     assert bucket.exists("k")
+
+
+def toxic(name, stream="upstream", toxicity=1.0, **attributes):
+    return Fault("toxic", 0.5, None, name, stream, toxicity, attributes)
+
+
+@pytest.mark.parametrize(
+    "fault, hides, blocks",
+    [
+        # The way, or the server, is gone.
+        (Fault("cut", 0.5, 1.0), True, True),
+        (Fault("kill", 0.5, 1.0), True, True),
+        (Fault("cut", 0.5, 1.0, stream="downstream"), True, True),
+        # Every connection; downstream the request has arrived before.
+        (toxic("reset_peer", timeout=0), True, True),
+        (toxic("reset_peer", "downstream", timeout=0), True, False),
+        (toxic("timeout", timeout=0), True, True),
+        (toxic("timeout", "downstream", timeout=800), True, False),
+        # Enough connections stay as they are for one of several attempts.
+        (toxic("reset_peer", toxicity=0.5, timeout=0), False, False),
+        (toxic("timeout", toxicity=0.1, timeout=0), False, False),
+        (toxic("reset_peer", toxicity=0.7, timeout=0), True, True),
+        # An abort is small.
+        (toxic("limit_data", bytes=4095), True, True),
+        (toxic("limit_data", "downstream", bytes=1), True, False),
+        (toxic("limit_data", bytes=4096), False, False),
+        # It only takes longer.
+        (toxic("latency", latency=300, jitter=0), False, False),
+        (toxic("bandwidth", rate=5), False, False),
+        (toxic("slicer", average_size=2, size_variation=1, delay=300), False, False),
+    ],
+)
+def test_which_faults_keep_an_abort_from_the_store(fault, hides, blocks):
+    assert (fault.hides_aborts, fault.blocks_aborts) == (hides, blocks)
+
+
+class Struck(Way):
+    """A way whose fault struck, and was over, at these moments; there is no proxy."""
+
+    def __init__(self, fault, struck, mended):
+        self._fault, self.struck, self.mended = fault, struck, mended
+
+
+@pytest.mark.parametrize(
+    "struck, mended, ended, clear",
+    [
+        (None, None, 10.0, True),
+        (5.0, None, 10.0, False),
+        (5.0, 7.0, 10.0, True),
+        (5.0, 9.0, 10.0, False),
+    ],
+)
+def test_an_abort_is_expected_where_the_way_was_clear_or_the_fault_lets_it_through(struck, mended, ended, clear):
+    for fault, could_abort, could_know in [
+        (Fault("cut", 0.5, 1.0), clear, clear),
+        (toxic("reset_peer", "downstream", timeout=0), True, clear),
+        (toxic("latency", latency=300), True, True),
+    ]:
+        way = Struck(fault, struck, mended)
+        assert (way.could_abort(ended), way.could_know(ended)) == (could_abort, could_know), fault
 
 
 def test_the_same_name_is_the_same_run():

@@ -196,8 +196,11 @@ def test_a_file_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, ma
     run = tidegate.start("cp", path, on.url("k"), *CP, "--journal", journal, "--concurrency", "1", env=env)
     until("parts are stored", lambda: on.parts("k") >= 2)
     killed(run)
-    run = tidegate("cp", path, on.url("k"), *CP, "--journal", journal, env=env)
+    [left] = listed(tidegate, journal)
+    assert left["acknowledged_bytes"] >= PART, left
+    run = tidegate("cp", path, on.url("k"), *CP, "--journal", journal, "--json", env=env)
     assert run.exit == 0, run
+    assert run.json[0]["requests"] <= 9 - left["acknowledged_bytes"] // PART + 1, f"parts were sent again: {run} {left}"
     assert on.sha256("k") == digest
     assert on.sessions("k") == []
     assert list(journal.iterdir()) == []
@@ -288,16 +291,24 @@ def test_another_source_is_refused_and_nothing_is_thrown_away(tidegate, embedded
     assert run.exit == 0 and "whole: 1048576 bytes" in run.text, run
     run = tidegate("journal", "show", journal, left["id"])
     assert run.exit == 0 and embedded_bucket.url("k") in run.text, run
+    assert "state         cut" in run.text and "length        1048576 bytes" in run.text, run
+    [shown] = tidegate("journal", "show", journal, left["id"], "--json").json
+    del shown["age_seconds"], left["age_seconds"]
+    assert left.items() <= shown.items(), (left, shown)
+    assert (shown["first_byte_kept"], shown["torn_bytes"]) == (0, 0), shown
+    assert shown["state_record"]["header"]["key"] == "k", shown
+    one_sentence(tidegate("journal", "show", journal, "nobody"), "nobody", journal, exit=2)
     run = tidegate("journal", "abort", journal, left["id"], env=embedded_bucket.env)
     assert run.exit == 0, run
     embedded_bucket.assert_untouched("k")
     assert list(journal.iterdir()) == []
 
 
-def left_behind(tidegate, on, journal, data, env=None):
+def left_behind(tidegate, on, journal, data, env=None, options=()):
     """A `cp` of `data` to `k` that was killed before its source had ended."""
     with open_pipe() as pipe:
-        run = tidegate.start("cp", "-", on.url("k"), *CP, "--journal", journal, stdin=pipe.stdin, env=env or on.env)
+        cp = ("cp", "-", on.url("k"), *CP, "--journal", journal, *options)
+        run = tidegate.start(*cp, stdin=pipe.stdin, env=env or on.env)
         pipe.started()
         pipe.send(data)
         pipe.join()
@@ -322,6 +333,159 @@ def test_a_journal_that_is_gone_on_with_elsewhere_is_not_taken_for_what_it_was(t
         assert first.wait(30).exit == 0
     assert embedded_bucket.get("k") == data
     assert list(journal.iterdir()) == []
+
+
+def unanswered(tidegate, on, journal, data, proxy, options=()):
+    """A `cp` of `data` to `k` that has read all of its source, and found nobody to send it to."""
+    proxy.cut()
+    cp = ("cp", "-", on.url("k"), *CP, "--journal", journal, "--attempts", "1", *options)
+    run = tidegate(*cp, stdin=data, env=on.endpoint.at(proxy.url).env)
+    assert run.exit == 1, run
+    proxy.mend()
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "finished" and left["bytes"] == len(data), left
+
+
+def test_a_journal_says_which_checksum_it_was_begun_with(tidegate, embedded, embedded_bucket, journal, proxy_to):
+    proxy = proxy_to(embedded.address)
+    crc32c = ("--checksum", "crc32c")
+    data = os.urandom(2 * PART + 777)
+    unanswered(tidegate, embedded_bucket, journal, data, proxy, crc32c)
+    env = embedded_bucket.endpoint.at(proxy.url).env
+    run = tidegate("journal", "resume", journal, env=env)
+    assert run.exit == 0 and "published 1 object" in run.text, run
+    assert embedded_bucket.get("k") == data
+    embedded_bucket.client.delete_object(Bucket=embedded_bucket.name, Key="k")
+    left_behind(tidegate, embedded_bucket, journal, data, options=crc32c)
+    run = tidegate("journal", "abort", journal, "--all", env=embedded_bucket.env)
+    assert run.exit == 0 and "ended 1 upload" in run.text, run
+    embedded_bucket.assert_untouched("k")
+    assert list(journal.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [("resume",), ("abort", "--all")], ids=lambda command: command[0])
+def test_journals_of_google_are_reached_as_was_asked(tidegate, embedded, journal, tmp_path, proxy_to, command):
+    google = Google(embedded.endpoint)
+    # Killed only when all of it is in the journal, with its end.
+    proxy = proxy_to(embedded.address)
+    proxy.cut()
+    env = {"STORAGE_EMULATOR_HOST": proxy.url}
+    run = tidegate("cp", "-", google.url("k"), *CP, "--journal", journal, "--attempts", "1", stdin=b"x", env=env)
+    assert run.exit == 1 and listed(tidegate, journal)[0]["state"] == "finished", run
+    proxy.mend()
+    (what, *rest), nowhere = command, tmp_path / "nowhere.pem"
+    run = tidegate("journal", what, journal, *rest, "--ca-bundle", nowhere, env=env)
+    assert run.exit == 1 and str(nowhere) in run.err, run
+    assert len(listed(tidegate, journal)) == 1
+    run = tidegate("journal", what, journal, *rest, env=env)
+    assert run.exit == 0, run
+    assert google.exists("k") == (what == "resume")
+
+
+def test_what_was_read_to_its_end_must_have_the_expected_size(tidegate, embedded, embedded_bucket, journal, proxy_to):
+    proxy = proxy_to(embedded.address)
+    data = os.urandom(PART + 777)
+    unanswered(tidegate, embedded_bucket, journal, data, proxy)
+    env = embedded_bucket.endpoint.at(proxy.url).env
+    cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, "--expect-size")
+    for size in (PART, 2 * PART):
+        run = tidegate(*cp, size, stdin=data, env=env)
+        one_sentence(run, embedded_bucket.url("k"), "--expect-size", len(data), "journal abort", exit=1)
+        assert not embedded_bucket.exists("k") and len(listed(tidegate, journal)) == 1
+    run = tidegate(*cp, len(data), stdin=data, env=env)
+    assert run.exit == 0, run
+    assert embedded_bucket.get("k") == data
+
+
+def test_a_journal_that_has_more_than_expected_is_not_published(tidegate, embedded_bucket, journal):
+    data = os.urandom(PART + 777)
+    left_behind(tidegate, embedded_bucket, journal, data)
+    cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, "--expect-size")
+    run = tidegate(*cp, PART, stdin=data, env=embedded_bucket.env)
+    one_sentence(run, embedded_bucket.url("k"), "--expect-size", len(data), "journal abort", exit=1)
+    assert not embedded_bucket.exists("k") and len(listed(tidegate, journal)) == 1
+    run = tidegate(*cp, len(data), stdin=data, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert embedded_bucket.get("k") == data
+
+
+def test_a_directory_sees_a_journal_that_is_begun_meanwhile(
+    tidegate, embedded, embedded_bucket, journal, tmp_path, proxy_to
+):
+    proxy = proxy_to(embedded.address)
+    proxy.latency(1500)
+    env = embedded.endpoint.at(proxy.url).env
+    source = tmp_path / "source"
+    source.mkdir()
+    for number in range(70):
+        (source / f"{number}").write_bytes(b"theirs")
+    # 64 are on their way at once, in the order in which the directory has them; this one waits for its turn.
+    last = [entry.name for entry in os.scandir(source)][-1]
+    cp = (*CP, "--journal", journal)
+    tree = tidegate.start("cp", "-r", f"{source}/", embedded_bucket.url("d/"), *cp, env=env)
+    until("some are in journals", lambda: len(list(journal.glob("*.journal"))) >= 30)
+    with open_pipe() as pipe:
+        one = tidegate.start("cp", "-", embedded_bucket.url(f"d/{last}"), *cp, stdin=pipe.stdin, env=env)
+        pipe.started()
+        pipe.send(b"ours")
+        pipe.join()
+        result = tree.wait(60)
+        assert result.exit == 1 and "1 of 70 objects" in result.err, result
+        assert "another process writes this object" in result.err and f"process {one.pid}" in result.err, result
+        pipe.end()
+        assert one.wait(30).exit == 0
+    assert embedded_bucket.get(f"d/{last}") == b"ours"
+    assert [file.name for file in journal.iterdir() if not file.name.endswith(".unborn")] == []
+
+
+def test_a_journal_directory_is_not_copied_through_itself(tidegate, embedded_bucket, tmp_path):
+    source = tmp_path / "source"
+    journal = source / "journal"
+    journal.mkdir(parents=True)
+    (source / "file").write_bytes(b"x")
+    for source in (source, journal):
+        run = tidegate("cp", "-r", source, embedded_bucket.url("d/"), "--journal", journal, env=embedded_bucket.env)
+        one_sentence(run, "--journal", journal, "which is to be copied", exit=2)
+    embedded_bucket.assert_untouched("d/file")
+
+
+def test_a_sweep_leaves_alone_what_journals_go_on_with(tidegate, embedded_bucket, journal):
+    with open_pipe() as pipe:
+        cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal)
+        run = tidegate.start(*cp, stdin=pipe.stdin, env=embedded_bucket.env)
+        pipe.started()
+        pipe.send(b"a" * (2 * PART + 777))
+        until("a part is stored", lambda: embedded_bucket.parts("k") >= 1)
+        pipe.join()
+        killed(run)
+    sweep = ("sweep", embedded_bucket.url(), "--older-than", "0s", "--json")
+    run = tidegate(*sweep, "--journal", journal, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    one, total = run.json
+    assert one["fate"] == "journaled" and (total["journaled"], total["ended"]) == (1, 0), run
+    assert len(embedded_bucket.sessions("k")) == 1
+    run = tidegate(*sweep, env=embedded_bucket.env)
+    assert run.exit == 0 and run.json[-1]["ended"] == 1, run
+    assert embedded_bucket.sessions("k") == []
+
+
+def test_an_abort_says_that_the_object_was_published(tidegate, embedded, embedded_bucket, journal, tmp_path, proxy_to):
+    proxy = proxy_to(embedded.address)
+    proxy.bandwidth(5_000_000)
+    env = embedded_bucket.endpoint.at(proxy.url).env
+    data = os.urandom(2 * PART)
+    run = tidegate.start(
+        "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, "--concurrency", "1", stdin=data, env=env
+    )
+    # The journal of a process that was killed before it heard of the publication.
+    until("its end is in it", lambda: [left["state"] for left in copied(tidegate, journal, tmp_path)] == ["finished"])
+    assert run.wait(30).exit == 0
+    assert list(journal.iterdir()) == []
+    again = tidegate("journal", "abort", tmp_path / "copied", "--all", env=env)
+    assert again.exit == 0 and "published before" in again.text and embedded_bucket.url("k") in again.text, again
+    assert "ended 0 uploads" in again.text, again
+    assert embedded_bucket.get("k") == data
+    assert list((tmp_path / "copied").iterdir()) == []
 
 
 def test_a_copy_beside_a_running_one_begins_no_second_upload(tidegate, embedded_bucket, journal):
@@ -431,30 +595,58 @@ def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal
 
 
 def test_a_journal_that_is_damaged_or_newer_is_named(tidegate, embedded_bucket, journal):
-    with open_pipe() as pipe:
-        run = tidegate.start(
-            "cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal, "--durability", "write",
-            stdin=pipe.stdin, env=embedded_bucket.env,
-        )  # fmt: skip
-        pipe.started()
-        pipe.send(b"a" * MIB)
-        pipe.join()
-        until("it is in the journal", lambda: sum(f.stat().st_size for f in journal.iterdir()) > MIB)
-        killed(run)
+    # Each write is durable before the next: but for the last one, all of it is known to have been whole.
+    left_behind(tidegate, embedded_bucket, journal, b"a" * (4 * MIB), options=("--durability", "write"))
     [file] = journal.iterdir()
     whole = file.read_bytes()
     file.write_bytes(whole[:21_000] + bytes([whole[21_000] ^ 1]) + whole[21_001:])
     run = tidegate("journal", "verify", journal)
     assert run.exit == 1 and str(file) in run.err and "damaged" in run.err, run
+    file.write_bytes(without_slots(whole))
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "damaged" and "damaged at byte" in left["problem"] and left["url"] is None, left
+    run = tidegate("journal", "show", journal, left["id"])
+    one_sentence(run, file, "damaged", exit=1)
     newer = bytearray(whole)
     newer[8] = 2
     newer[32:36] = crc32c(newer[:32]).to_bytes(4, "little")
     file.write_bytes(newer)
     run = tidegate("journal", "ls", journal)
     assert run.exit == 0 and file.name.removesuffix(".journal") in run.text, run
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "newer" and "version 2" in left["problem"], left
     run = tidegate("journal", "resume", journal, env=embedded_bucket.env)
     assert run.exit == 1 and str(file) in run.err and "version 2" in run.err, run
     assert file.read_bytes() == newer
+    file.write_bytes(b"no journal" * 10_000)
+    [left] = listed(tidegate, journal)
+    assert left["state"] == "unreadable" and "is not a journal" in left["problem"], left
+
+
+@pytest.mark.parametrize("how", ["damaged", "newer", "other"])
+def test_a_journal_that_can_not_be_read_can_be_forgotten(tidegate, embedded_bucket, journal, how):
+    left_behind(tidegate, embedded_bucket, journal, b"a" * MIB)
+    [file] = journal.iterdir()
+    bad = bytearray(file.read_bytes())
+    if how == "damaged":
+        bad = without_slots(bad)
+    elif how == "newer":
+        bad[8] = 2
+        bad[32:36] = crc32c(bad[:32]).to_bytes(4, "little")
+    else:
+        bad[:8] = b"whatever"
+    file.write_bytes(bad)
+    run = tidegate("journal", "abort", journal, "--all", env=embedded_bucket.env)
+    assert run.exit == 1 and str(file) in run.err, run
+    assert file.read_bytes() == bad
+    run = tidegate("journal", "abort", journal, "--all", "--forget", env=embedded_bucket.env)
+    assert run.exit == 0 and "ended 1 upload" in run.text, run
+    assert list(journal.iterdir()) == []
+
+
+def without_slots(journal):
+    """Of a journal's bytes, both notes of where it begins are bad."""
+    return journal[:4096] + bytes(2 * 4096) + journal[3 * 4096 :]
 
 
 def crc32c(data):
@@ -541,6 +733,13 @@ def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
     [figures] = run.json
     assert figures["objects"] == 12 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
     assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
+
+
+def test_the_killed_processes_write_to_the_store_that_was_named_only(tidegate, embedded):
+    run = tidegate("bench", "crash", "--count", "1", "--endpoint-url", embedded.endpoint.url)
+    one_sentence(run, "--to", exit=2)
+    run = tidegate("bench", "crash", "--count", "1", "--profile", "mine")
+    one_sentence(run, "--to", exit=2)
 
 
 def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_path, make_file):

@@ -36,7 +36,7 @@ Exit codes:
   1         a transfer or a request failed
   2         the command line or its input is wrong; nothing was sent
   130       interrupted by Ctrl-C; unfinished uploads were aborted, those with a journal left in it
-  129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted";
+  129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted, those with a journal left in it";
 
 /// Moves byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]

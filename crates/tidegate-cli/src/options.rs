@@ -9,7 +9,7 @@ use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
 
 /// How stores are reached.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Address of an S3 store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS. (Of an
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
 }
 
 /// Where the bucket's name goes.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Where {
     /// In the host at AWS, in the path elsewhere.
     #[default]
@@ -59,7 +59,7 @@ enum Where {
 }
 
 /// What objects of Google Cloud Storage go over.
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Transport {
     /// The JSON API.
     #[default]

@@ -46,24 +46,44 @@ pub(crate) struct Stores {
 }
 
 /// How many uploads are not finished.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Unfinished(Arc<AtomicUsize>);
+#[derive(Debug, Default)]
+pub(crate) struct Unfinished {
+    /// Those that are aborted when they are dropped.
+    bound: Arc<AtomicUsize>,
+    /// Those that stay in a journal.
+    journaled: Arc<AtomicUsize>,
+}
 
 impl Unfinished {
     /// One more, until the guard is dropped.
-    pub(crate) fn begin(&self) -> Begun {
-        self.0.fetch_add(1, Relaxed);
-        Begun(self.clone())
+    pub(crate) fn begin(&self, is_journaled: bool) -> Begun {
+        let count = if is_journaled { &self.journaled } else { &self.bound };
+        count.fetch_add(1, Relaxed);
+        Begun(count.clone())
+    }
+
+    /// What is said when they are interrupted; `in_journals` are the bytes that are there.
+    fn interrupted(&self, in_journals: u64) -> String {
+        let count = |count: &AtomicUsize| count.load(Relaxed) as u64;
+        match (count(&self.bound), count(&self.journaled)) {
+            (0, journaled) if journaled > 0 && in_journals > 0 => {
+                let uploads = text::count(journaled, "unfinished upload");
+                format!("interrupted: {uploads} can be gone on with from the journal")
+            }
+            // One that has taken no byte leaves no journal, and nothing to abort.
+            (0, _) => "interrupted".to_owned(),
+            (bound, _) => format!("interrupted: aborting {}", text::count(bound, "unfinished upload")),
+        }
     }
 }
 
 /// An upload that is not finished.
 #[derive(Debug)]
-pub(crate) struct Begun(Unfinished);
+pub(crate) struct Begun(Arc<AtomicUsize>);
 
 impl Drop for Begun {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Relaxed);
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -89,7 +109,10 @@ impl Stores {
             let mut work = std::pin::pin!(work(&stores));
             tokio::select! {
                 outcome = &mut work => Ok(outcome),
-                signal = signals.next() => Err((signal, stores.unfinished.0.load(Relaxed))),
+                signal = signals.next() => {
+                    let in_journals = stores.tide.progress().snapshot().journaled;
+                    Err((signal, stores.unfinished.interrupted(in_journals)))
+                }
             }
         }; // here the work is dropped, and with it every writer
         let outcome = match outcome {
@@ -97,17 +120,8 @@ impl Stores {
                 Ok(()) => outcome,
                 Err(signal) => Err(Failure::Interrupted(signal.unwrap_or(Signal::Interrupt))),
             },
-            Err((signal, unfinished)) => {
-                // With a journal nothing is aborted.
-                let is_journaled = stores.tide.progress().snapshot().journaled > 0;
-                output::say(&match unfinished as u64 {
-                    0 => "interrupted".to_owned(),
-                    n if is_journaled => format!(
-                        "interrupted: {} can be gone on with from the journal",
-                        text::count(n, "unfinished upload")
-                    ),
-                    n => format!("interrupted: aborting {}", text::count(n, "unfinished upload")),
-                });
+            Err((signal, said)) => {
+                output::say(&said);
                 // What was not aborted in time has been said; the signal decides the exit code.
                 let _ = stores.settle(&mut signals, Some(ABORTING)).await;
                 Err(Failure::Interrupted(signal))
@@ -242,6 +256,18 @@ pub(crate) fn not_utf8(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_a_journal_is_not_said_to_be_aborted() {
+        let unfinished = Unfinished::default();
+        assert_eq!(unfinished.interrupted(0), "interrupted");
+        let journaled = unfinished.begin(true);
+        assert_eq!(unfinished.interrupted(0), "interrupted", "it has taken no byte");
+        assert!(unfinished.interrupted(1).contains("1 unfinished upload can be gone on with"));
+        drop(journaled);
+        let _bound = unfinished.begin(false);
+        assert_eq!(unfinished.interrupted(0), "interrupted: aborting 1 unfinished upload");
+    }
 
     #[test]
     fn what_could_not_be_aborted_is_named_as_far_as_it_is_one_place() {

@@ -179,7 +179,11 @@ impl Run<'_> {
                 let lags = failed.operation == Operation::Complete
                     && failed.attempts >= self.scenario.retry.attempts
                     && told(FaultKind::Timeout);
-                lags || told(FaultKind::NoSession)
+                // What the store says of other parts than it has is no session that is gone, but where it
+                // said so when it was asked for these.
+                let named_others =
+                    failed.text.contains("InvalidPart") && !failed.text.contains("listing the parts");
+                lags || (told(FaultKind::NoSession) && !named_others)
             }
             ErrorKind::Uncertain => seen.doubt && self.is_open(number, failed),
             _ => false,

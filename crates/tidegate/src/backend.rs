@@ -59,6 +59,9 @@ pub struct Capabilities {
     /// Whether it has sessions that bytes are appended to, each chunk but the last a multiple of so many
     /// bytes. Such a session is published only where the key has no object, if that is asked for.
     pub append: Option<u64>,
+    /// Whether it keeps a write's [token](WriteOptions::token) with the object. Where it does not, an object is
+    /// known by its bytes and its time, which must be one of this machine's clock.
+    pub tokens: bool,
     /// Which checksum to take and send.
     pub checksum: Algorithm,
 }
@@ -78,6 +81,7 @@ impl Default for Capabilities {
             hedge: false,
             create_only_parts: true,
             append: None,
+            tokens: true,
             checksum: Algorithm::Crc64Nvme,
         }
     }

@@ -75,7 +75,8 @@ pub struct Usage {
     pub held: u64,
     /// Held in half-filled parts.
     pub half_filled: u64,
-    /// The most that was ever held at once.
+    /// At most this much was ever held at once: with journals it is the sum of two peaks, what producers and
+    /// what requests held, which need not have been at the same moment.
     pub peak: u64,
     /// How many writers and requests wait for memory.
     pub waiting: usize,

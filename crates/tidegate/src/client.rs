@@ -163,13 +163,15 @@ impl Tidegate {
         self.engine.progress.clone()
     }
 
-    /// What the memory budget and the spool hold. What is set aside for sending from a spool counts as held.
+    /// What the memory budget and the spool hold. What is set aside for sending from a spool counts as held, of
+    /// what is set aside for sending from journals only what requests have.
     pub fn usage(&self) -> Usage {
         let mut usage = self.engine.budget.usage();
         let reserved = self.engine.reserved;
         usage.total += reserved;
         usage.held += reserved;
         usage.peak += reserved;
+        // Without directories it is the same budget.
         if !self.engine.journaling.directories.is_empty() {
             let sending = self.engine.journaling.memory.usage();
             usage.total += sending.total;

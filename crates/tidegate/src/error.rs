@@ -251,7 +251,8 @@ impl Error {
             ErrorKind::Integrity => "try again, and check memory and network if it recurs",
             ErrorKind::Uncertain => "look at the object before writing it again",
             ErrorKind::SessionLost => {
-                "upload it again; look for a lifecycle rule or another process that aborts uploads"
+                "upload it again; look for a lifecycle rule or another process that aborts uploads, and for a \
+                 store that was stopped in the middle"
             }
             ErrorKind::Unsupported if self.operation() == Operation::Lifecycle => {
                 "run `tidegate sweep` from time to time instead"

@@ -1,7 +1,7 @@
 //! Journal: one append-only file an upload, from which it can be gone on with after a crash.
 //!
 //! What the file holds, byte by byte, is in docs/JOURNAL.md. [`list`] and [`verify`] look at journals
-//! without changing them; they block.
+//! without changing them, but for files that nobody needs, which `list` removes; they block.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::checksum::Checksum;
+use crate::off::off;
 use crate::payload::ReadAt;
 
 mod directory;
@@ -32,8 +33,8 @@ mod sync;
 mod tests;
 mod walk;
 
-pub(crate) use directory::list_of;
 pub use directory::{Listed, examine, list, verify};
+pub(crate) use directory::{discard, list_of};
 pub use disk::JournalFile;
 pub use error::JournalError;
 use format::Place;
@@ -148,11 +149,12 @@ impl Journal {
     /// are durable as [`Durability`] says.
     ///
     /// # Errors
-    /// None of the bytes is in the journal then. After [`JournalError::Full`] it takes them when there is
-    /// space again; after [`JournalError::Lost`] nothing any more.
+    /// None of the bytes is in the journal then, but after [`JournalError::Lost`]: where they were written
+    /// and the sync failed, they can be read, and may be recovered; it takes nothing any more. After
+    /// [`JournalError::Full`] it takes them when there is space again.
     pub(crate) async fn append(&self, pieces: Vec<Bytes>) -> Result<u64, JournalError> {
-        let shared = self.shared.clone();
-        let appended = off(move || {
+        let (shared, runtime) = (self.shared.clone(), Handle::current());
+        off(move || {
             let length = shared.log.append(&pieces)?;
             let unsynced = shared.log.unsynced();
             match shared.durability {
@@ -162,35 +164,11 @@ impl Journal {
                 }
                 Durability::Group { .. } | Durability::Sync => 0,
             };
+            // Here: its caller may be gone by now.
+            sync_later(&shared, &runtime);
             Ok(length)
         })
-        .await?;
-        self.sync_later();
-        Ok(appended)
-    }
-
-    /// Sees to it that a group is synced when it is full or old.
-    fn sync_later(&self) {
-        let Durability::Group { bytes, delay } = self.shared.durability else { return };
-        let unsynced = self.shared.log.unsynced();
-        if unsynced >= bytes && !self.shared.flying.swap(true, Ordering::AcqRel) {
-            let shared = self.shared.clone();
-            tokio::task::spawn_blocking(move || {
-                // Whoever appends or syncs next is told the same.
-                let _ = shared.log.sync();
-                shared.flying.store(false, Ordering::Release);
-            });
-        } else if unsynced > 0 && !self.shared.timed.swap(true, Ordering::AcqRel) {
-            let weak = Arc::downgrade(&self.shared);
-            tokio::spawn(async move {
-                tokio::time::sleep(delay).await;
-                if let Some(shared) = weak.upgrade() {
-                    // Bytes that come from here on have a time of their own.
-                    shared.timed.store(false, Ordering::Release);
-                    tokio::task::spawn_blocking(move || shared.log.sync());
-                }
-            });
-        }
+        .await
     }
 
     /// Returns when everything that was appended before is durable, with how many bytes of the object
@@ -326,6 +304,30 @@ impl Journal {
     }
 }
 
+/// Sees to it that a group is synced when it is full or old.
+fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
+    let Durability::Group { bytes, delay } = shared.durability else { return };
+    let unsynced = shared.log.unsynced();
+    if unsynced >= bytes && !shared.flying.swap(true, Ordering::AcqRel) {
+        let shared = shared.clone();
+        runtime.spawn_blocking(move || {
+            // Whoever appends or syncs next is told the same.
+            let _ = shared.log.sync();
+            shared.flying.store(false, Ordering::Release);
+        });
+    } else if unsynced > 0 && !shared.timed.swap(true, Ordering::AcqRel) {
+        let weak = Arc::downgrade(shared);
+        runtime.spawn(async move {
+            tokio::time::sleep(delay).await;
+            if let Some(shared) = weak.upgrade() {
+                // Bytes that come from here on have a time of their own.
+                shared.timed.store(false, Ordering::Release);
+                tokio::task::spawn_blocking(move || shared.log.sync());
+            }
+        });
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         if !matches!(self.durability, Durability::Group { .. }) || self.log.unsynced() == 0 {
@@ -380,19 +382,5 @@ impl ReadAt for JournalReader {
         let message =
             format!("journal {path} gave other bytes of the object from offset {offset} on than before");
         io::Error::new(io::ErrorKind::InvalidData, message)
-    }
-}
-
-/// Does what waits for a disk where that is allowed.
-async fn off<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, JournalError> + Send + 'static,
-) -> Result<T, JournalError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(ended) => match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shut down: nothing that is asked of it is answered any more.
-            Err(_) => std::future::pending().await,
-        },
     }
 }

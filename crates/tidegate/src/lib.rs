@@ -31,6 +31,7 @@ pub mod journal;
 mod limiter;
 pub mod location;
 pub mod object;
+mod off;
 mod pace;
 pub mod payload;
 mod progress;

@@ -124,9 +124,10 @@ impl Progress {
     }
 
     /// What was acknowledged is to be sent again: the session that had it is gone.
-    pub(crate) fn unacknowledged(&self, bytes: u64) {
+    pub(crate) fn unacknowledged(&self, bytes: u64, parts: u64) {
         self.each(|counters| {
             counters.acknowledged.fetch_sub(bytes, Relaxed);
+            counters.parts.fetch_sub(parts, Relaxed);
         });
     }
 
@@ -137,9 +138,9 @@ impl Progress {
         });
     }
 
-    pub(crate) fn part_stored(&self) {
+    pub(crate) fn parts_stored(&self, parts: u64) {
         self.each(|counters| {
-            counters.parts.fetch_add(1, Relaxed);
+            counters.parts.fetch_add(parts, Relaxed);
         });
     }
 

@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use tracing::warn;
 
 use crate::backend::Backend;
+use crate::off::off;
 
 mod file;
 mod roll;
@@ -152,14 +153,7 @@ impl Records {
             return work(&self.inner);
         }
         let inner = self.inner.clone();
-        match tokio::task::spawn_blocking(move || work(&inner)).await {
-            Ok(done) => done,
-            Err(ended) => match ended.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                // The runtime is shut down: nothing that is asked of it is answered any more.
-                Err(_) => std::future::pending().await,
-            },
-        }
+        off(move || work(&inner)).await
     }
 }
 

@@ -40,10 +40,21 @@ pub enum Resumed {
     Object(Object),
 }
 
+impl Resumed {
+    /// The object, where the upload needed no producer.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Writer(_) => None,
+        }
+    }
+}
+
 impl Tidegate {
-    /// Lists what is in the journal directories, without changing it: uploads that were left, and those
-    /// that another process, or a writer of this one, is writing now ([`Left::problem`]). A directory that
-    /// can't be read is such a problem, too.
+    /// Lists what is in the journal directories: uploads that were left, and those that another process, or
+    /// a writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
+    /// problem, too. No upload is changed; files of those that have ended are removed, and after a day those
+    /// of uploads that never began.
     ///
     /// # Errors
     /// Where no directory can be read. What is wrong with one journal is told by it.
@@ -72,7 +83,7 @@ impl Tidegate {
     /// [`ErrorKind::NotFound`] where no journal directory has one of this id; and those of
     /// [`Left::resume`].
     pub async fn resume(&self, id: &str) -> Result<Resumed> {
-        let left = self.recover().await?.into_iter().find(|left| left.id() == id);
+        let left = self.left(id.to_owned()).await?.into_iter().find(|left| left.id() == id);
         let left = left.ok_or_else(|| {
             Error::new(ErrorKind::NotFound, Operation::List, "journals", format!("there is no upload {id}"))
         })?;
@@ -85,7 +96,7 @@ impl Store {
     /// ([`Left::problem`]) among them; no other journal is looked at. See [`Tidegate::recover`].
     ///
     /// # Errors
-    /// As of [`Tidegate::recover`].
+    /// Where a directory can't be read: those of `key` may be there.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
         let ids = write::ids(&**self.backend(), &self.full_key(key));
         let mut left = Tidegate::of(self.engine().clone()).left(ids).await?;
@@ -193,10 +204,11 @@ impl Left {
     }
 
     /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
-    /// A session that is there yet is left to a [sweep](Store::sweep).
+    /// A session that is there yet is left to a [sweep](Store::sweep). A journal that is damaged, or of a later
+    /// version, goes too.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is damaged.
+    /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
     pub async fn forget(&self) -> Result<()> {
         write::forget(&self.path, self.tide.engine().journaling.durability).await
     }
@@ -212,7 +224,8 @@ impl Left {
     }
 }
 
-/// What is in these directories; the first one's error where none can be read.
+/// What is in these directories; the first one's error where none can be read. Of single uploads it is an
+/// error where any can't: who asks for them relies on it that there are no others.
 fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError> {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for directory in directories {
@@ -221,7 +234,7 @@ fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError>
             Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
         }
     }
-    if unread.len() == directories.len() && !unread.is_empty() {
+    if !unread.is_empty() && (!ids.is_empty() || unread.len() == directories.len()) {
         unread.swap_remove(0).found?;
     }
     all.append(&mut unread);

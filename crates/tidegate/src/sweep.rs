@@ -200,6 +200,9 @@ impl Store {
 
     /// Whether a journal goes on with a session, or may: what one has that can't be read is not known.
     async fn has_journal_of(&self, session: &Session) -> Result<bool> {
+        if self.engine().journaling.directories.is_empty() {
+            return Ok(false);
+        }
         let left = self.left(&session.key).await?;
         Ok(left.iter().any(|left| match left.recovered() {
             Some(found) => found.state.session.as_ref().is_some_and(|open| open.id == session.id),

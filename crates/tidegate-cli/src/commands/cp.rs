@@ -8,8 +8,6 @@ use tidegate::checksum::Algorithm;
 use tidegate::journal;
 use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strategy, Tidegate};
 
-use tokio::sync::OnceCell;
-
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -234,8 +232,8 @@ impl Args {
         let show = self.show(&target);
         let writing = Writing::new(self.strategy(), self.create_only, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
-            let report = Report::new(show, stores)?;
-            let job = Job { stores, writing, report, left: OnceCell::new() };
+            let report = Report::new(show, stores, writing.is_journaled())?;
+            let job = Job { stores, writing, report };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {
@@ -256,6 +254,9 @@ impl Args {
 
     /// Refuses what can't be meant, before anything is looked at in a store.
     fn check(&self, source: &End, target: &End) -> Outcome {
+        if let End::Place(Location::Local { path }) = source {
+            directory::refuse_journals(path, &self.journal)?;
+        }
         let usage = |message: String| Err(Failure::Usage(message));
         let (from, to) = (self.source.display(), self.target.display());
         match (source, target) {

@@ -1,13 +1,17 @@
 //! `tidegate journal`: uploads whose bytes are in a journal on this machine.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use tidegate::backend::s3::S3;
+use tidegate::checksum::Algorithm;
 use tidegate::journal::{JournalError, State};
 use tidegate::{Left, Location, Store, Tidegate};
 
 use crate::exit::{Failure, Outcome};
+use crate::options::Connection;
 use crate::stores::Stores;
 use crate::text;
 
@@ -44,9 +48,8 @@ impl Command {
 struct Described {
     id: String,
     file: PathBuf,
-    /// `finished`: it needs no producer any more; `cut`: it does; `ended`: its file alone is left; `in-use`:
-    /// a process is writing it;
-    /// `damaged`, `newer` or `unreadable`: `problem` says why.
+    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process has it; `damaged`, `newer` or
+    /// `unreadable`: `problem` says why. Of those four last nothing else is known.
     state: &'static str,
     url: Option<String>,
     bytes: u64,
@@ -60,9 +63,7 @@ struct Described {
 
 impl Described {
     fn of(left: &Left) -> Self {
-        let has_ended = left.recovered().is_some_and(|found| found.state.end.is_some());
         let state = match (left.problem(), left.is_finished()) {
-            (None, _) if has_ended => "ended",
             (None, true) => "finished",
             (None, false) => "cut",
             (Some(JournalError::InUse { .. }), _) => "in-use",
@@ -107,24 +108,39 @@ async fn list(directory: &Path) -> Outcome<Vec<Left>> {
     Ok(Tidegate::builder().journal([directory]).build()?.recover().await?)
 }
 
-/// Those of these ids, or all where none is given.
-fn chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
-    if let Some(id) = ids.iter().find(|id| !all.iter().any(|left| left.id() == *id)) {
+/// The one of this id.
+fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> {
+    all.iter().find(|left| left.id() == id).ok_or_else(|| {
         let directory = directory.display();
-        return Err(Failure::Usage(format!("{id}: {directory} has no such upload")));
-    }
-    Ok(all.iter().filter(|left| ids.is_empty() || ids.iter().any(|id| id == left.id())).collect())
+        Failure::Usage(format!("{id}: {directory} has no such upload"))
+    })
 }
 
-/// The store that an upload goes to.
-async fn store(stores: &Stores, left: &Left) -> Outcome<Store> {
+/// Those of these ids, or all where none is given.
+fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
+    if ids.is_empty() {
+        return Ok(all.iter().collect());
+    }
+    ids.iter().map(|id| chosen(all, id, directory)).collect()
+}
+
+/// The store that an upload goes to, used with the checksum that it was begun with.
+async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Store> {
     let Some(found) = left.recovered() else {
         let problem = left.problem().map(ToString::to_string).unwrap_or_default();
         return Err(Failure::Failed(problem));
     };
-    let location: Location = found.state.header.url.parse()?;
-    match location {
-        Location::Local { .. } => Ok(stores.tide().open(&found.state.header.url).await?),
+    let header = &found.state.header;
+    let location: Location = header.url.parse()?;
+    let checksum = header.checksum.algorithm();
+    match &location {
+        // Other stores leave no choice, and the engine's own S3 stores are used with the default.
+        Location::S3 { bucket, .. } if checksum != Algorithm::default() => {
+            let store = S3::connect(bucket, &connection.settings_with(checksum)).await;
+            let store = store.map_err(|fault| Failure::Failed(format!("{location}: {fault}")))?;
+            Ok(stores.tide().store(Arc::new(store)))
+        }
+        Location::Local { .. } => Ok(stores.tide().open(&header.url).await?),
         _ => Ok(stores.bucket(&location).await?.0),
     }
 }

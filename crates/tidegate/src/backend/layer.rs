@@ -14,7 +14,8 @@ use crate::checksum::Checksum;
 use crate::object::Object;
 use crate::payload::{Payload, Unending};
 
-/// Each method once, so that none is forgotten: one that `Backend` has a default for would go unnoticed.
+/// Each method once. One that is forgotten, and that `Backend` has a default for, would go unnoticed: the test
+/// below compares.
 macro_rules! passed_on {
     (
         $( fn $plain:ident($($input:ident: $of:ty),*) -> $output:ty; )*
@@ -119,4 +120,29 @@ passed_on! {
     async fn head(key: &str) -> Result<Object, Fault>;
     async fn get(key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
     async fn delete(key: &str) -> Result<(), Fault>;
+}
+
+#[cfg(test)]
+mod tests {
+    /// The names of the methods behind `head`, up to the end of what begins there.
+    fn methods(source: &str, head: &str) -> Vec<String> {
+        let body = source.split_once(head).unwrap().1;
+        let lines = body.lines().take_while(|line| *line != "}");
+        let names = lines.filter_map(|line| {
+            let line = line.strip_prefix("    ").unwrap_or_default();
+            let rest = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ")?;
+            Some(rest.split('(').next().unwrap().to_owned())
+        });
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn every_method_is_passed_on() {
+        let asked = methods(include_str!("../backend.rs"), "\npub trait Backend");
+        let passed_on = methods(include_str!("layer.rs"), "\npassed_on! {");
+        assert!(asked.len() > 20, "{asked:?}");
+        assert_eq!(asked, passed_on);
+    }
 }

@@ -83,6 +83,8 @@ impl Local {
             hedge: false,
             create_only_parts: true,
             append: None,
+            // A file has its bytes and nothing beside them.
+            tokens: false,
             checksum: Algorithm::Crc64Nvme,
         };
         Self { location, root, capabilities, parents: Arc::default() }

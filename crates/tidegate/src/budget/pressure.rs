@@ -125,10 +125,10 @@ impl Budget {
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
             return;
         }
-        state.refused_at = Some(Instant::now());
-        state.refusals += 1;
         let Some(&(_, id)) = state.by_wait.first() else { return };
         if let Some(waiter) = state.dequeue(id) {
+            state.refused_at = Some(Instant::now());
+            state.refusals += 1;
             state.refused.insert(id, (why, Instant::now()));
             waiter.waker.wake();
         }

@@ -7,6 +7,15 @@ use tokio::time::sleep;
 use super::*;
 use crate::spool::{Spool, SpoolError};
 
+/// What was granted to requests and not taken is the sum of these grants: with more, every wait looks
+/// stopped; with less, none is looked after.
+fn assert_untaken(budget: &Budget, untaken: u64) {
+    let state = budget.shared.lock();
+    let granted = state.granted.values().filter(|granted| granted.account.is_none());
+    assert_eq!(granted.map(|granted| granted.bytes).sum::<u64>(), untaken);
+    assert_eq!(state.untaken, untaken);
+}
+
 fn now(future: impl Future<Output = Result<Lease, Starved>>) -> Option<Lease> {
     future.now_or_never().map(Result::unwrap)
 }
@@ -83,8 +92,11 @@ fn a_wait_that_is_dropped_leaves_the_line() {
     let mut second = Box::pin(budget.lease(30));
     assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
     drop(all);
+    assert_untaken(&budget, 80);
     drop(first); // granted, never taken
+    assert_untaken(&budget, 30);
     assert!(now(second).is_some());
+    assert_untaken(&budget, 0);
     assert_eq!(budget.usage().held, 0);
     assert_eq!(budget.usage().peak, 100);
 }
@@ -183,6 +195,7 @@ async fn what_was_granted_and_not_taken_comes_back_and_the_place_is_kept() {
     let mut second = Box::pin(budget.lease(60));
     assert!(now(first.as_mut()).is_none() && now(second.as_mut()).is_none());
     drop(all); // granted to the first, which is not polled
+    assert_untaken(&budget, 60);
     assert_eq!(budget.take_back(Duration::from_secs(1)).0, 0);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(budget.take_back(Duration::from_secs(1)).0, 60);
@@ -192,6 +205,15 @@ async fn what_was_granted_and_not_taken_comes_back_and_the_place_is_kept() {
     drop(now(second).unwrap());
     drop(now(first).expect("before the third"));
     assert!(now(third).is_some());
+    assert_untaken(&budget, 0);
+}
+
+#[test]
+fn who_is_not_there_is_not_refused() {
+    let budget = Budget::new(100, 10);
+    budget.refuse_longest(Starved("nobody waits".into()), Duration::ZERO);
+    let state = budget.shared.lock();
+    assert_eq!((state.refused_at, state.refusals), (None, 0), "the next wait would be ended sooner");
 }
 
 /// Writers with parts of their own sizes, pausing at random, always come to an end: nobody waits for

@@ -200,7 +200,9 @@ impl Builder {
     /// The engine.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the budget does not hold three slabs, or a figure is zero.
+    /// [`ErrorKind::InvalidInput`] where the budget does not hold three slabs, also beside what is set aside for
+    /// sending from a spool and from journals, where a figure is zero, and where a spool or journal directory is
+    /// missing or a spool directory can't be written to.
     pub fn build(self) -> Result<Tidegate> {
         let refused =
             |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
@@ -225,9 +227,14 @@ impl Builder {
         let sending = if self.journal.is_empty() { 0 } else { Journaling::reserve(self.memory, slab) };
         if (self.memory - reserved).saturating_sub(sending) / RING < slab {
             let memory = self.memory;
+            let spool = if reserved > 0 {
+                format!(" and the {reserved} bytes that sending from a spool takes")
+            } else {
+                String::new()
+            };
             return Err(refused(format!(
                 "a memory budget of {memory} bytes leaves too little beside the {sending} bytes that sending from \
-                 journals takes"
+                 journals takes{spool}"
             )));
         }
         let budget = Budget::new(self.memory - reserved - sending, self.slab);
@@ -236,6 +243,7 @@ impl Builder {
             self.durability,
             self.journal_keep,
             self.memory_wait,
+            // Without directories a journal of another engine's may be gone on with all the same.
             if sending > 0 { Budget::new(sending, self.slab) } else { budget.clone() },
         );
         let engine = Engine {

@@ -66,7 +66,8 @@ pub enum JournalError {
     InUse {
         /// The file.
         path: PathBuf,
-        /// The process that opened it last, as `PID on HOST`, where that is known.
+        /// The process that opened it for writing last, as `PID on HOST`, where that is known. It need not be
+        /// the one that has it now: who only reads all of it, to verify it, is not named.
         holder: Option<String>,
     },
     /// A later version of Tidegate wrote it.

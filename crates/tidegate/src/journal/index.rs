@@ -44,6 +44,11 @@ impl Index {
         self.places[behind.saturating_sub(1)]
     }
 
+    /// The first known place that is behind `offset`.
+    pub(super) fn behind(&self, offset: u64) -> Option<Place> {
+        self.places.get(self.places.partition_point(|place| place.object <= offset)).copied()
+    }
+
     /// The log begins at `first` now.
     pub(super) fn begin(&mut self, first: Place) {
         self.places.retain(|place| place.file > first.file);
@@ -75,6 +80,7 @@ mod tests {
         for offset in [0, 1, 1 << 30, (1 << 40) - 1] {
             let found = index.find(offset);
             assert!(found.object <= offset && offset - found.object < index.stride, "{offset}: {found:?}");
+            assert!(index.behind(offset).is_none_or(|behind| behind.object > offset));
         }
         index.begin(place(1 << 39));
         assert_eq!(index.find(0), place(1 << 39));

@@ -83,7 +83,7 @@ impl Part {
 pub enum End {
     /// The object is there.
     Completed,
-    /// It was given up, and its session ended.
+    /// It was given up. Its session has ended, but where the upload was [forgotten](crate::Left::forget).
     Aborted,
 }
 

@@ -7,11 +7,17 @@ use super::format::{BLOCK, HEAD, Kind, Place, SLOTS, Slot, ZEROS};
 use super::log::Log;
 use super::read::Window;
 use super::record::Record;
+use super::recover::read_full;
+use super::walk::Walk;
 
 impl Log {
     /// Gives back the space of what the session has acknowledged, where that is at least `least` bytes,
     /// and as much as that takes, and returns how many. What is at most lost where it fails is space.
     pub(super) fn give_back(&self, least: u64) -> Result<u64, JournalError> {
+        self.check_failed()?;
+        if !self.may_give_back(least) {
+            return Ok(0);
+        }
         let _turn = self.turn();
         self.check_failed()?;
         let (committed, punched, worth) = {
@@ -58,6 +64,18 @@ impl Log {
         Ok(punchable - punched)
     }
 
+    /// Whether it is worth a look: mostly it is not, and nobody is to wait for a sync to see that, nor for the
+    /// disk.
+    fn may_give_back(&self, least: u64) -> bool {
+        let (committed, punched, worth) = {
+            let tail = self.tail();
+            (tail.state.committed, tail.punched, tail.worth())
+        };
+        let view = self.view();
+        let at_most = view.index.behind(committed).unwrap_or(view.end).file;
+        block(at_most).saturating_sub(punched) >= least.max(worth)
+    }
+
     /// Whether the file system can give space back; where it can't, nothing must be begun.
     fn punches(&self) -> Result<bool, JournalError> {
         if let Some(known) = self.tail().punches {
@@ -84,7 +102,8 @@ impl Log {
     }
 
     /// Punches again what a crash may have left. That the slot was read does not mean that it is on the
-    /// disk, so it is made durable first.
+    /// disk, so it is made durable first, where it may not be. Where the log can't begin as the other slot
+    /// says any more, it is: nothing is punched before. Then it is the only good one, and not written over.
     pub(super) fn punch_again(&self) -> Result<(), JournalError> {
         let _turn = self.turn();
         let slot = self.tail().slot;
@@ -92,14 +111,30 @@ impl Log {
         if to <= HEAD {
             return Ok(());
         }
-        self.write_slot(&slot, slot.sequence)?;
-        self.file.sync().map_err(|error| self.fail(&error))?;
+        let [own, other] = [slot.sequence, slot.sequence + 1].map(|turn| self.read_slot(turn));
+        let is_behind = |other: Slot| other.sequence < slot.sequence && self.leads_to(other, slot.first);
+        if own? != Some(slot) || other?.is_some_and(is_behind) {
+            self.write_slot(&slot, slot.sequence)?;
+            self.file.sync().map_err(|error| self.fail(&error))?;
+        }
+        self.write_slot(&slot, slot.sequence + 1)?;
         self.punch(HEAD, to)
     }
 
+    /// Whether the log can be read from where a slot says to this frame.
+    fn leads_to(&self, slot: Slot, first: Place) -> bool {
+        let mut walk = Walk::new(&self.path, &*self.file, self.salt, slot, first.file);
+        walk.run(None).is_ok() && walk.place.file == first.file
+    }
+
+    fn read_slot(&self, turn: u64) -> Result<Option<Slot>, JournalError> {
+        let mut block = [0; BLOCK];
+        read_full(&self.path, &*self.file, &mut block, place_of(turn))?;
+        Ok(Slot::decode(&block, &self.salt))
+    }
+
     fn write_slot(&self, slot: &Slot, turn: u64) -> Result<(), JournalError> {
-        let offset = if turn.is_multiple_of(2) { SLOTS[0] } else { SLOTS[1] };
-        let written = self.file.write(offset, &[&slot.encode(&self.salt)]);
+        let written = self.file.write(place_of(turn), &[&slot.encode(&self.salt)]);
         written.map_err(|error| JournalError::io(&self.path, "writing where it begins", error))
     }
 
@@ -121,6 +156,11 @@ impl Log {
         }
         Ok(place)
     }
+}
+
+/// Where a slot is written: the two take turns.
+fn place_of(turn: u64) -> u64 {
+    if turn.is_multiple_of(2) { SLOTS[0] } else { SLOTS[1] }
 }
 
 /// Whole blocks: no file system gives back less.

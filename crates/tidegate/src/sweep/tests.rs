@@ -277,12 +277,13 @@ async fn resumable_uploads_of_google_are_found_by_the_records() {
 struct Barred {
     below: Arc<Gcs>,
     id: String,
+    kind: FaultKind,
 }
 
 impl Barred {
     fn check(&self, session: &Session) -> Result<(), Fault> {
         let is_it = session.id == self.id;
-        if is_it { Err(Fault::new(FaultKind::Denied, "not yours")) } else { Ok(()) }
+        if is_it { Err(Fault::new(self.kind, "not yours")) } else { Ok(()) }
     }
 }
 
@@ -310,19 +311,22 @@ impl Layer for Barred {
 
 #[tokio::test]
 async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() {
-    let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
-    let mut ids = Vec::new();
-    for (pid, key) in [(4711, "a"), (4712, "b")] {
-        let session = bucket.open_appending(key, &WriteOptions::default()).await.unwrap();
-        let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
-        obituary(&machine, bucket.endpoint(), &format!("gs://bucket/{key}"), &id);
-        let records = machine.records.path();
-        std::fs::rename(records.join("4711-0.sessions"), records.join(format!("{pid}-1.sessions"))).unwrap();
-        ids.push(session.id);
+    for kind in [FaultKind::Denied, FaultKind::Invalid] {
+        let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
+        let mut ids = Vec::new();
+        for (pid, key) in [(4711, "a"), (4712, "b")] {
+            let session = bucket.open_appending(key, &WriteOptions::default()).await.unwrap();
+            let id = utf8_percent_encode(&session.id, NON_ALPHANUMERIC).to_string();
+            obituary(&machine, bucket.endpoint(), &format!("gs://bucket/{key}"), &id);
+            let records = machine.records.path();
+            std::fs::rename(records.join("4711-0.sessions"), records.join(format!("{pid}-1.sessions")))
+                .unwrap();
+            ids.push(session.id);
+        }
+        let barred = Barred { below: bucket, id: ids.swap_remove(0), kind };
+        let store = machine.process().store(Arc::new(barred));
+        let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
+        assert_eq!((report.ended, report.failed), (1, 1));
+        assert_eq!(machine.files(), 1, "what is still there is remembered");
     }
-    let barred = Barred { below: bucket, id: ids.swap_remove(0) };
-    let store = machine.process().store(Arc::new(barred));
-    let report = store.sweep("").older_than(Duration::ZERO).run().await.unwrap();
-    assert_eq!((report.ended, report.failed), (1, 1));
-    assert_eq!(machine.files(), 1, "what is still there is remembered");
 }

@@ -132,7 +132,7 @@ impl Upload {
         };
         turn.stored(&checksum);
         self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.part_stored();
+        self.requests.progress.parts_stored(1);
         Ok(Receipt { number, size: payload.len(), etag: String::new(), checksum })
     }
 
@@ -201,7 +201,7 @@ impl Upload {
         };
         self.session_ended().await;
         self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.part_stored();
+        self.requests.progress.parts_stored(1);
         self.verify(object, whole.covers(), Some(whole), Operation::Complete)
             .map_err(|error| error.after(attempts.into_inner(), began.elapsed()))
     }

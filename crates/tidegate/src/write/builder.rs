@@ -173,9 +173,8 @@ impl WriterBuilder {
             let mut source = tokio::fs::File::from_std(file.into_file());
             let mut writer = self.start().await?;
             let read = writer.read_from(&mut source).await?;
-            file::check_all_read(&source, read).await.map_err(|error| {
-                Error::new(ErrorKind::Source, Operation::Write, url, error.to_string()).with_source(error)
-            })?;
+            let checked = file::check_all_read(&source, read).await;
+            checked.map_err(|error| file::unreadable(&url, error))?;
             return writer.finish().await;
         }
         let policy = self.policy(Some(file.size()), None)?;
@@ -185,9 +184,7 @@ impl WriterBuilder {
     /// The journal has a copy of the file: it may change or go away when all of it was read.
     async fn upload_journaled(self, file: SourceFile) -> Result<Object> {
         let (url, size) = (self.url(), file.size());
-        let failed = |error: std::io::Error| {
-            Error::new(ErrorKind::Source, Operation::Write, &*url, error.to_string()).with_source(error)
-        };
+        let failed = |error| file::unreadable(&url, error);
         let file = Arc::new(file);
         let mut source = tokio::fs::File::from_std(file.try_clone().map_err(&failed)?);
         let mut writer = self.size_hint(size).start().await?;

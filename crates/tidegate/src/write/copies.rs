@@ -68,7 +68,14 @@ impl Upload {
             }
             match self.kept(session, &parts).await {
                 Ok(Kept::Copies(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
-                Ok(Kept::Copies(_) | Kept::Unknown) => return Err(failure),
+                Ok(Kept::Copies(_)) => {
+                    // No session is lost: whoever sends it all again is refused again.
+                    failure.fault.kind = FaultKind::Invalid;
+                    let message = &failure.fault.message;
+                    failure.fault.message = format!("the store refuses the parts that it has: {message}");
+                    return Err(failure);
+                }
+                Ok(Kept::Unknown) => return Err(failure),
                 Ok(Kept::Lacks(number)) => {
                     let lacks = format!("the session has lost part {number}, which it had acknowledged");
                     failure.fault.message = format!("{lacks}: {}", failure.fault.message);

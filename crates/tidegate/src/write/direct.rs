@@ -201,7 +201,11 @@ impl Taking for Direct {
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Poll::Ready(self.poll_parts(cx))
+        Poll::Ready(if matches!(self.stage, Stage::Failed) {
+            Err(self.closed())
+        } else {
+            self.poll_parts(cx)
+        })
     }
 
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {

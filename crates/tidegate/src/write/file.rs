@@ -31,6 +31,11 @@ pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
     })
 }
 
+/// That the bytes of `object` could not be read where they are.
+pub(super) fn unreadable(object: &str, error: io::Error) -> Error {
+    Error::new(ErrorKind::Source, Operation::Write, object, error.to_string()).with_source(error)
+}
+
 /// Fails where a file that was empty when it was opened has more by now than the bytes that were `read`.
 /// One that the system makes up as it is read (/proc) goes on saying that it has none.
 pub(super) async fn check_all_read(file: &tokio::fs::File, read: u64) -> io::Result<()> {
@@ -186,7 +191,7 @@ impl Source {
     }
 
     fn failed(&self, error: io::Error) -> Error {
-        self.upload.error(ErrorKind::Source, Operation::Write, error.to_string()).with_source(error)
+        unreadable(&self.upload.requests.object, error)
     }
 }
 

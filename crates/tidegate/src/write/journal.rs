@@ -8,7 +8,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
@@ -18,9 +18,11 @@ use tracing::warn;
 
 use super::journaling::Journaling;
 use super::plan::{Cut, Plan};
+use super::settle::There;
 use super::taking::{LEAST_SLAB, Memory, Taking};
 use super::upload::{Tasks, Upload};
 use crate::budget::Budget;
+use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
@@ -138,8 +140,8 @@ impl Journaled {
             upload: upload.clone(),
             memory: journaling.memory.clone(),
             disk: disk.clone(),
+            patience: journaling.patience,
             feed: fed,
-            created: before.created,
             first: Mutex::default(),
         };
         let tracker = TaskTracker::new();
@@ -219,10 +221,15 @@ impl Journaled {
     async fn abort_now(mut self) -> Result<()> {
         self.stage = Stage::Failed;
         self.stop().await;
-        let upload = self.upload.clone();
-        upload.abort(Tasks::new()).await?;
-        let ended = self.appender.journal.clone().end(End::Aborted).await;
-        ended.map_err(|error| failed(&upload, error))
+        // Of a `shutdown` that was cancelled, the store may have carried out the commit.
+        let finish = self.appender.feed.borrow().finish;
+        match end_upload(&self.upload, self.appender.journal.clone(), finish).await? {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the object was published before, and is there";
+                Err(self.upload.error(ErrorKind::Closed, Operation::Abort, message))
+            }
+        }
     }
 
     /// Stops what is under way and waits until it has ended.
@@ -267,6 +274,30 @@ impl Journaled {
         };
         self.upload.error(ErrorKind::Closed, Operation::Write, why)
     }
+}
+
+/// Ends an upload: its session, and its journal. The object, where its producer had finished and it turns
+/// out that it was published: it stays.
+async fn end_upload(
+    upload: &Arc<Upload>,
+    journal: Journal,
+    finish: Option<Checksum>,
+) -> Result<Option<Object>> {
+    let state = journal.state().await.map_err(|error| failed(upload, error))?;
+    if state.end.is_none() {
+        upload.abort(Tasks::new()).await?;
+    }
+    let mut published = None;
+    if let Some(checksum) = finish.filter(|_| state.end != Some(End::Aborted)) {
+        // Asked now: a completion may have been under way until the abort.
+        let since = UNIX_EPOCH + Duration::from_secs(state.header.created);
+        if let There::Ours(object) = upload.published(checksum, since).await? {
+            published = Some(*object);
+        }
+    }
+    let end = if published.is_some() { End::Completed } else { End::Aborted };
+    journal.end(end).await.map_err(|error| failed(upload, error))?;
+    Ok(published)
 }
 
 /// Writes down that no byte follows. Where the disk has failed, but all `taken` bytes are in the file, that

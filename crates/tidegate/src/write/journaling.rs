@@ -21,7 +21,7 @@ pub(crate) struct Journaling {
     /// How long a full disk is waited for while nothing leaves it.
     pub(crate) patience: Duration,
     /// What journaled bytes are sent through: set aside when the engine is built, where it has directories, for
-    /// what producers hold may wait for room on a disk that only requests can make.
+    /// what producers hold may wait for room on a disk that only requests can make. Else that of all.
     pub(crate) memory: Budget,
     disks: Mutex<BTreeMap<u64, Arc<Disk>>>,
 }

@@ -113,8 +113,8 @@ impl Relief {
             if now - began > Self::LOOK_AGAIN {
                 // What was seen before a slow write is not so any more. It is not tried again at once: where
                 // disks are slow to fail, that would never end.
-                let Pressure::HalfFilled(now) = self.budget.pressure() else { return };
-                seen = now;
+                let Pressure::HalfFilled(since) = self.budget.pressure() else { continue };
+                seen = since;
             }
             let HalfFilled { since, waited_since, refusals, holders } = seen;
             let (ended, next_idle) = end_idle(&holders, now);

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::upload::Upload;
-use crate::backend::FaultKind;
+use crate::backend::{Body, FaultKind};
 use crate::checksum::{Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
-use crate::request::Failure;
+use crate::request::{Failure, Made};
 
 /// How far the store's clock may be from this one: further, and it refuses requests (S3's
 /// `RequestTimeTooSkewed`).
@@ -108,37 +108,49 @@ impl Upload {
     /// What is there where an earlier process may have published this upload, which it began at `since`;
     /// `Nothing` where it is older than that.
     pub(super) async fn published(&self, checksum: Checksum, since: SystemTime) -> Result<There> {
-        let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
-        let object = match head {
-            Ok(object) => object,
-            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
-            Err(failure) => return Err(self.failed(failure, Operation::Head)),
-        };
+        let head = self.head_now().await.map_err(|failure| self.failed(failure, Operation::Head))?;
+        let Some(object) = head else { return Ok(There::Nothing) };
         if self.is_ours(&object, checksum.covers(), Some(checksum)) {
             return Ok(There::Ours(Box::new(object)));
         }
-        let is_local = self.backend.endpoint() == "file://";
-        let apart = if is_local { Duration::ZERO } else { CLOCKS_APART };
+        let keeps_tokens = self.backend.capabilities().tokens;
+        let apart = if keeps_tokens { CLOCKS_APART } else { Duration::ZERO };
         if object.modified.is_some_and(|modified| modified + apart < since) {
             return Ok(There::Nothing);
         }
-        // A local disk keeps no tokens. Whoever wrote the same bytes, they are there.
-        if is_local && object.size == checksum.covers() && self.has_bytes(&checksum).await? {
-            return Ok(There::Ours(Box::new(object)));
+        // Whoever wrote the same bytes, they are there.
+        if !keeps_tokens && object.size == checksum.covers() {
+            let (object, has_bytes) = self.compared(&checksum).await?;
+            let object = Box::new(object);
+            return Ok(if has_bytes { There::Ours(object) } else { There::Another(object) });
         }
         Ok(There::Another(Box::new(object)))
     }
 
-    /// Whether the object that is there has the bytes that the checksum is of.
-    async fn has_bytes(&self, checksum: &Checksum) -> Result<bool> {
-        let failed =
-            |fault| Error::from_fault(fault, Operation::Get, self.requests.object.clone(), 1, Duration::ZERO);
-        let mut body = self.backend.get(&self.key, None).await.map_err(failed)?.stream;
+    /// The object that is there, and whether it has the bytes that the checksum is of.
+    async fn compared(&self, checksum: &Checksum) -> Result<(Object, bool)> {
+        let began = Instant::now();
+        let get = self.requests.make(Operation::Get, None, None, || self.backend.get(&self.key, None)).await;
+        let Made { answer: Body { object, mut stream, .. }, attempts, .. } =
+            get.map_err(|failure| self.failed(failure, Operation::Get))?;
         let mut hasher = Hasher::new(checksum.algorithm());
-        while let Some(piece) = body.try_next().await.map_err(failed)? {
+        let broken = |fault| {
+            let url = self.requests.object.clone();
+            Error::from_fault(fault, Operation::Get, url, attempts, began.elapsed())
+        };
+        while let Some(piece) = stream.try_next().await.map_err(broken)? {
             hasher.update(&piece);
         }
-        Ok(hasher.finish() == *checksum)
+        Ok((object, hasher.finish() == *checksum))
+    }
+
+    /// The object that is there now.
+    async fn head_now(&self) -> Result<Option<Object>, Failure> {
+        match self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await {
+            Ok(object) => Ok(Some(object)),
+            Err(failure) if failure.fault.kind == FaultKind::NotFound => Ok(None),
+            Err(failure) => Err(failure),
+        }
     }
 
     fn is_ours(&self, object: &Object, size: u64, checksum: Option<Checksum>) -> bool {
@@ -184,15 +196,11 @@ impl Upload {
     /// Whose object the store has.
     async fn there(&self, doubt: &Doubt) -> Result<There> {
         let Written { size, checksum, .. } = doubt.written;
-        let head = self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await;
-        let object = match head {
-            Ok(object) => object,
-            Err(failure) if failure.fault.kind == FaultKind::NotFound => return Ok(There::Nothing),
-            Err(failure) => {
-                let why = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
-                return Err(self.uncertain(doubt, &why));
-            }
-        };
+        let head = self.head_now().await.map_err(|failure| {
+            let why = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
+            self.uncertain(doubt, &why)
+        })?;
+        let Some(object) = head else { return Ok(There::Nothing) };
         let is_ours = self.is_ours(&object, size, checksum);
         let object = Box::new(object);
         Ok(if is_ours { There::Ours(object) } else { There::Another(object) })

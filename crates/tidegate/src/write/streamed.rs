@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::file::unreadable;
 use super::upload::Upload;
 use crate::budget::Budget;
 use crate::error::{ErrorKind, Operation, Result};
@@ -40,8 +41,6 @@ impl Streamed {
         if len > slab {
             return Ok(streamed);
         }
-        streamed.gather().await.map_err(|error| {
-            upload.error(ErrorKind::Source, Operation::Write, error.to_string()).with_source(error)
-        })
+        streamed.gather().await.map_err(|error| unreadable(&upload.requests.object, error))
     }
 }

@@ -106,16 +106,15 @@ pub(super) trait Taking {
         if bytes.is_empty() {
             return Poll::Ready(self.check_open().map(|()| 0));
         }
-        let copied = ready!(self.poll_fill(cx, &mut |spare| {
+        self.poll_fill(cx, &mut |spare| {
             let taken = bytes.len().min(spare.len());
             spare[..taken].copy_from_slice(&bytes[..taken]);
             Poll::Ready(Ok(taken))
-        }))?;
-        Poll::Ready(copied.map_err(|error| self.source_failed(error)))
+        })
     }
 
-    /// Waits for room and memory, then has `fill` put bytes at the free end of a slab.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, fill: Filling<'_>) -> Poll<Result<io::Result<usize>>> {
+    /// Waits for room and memory, then has `fill`, the source, put bytes at the free end of a slab.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, fill: Filling<'_>) -> Poll<Result<usize>> {
         let room = ready!(self.poll_room(cx))?;
         let filled = loop {
             if let Some(filled) = self.fill(room, fill) {
@@ -125,10 +124,10 @@ pub(super) trait Taking {
             let lease = ready!(self.poll_memory(cx, slab))?;
             self.add_slab(lease);
         };
-        if let Ok(bytes) = filled {
-            self.took(bytes)?;
-        }
-        Poll::Ready(Ok(filled))
+        Poll::Ready(match filled {
+            Ok(bytes) => self.took(bytes).map(|()| bytes),
+            Err(error) => Err(self.source_failed(error)),
+        })
     }
 
     fn poll_memory(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease>> {

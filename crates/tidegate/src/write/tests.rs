@@ -175,6 +175,8 @@ async fn dropped_aborted_and_failed_writers_leave_nothing() -> Result<()> {
         assert_eq!(error.kind(), ErrorKind::Source);
         let at = format!("at byte {}: the disk is gone", parts * PART + 100);
         assert!(error.to_string().contains(&at), "{error}");
+        let flushed = futures::SinkExt::flush(&mut writer).await;
+        assert_eq!(flushed.map_err(|error| error.kind()), Err(ErrorKind::Closed));
         let error = writer.finish().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Closed, "a failed writer does not publish");
         assert_nothing(&tide, &store).await;

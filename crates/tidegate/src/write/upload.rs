@@ -1,7 +1,7 @@
 //! What the strategies share: the session, the requests of one upload, and its commit.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
@@ -63,7 +63,8 @@ pub(crate) struct Upload {
     pub(crate) opening: Mutex<Option<Opening>>,
     /// Where the session is written down, for as long as it may be there.
     pub(crate) records: Records,
-    pub(crate) entry: OnceLock<Entry>,
+    /// That of the session that was asked for last.
+    entry: Mutex<Option<Arc<Entry>>>,
     /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
     pub(crate) is_journaled: bool,
     /// Whether an earlier process may have published it, so that even a first refusal is looked into.
@@ -89,7 +90,7 @@ impl Upload {
             given_up: GivenUp::default(),
             opening: Mutex::default(),
             records: engine.records.clone(),
-            entry: OnceLock::new(),
+            entry: Mutex::default(),
             is_journaled: false,
             may_be_published: false,
         }
@@ -97,9 +98,7 @@ impl Upload {
 
     /// Goes on with a session that an earlier process has opened.
     pub(crate) async fn go_on_with(&self, id: String) {
-        let place = records::place(&*self.backend, &self.key);
-        let entry = self.records.begin(self.backend.endpoint(), place).await;
-        self.entry.get_or_init(|| entry).opened(&id).await;
+        self.enter().await.opened(&id).await;
         let session = Session { key: self.key.clone(), id };
         *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
     }
@@ -110,9 +109,7 @@ impl Upload {
         let upload = self.clone();
         let open = self.runtime.spawn(async move {
             let options = &upload.options;
-            let place = records::place(&*upload.backend, &upload.key);
-            let entry = upload.records.begin(upload.backend.endpoint(), place).await;
-            let entry = upload.entry.get_or_init(|| entry);
+            let entry = upload.enter().await;
             let sent = upload
                 .requests
                 .send(Operation::Open, None, None, || match &upload.order {
@@ -140,6 +137,19 @@ impl Upload {
             }
         };
         *self.lock() = Some(opening.boxed().shared());
+    }
+
+    /// Writes down that a session is about to be asked for: each one for itself, so that the live one is
+    /// there after others have ended.
+    async fn enter(&self) -> Arc<Entry> {
+        let place = records::place(&*self.backend, &self.key);
+        let entry = Arc::new(self.records.begin(self.backend.endpoint(), place).await);
+        *self.entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.clone());
+        entry
+    }
+
+    fn entry(&self) -> Option<Arc<Entry>> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
@@ -182,7 +192,7 @@ impl Upload {
             return Err(error.at_part(number, range));
         }
         self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.part_stored();
+        self.requests.progress.parts_stored(1);
         Ok(receipt)
     }
 
@@ -231,7 +241,7 @@ impl Upload {
     }
 
     pub(super) async fn session_ended(&self) {
-        if let Some(entry) = self.entry.get() {
+        if let Some(entry) = self.entry() {
             entry.ended().await;
         }
     }
@@ -254,7 +264,7 @@ impl Upload {
                 Ok(false)
             }
             Err(failure) => {
-                if let Some(entry) = self.entry.get() {
+                if let Some(entry) = self.entry() {
                     entry.left().await;
                 }
                 Err(self.failed(failure, Operation::Abort))

@@ -43,7 +43,8 @@ use crate::progress::Progress;
 /// kind [`ErrorKind::Starved`].
 ///
 /// # Errors
-/// After an error the upload is aborted, and every further call gives an error of the kind
+/// After an error the upload is aborted (with [`Strategy::Journal`] it is left as it is, as where the writer is
+/// dropped), and every further call that takes bytes, flushes, syncs or finishes gives an error of the kind
 /// [`ErrorKind::Closed`].
 #[derive(Debug)]
 pub struct Writer {
@@ -203,10 +204,7 @@ impl Writer {
             Poll::Ready(read.map(|()| buffer.filled().len()))
         }))?;
         self.side.set_off();
-        Poll::Ready(match read {
-            Ok(read) => Ok(read > 0),
-            Err(error) => Err(self.side.source_failed(error)),
-        })
+        Poll::Ready(Ok(read > 0))
     }
 
     /// Takes the rest of the sink's item.

@@ -1,11 +1,11 @@
 //! `tidegate bench crash`: processes that are killed while they upload through a journal.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use serde::Serialize;
-use tidegate::{Location, Tidegate};
+use tidegate::Tidegate;
 
 use super::content::Content;
 use super::embedded::Embedded;
@@ -37,7 +37,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
-    /// Directory for the journals; it must be empty. Default: a new one where temporary files are.
+    /// Directory for the journals; it must be empty. Default: a new one where temporary files are, which stays
+    /// there where something went wrong.
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 
@@ -121,11 +122,16 @@ impl Args {
             let (least, most) = (self.least, self.most);
             return Err(Failure::Usage(format!("--least {least} is more than --most {most}")));
         }
+        if self.to.is_none() && self.connection != Connection::default() {
+            // The processes would take it from the command line, and write to that store.
+            let message =
+                "the embedded server is reached in its own way: say where with --to, or leave out how";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         let embedded = match &self.to {
             Some(_) => None,
             None => Some(Embedded::start(None).await?),
         };
-        let settings = embedded.as_ref().map_or_else(|| self.connection.settings(), Embedded::settings);
         let (journal, is_own) = match &self.journal {
             Some(directory) => (directory.clone(), false),
             None => (std::env::temp_dir().join(format!("tidegate-crash-{}", std::process::id())), true),
@@ -137,7 +143,11 @@ impl Args {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::from(now.subsec_nanos())
         });
-        let engine = self.connection.reached(Tidegate::builder()).s3(settings).journal([&journal]);
+        let engine = match &embedded {
+            Some(embedded) => Tidegate::builder().s3(embedded.settings()),
+            None => self.connection.reached(Tidegate::builder()),
+        };
+        let engine = engine.journal([&journal]);
         let done = Stores::with(engine, async |stores| {
             let run = Run {
                 args: &self,
@@ -154,11 +164,21 @@ impl Args {
         })
         .await;
         if is_own {
-            // What is left in it has been counted.
-            let _ = std::fs::remove_dir_all(&journal);
+            clear(&journal, &done);
         }
         done
     }
+}
+
+/// Removes the journals, unless they may show what went wrong.
+fn clear(journal: &Path, done: &Outcome) {
+    let is_evidence = !matches!(done, Ok(()) | Err(Failure::Interrupted(_)));
+    if is_evidence && std::fs::read_dir(journal).is_ok_and(|mut entries| entries.next().is_some()) {
+        output::say(&format!("the journals are in {}", journal.display()));
+        return;
+    }
+    // A directory for temporary files is emptied by others, too.
+    let _ = std::fs::remove_dir_all(journal);
 }
 
 impl Run<'_> {
@@ -242,12 +262,7 @@ impl Run<'_> {
         ended.sort_by_key(|ended| (ended.begins, ended.written));
         let mut far = before;
         for ended in ended {
-            self.figures.kills += u64::from(ended.is_killed);
-            self.figures.overtaken += u64::from(ended.is_overtaken);
-            if let Some(begins) = ended.begins {
-                self.figures.resumed += u64::from(begins > 0);
-                self.figures.lost_bytes += far.written.saturating_sub(begins);
-            }
+            self.figures.take_in(&far, &ended);
             far.written = far.written.max(ended.written);
             far.is_done |= ended.is_done;
         }
@@ -256,18 +271,8 @@ impl Run<'_> {
 
     /// Reads an object back, compares it, counts what is left beside it, and removes it.
     async fn look(&mut self, index: u64, size: u64, place: &Place) -> Outcome {
-        let mut reader = place.store.reader(&place.key).start().await?;
-        let (mut offset, mut is_same) = (0, true);
-        while let Some(piece) = reader.next().await {
-            let piece = piece?;
-            is_same &= self.content.is_at(index, offset, &piece);
-            offset += piece.len() as u64;
-        }
-        if !is_same || offset != size {
-            self.figures.differing_objects += 1;
-            let url = place.url();
-            output::say(&format!("{url} is not what was written: {offset} bytes, of {size}"));
-        }
+        let differs = !is_written(&self.content, index, size, place).await?;
+        self.figures.differing_objects += u64::from(differs);
         let left: Vec<_> = place.store.unfinished(&place.key).try_collect().await?;
         for found in left {
             let is_empty = found.held.as_ref().is_some_and(|held| held.bytes == 0);
@@ -279,7 +284,38 @@ impl Run<'_> {
     }
 }
 
+/// Whether what is at `place` is object `index`, of that size.
+async fn is_written(content: &Content, index: u64, size: u64, place: &Place) -> Outcome<bool> {
+    let mut reader = place.store.reader(&place.key).start().await?;
+    let (mut offset, mut is_same) = (0, true);
+    while let Some(piece) = reader.try_next().await? {
+        is_same &= content.is_at(index, offset, &piece);
+        offset += piece.len() as u64;
+    }
+    is_same &= offset == size;
+    if !is_same {
+        let url = place.url();
+        output::say(&format!("{url} is not what was written: {offset} bytes, of {size}"));
+    }
+    Ok(is_same)
+}
+
 impl Figures {
+    /// Counts a process that went on where others had come as `far` as that.
+    fn take_in(&mut self, far: &Ended, ended: &Ended) {
+        self.kills += u64::from(ended.is_killed);
+        self.overtaken += u64::from(ended.is_overtaken);
+        if let Some(begins) = ended.begins {
+            self.resumed += u64::from(begins > 0);
+            self.lost_bytes += far.written.saturating_sub(begins);
+        }
+    }
+
+    /// What must be zero.
+    fn wrong(&self) -> u64 {
+        self.lost_bytes + self.differing_objects + self.sessions_left + self.journals_left
+    }
+
     /// Says what came of it; what must be zero and is not is a failure.
     fn say(&self, json: bool) -> Outcome {
         use std::io::Write;
@@ -309,14 +345,59 @@ impl Figures {
             writeln!(out, "journals left      {}", self.journals_left)?;
         }
         out.flush()?;
-        match self.lost_bytes + self.differing_objects + self.sessions_left + self.journals_left {
+        match self.wrong() {
             0 => Ok(()),
             _ => Err(Failure::Failed("something was lost or left: see the figures".to_owned())),
         }
     }
 }
 
-/// Where `to` is, checked.
-fn location(to: &str) -> Outcome<Location> {
-    Ok(to.trim_end_matches('/').parse()?)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_next_process_does_not_find_is_lost() {
+        let before = Ended { written: 10, ..Ended::default() };
+        let mut figures = Figures::default();
+        for (begins, lost) in [(Some(10), 0), (Some(12), 0), (None, 0), (Some(4), 6), (Some(0), 16)] {
+            figures.take_in(&before, &Ended { begins, ..Ended::default() });
+            assert_eq!(figures.lost_bytes, lost, "begun at {begins:?}");
+        }
+        assert_eq!((figures.resumed, figures.wrong()), (3, 16));
+        assert!(figures.say(true).is_err(), "it is no success");
+    }
+
+    #[test]
+    fn the_journals_of_a_run_that_failed_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = directory.path().join("journal");
+        for (done, stays) in [(Err(Failure::Failed(String::new())), true), (Ok(()), false)] {
+            std::fs::create_dir_all(&journal).unwrap();
+            std::fs::write(journal.join("1.journal"), "bytes").unwrap();
+            clear(&journal, &done);
+            assert_eq!(journal.exists(), stays, "{done:?}");
+        }
+        std::fs::create_dir(&journal).unwrap();
+        clear(&journal, &Err(Failure::Failed(String::new())));
+        assert!(!journal.exists(), "there is nothing in it");
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_not_what_was_written_is_counted() {
+        let tide = Tidegate::builder().build().unwrap();
+        let store = tide.open("memory://crash").await.unwrap();
+        let content = Content::new();
+        let whole = content.piece(3, 0, 1000);
+        let mut other = whole.to_vec();
+        other[999] ^= 1;
+        let cases = [(whole.to_vec(), true), (whole[..999].to_vec(), false), (other, false)];
+        for (bytes, is_same) in cases {
+            let place = Place { store: store.clone(), key: "k".to_owned() };
+            let mut writer = place.store.writer("k").start().await.unwrap();
+            writer.write(bytes.into()).await.unwrap();
+            writer.finish().await.unwrap();
+            assert_eq!(is_written(&content, 3, 1000, &place).await.unwrap(), is_same);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! All that lies below a directory or prefix, many objects at once.
 
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use futures::{Stream, StreamExt};
 use tidegate::backend::Entry;
@@ -117,6 +117,18 @@ where
         }
     }
     Ok(copied + failed)
+}
+
+/// Journals that are written while they are copied would be journaled themselves. To leave them out would be no
+/// copy of all that is there.
+pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
+    let Ok(source) = source.canonicalize() else { return Ok(()) };
+    let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));
+    let Some(journal) = journals.iter().find(|journal| is_below(journal)) else { return Ok(()) };
+    let (journal, source) = (journal.display(), source.display());
+    Err(Failure::Usage(format!(
+        "--journal {journal}: this is in {source}, which is to be copied: choose another"
+    )))
 }
 
 /// A copy of a directory into itself would never end.

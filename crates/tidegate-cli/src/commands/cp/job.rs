@@ -1,10 +1,8 @@
 //! What every transfer of one `cp` shares.
 
-use tidegate::{Attributes, Left, Strategy, WriterBuilder};
-use tokio::sync::OnceCell;
+use tidegate::{Attributes, Strategy, WriterBuilder};
 
 use super::report::Report;
-use crate::exit::Outcome;
 use crate::stores::{Place, Stores};
 
 /// One `cp`.
@@ -12,17 +10,6 @@ pub(super) struct Job<'a> {
     pub(super) stores: &'a Stores,
     pub(super) writing: Writing,
     pub(super) report: Report<'a>,
-    /// What earlier copies left in the journal directories, once somebody has looked.
-    pub(super) left: OnceCell<Vec<Left>>,
-}
-
-impl Job<'_> {
-    /// The uploads to `to` that are in the journal directories. They are looked through once: whoever
-    /// looks keeps others from going on. What has become of one since then shows when it is claimed.
-    pub(super) async fn left(&self, to: &Place) -> Outcome<Vec<&Left>> {
-        let all = self.left.get_or_try_init(|| self.stores.tide().recover()).await?;
-        Ok(all.iter().filter(|left| left.is_of(&to.store, &to.key)).collect())
-    }
 }
 
 /// How objects are written.

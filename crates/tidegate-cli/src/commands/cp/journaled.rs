@@ -41,7 +41,8 @@ pub(super) async fn begin(
 ) -> Outcome<Resumed> {
     // What is damaged, or of a later version, can't be gone on with, and is in nobody's way.
     let goes_on = |left: &&Left| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
-    let left: Vec<&Left> = job.left(to).await?.into_iter().filter(goes_on).collect();
+    let left = to.store.left(&to.key).await?;
+    let left: Vec<&Left> = left.iter().filter(goes_on).collect();
     let url = to.url();
     let claimed = match &left[..] {
         [] => None,
@@ -61,6 +62,9 @@ pub(super) async fn begin(
         }
     };
     let Some((left, claimed)) = claimed else { return Ok(Resumed::Writer(builder.start().await?)) };
+    if let Some(expected) = job.writing.expect_size {
+        check_size(left, &claimed, expected, to)?;
+    }
     compare(left, &claimed, input, to, source).await?;
     Ok(claimed.resume().await?)
 }
@@ -84,6 +88,20 @@ pub(in crate::commands) async fn claim(left: &Left, to: &Place) -> Outcome<Found
 fn is_in_use(error: &tidegate::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
     matches!(source, Some(JournalError::InUse { .. }))
+}
+
+/// Refuses what is in the journal already and can't become an object of the `expected` size.
+fn check_size(left: &Left, claimed: &Claimed, expected: u64, to: &Place) -> Outcome {
+    let found = claimed.recovered();
+    let has = found.checksum.covers();
+    if has == expected || (has < expected && found.state.finish.is_none()) {
+        return Ok(());
+    }
+    let (url, id, directory) = (to.url(), left.id(), directory(left));
+    Err(Failure::Failed(format!(
+        "{url}: nothing was published: its journal has {has} bytes, and --expect-size is {expected} \
+         (`tidegate journal abort {directory} {id}` ends it)"
+    )))
 }
 
 /// Reads as many bytes as the journal has, and fails where they are others.
@@ -127,4 +145,40 @@ pub(in crate::commands) async fn compare(
 fn directory(left: &Left) -> String {
     let directory = left.path().parent().map(|directory| directory.display().to_string());
     text::quoted(&directory.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Strategy, Tidegate};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_compared_is_what_was_claimed_and_not_what_was_listed() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
+        let store = tide.open("memory://compare").await.unwrap();
+        let to = Place { store: store.clone(), key: "k".to_owned() };
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        writer.write("listed".into()).await.unwrap();
+        drop(writer);
+        tide.settled().await;
+        let all = store.left("k").await.unwrap();
+        let [left] = &all[..] else { panic!("{all:?}") };
+
+        // Another one goes on with it meanwhile.
+        let Resumed::Writer(mut other) = left.resume_on(&store).await.unwrap() else { panic!("it is cut") };
+        other.write(", and more".into()).await.unwrap();
+        drop(other);
+        tide.settled().await;
+
+        let Found::Ours(claimed) = claim(left, &to).await.unwrap() else { panic!("nobody has it") };
+        for other in ["listed", "listed, and other bytes"] {
+            let compared = compare(left, &claimed, &mut other.as_bytes(), &to, "the source").await;
+            assert!(compared.is_err(), "{other}");
+        }
+        let mut source = &b"listed, and more, and the rest"[..];
+        compare(left, &claimed, &mut source, &to, "the source").await.unwrap();
+        assert_eq!(source, b", and the rest", "it is read as far as the journal goes");
+    }
 }

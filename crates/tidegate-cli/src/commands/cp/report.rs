@@ -50,6 +50,8 @@ pub(super) struct Report<'a> {
     show: Show,
     began: Instant,
     stores: &'a Stores,
+    /// Whether uploads stay in a journal when they are interrupted.
+    is_journaled: bool,
     bar: Option<Bar>,
     state: Mutex<Totals>,
 }
@@ -98,7 +100,7 @@ impl<'a> Report<'a> {
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
-    pub(super) fn new(show: Show, stores: &'a Stores) -> Outcome<Self> {
+    pub(super) fn new(show: Show, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
         let totals = Totals {
             json: output::text()?,
             next: 0,
@@ -120,6 +122,7 @@ impl<'a> Report<'a> {
             show,
             began: Instant::now(),
             stores,
+            is_journaled,
             bar: (show == Show::Bar).then(Bar::new),
             state: Mutex::new(totals),
         })
@@ -149,7 +152,7 @@ impl<'a> Report<'a> {
 
     /// An upload begins. `progress` is shown; the requests of `counted` are counted.
     pub(super) fn upload(&'a self, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
-        self.begin(progress, counted, Some(self.stores.unfinished().begin()))
+        self.begin(progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
     }
 
     /// A download to where nothing can be left unfinished begins.

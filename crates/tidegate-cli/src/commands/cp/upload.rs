@@ -137,7 +137,7 @@ async fn read_expected(
     let read = writer.position();
     let url = to.url();
     let failed = |error| Failure::Failed(format!("{url}: reading the source failed at byte {read}: {error}"));
-    let found = if read < expected {
+    let found = if read != expected {
         read.to_string()
     } else if input.read(&mut [0]).await.map_err(failed)? > 0 {
         format!("more than {read}")

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tidegate::{Left, Object, Tidegate};
 
-use super::{chosen, store};
+use super::{all_chosen, store};
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -27,8 +27,8 @@ pub(crate) struct Abort {
     #[arg(long)]
     all: bool,
 
-    /// Ask nothing of the store, which may be gone: only the journals are removed. Sessions that are there
-    /// yet are left to `tidegate sweep`.
+    /// Ask nothing of the store, which may be gone: only the journals are removed, also those that are damaged
+    /// or of a later version. Sessions that are there yet are left to `tidegate sweep`.
     #[arg(long)]
     forget: bool,
 
@@ -43,7 +43,7 @@ impl Abort {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
             let (mut ended, mut failed) = (0, 0);
-            for left in chosen(&all, &self.ids, &self.directory)? {
+            for left in all_chosen(&all, &self.ids, &self.directory)? {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
                 match self.end(stores, left).await {
                     Ok(None) => {
@@ -73,6 +73,6 @@ impl Abort {
             left.forget().await?;
             return Ok(None);
         }
-        Ok(left.abort_on(&store(stores, left).await?).await?)
+        Ok(left.abort_on(&store(stores, left, &self.connection).await?).await?)
     }
 }

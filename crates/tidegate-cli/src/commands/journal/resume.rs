@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{Left, Resumed, Tidegate};
 
-use super::{chosen, store};
+use super::{all_chosen, store};
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -37,7 +37,7 @@ impl Resume {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
             let (mut published, mut failed) = (0, 0);
-            for left in chosen(&all, &self.ids, &self.directory)? {
+            for left in all_chosen(&all, &self.ids, &self.directory)? {
                 match self.resume(stores, left).await {
                     Ok(Some(line)) => {
                         published += 1;
@@ -76,7 +76,7 @@ impl Resume {
             output::say(&sentence);
             return Ok(None);
         }
-        let store = store(stores, left).await?;
+        let store = store(stores, left, &self.connection).await?;
         match left.resume_on(&store).await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());

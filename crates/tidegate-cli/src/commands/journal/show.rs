@@ -39,8 +39,7 @@ struct Whole<'a> {
 impl Show {
     pub(super) async fn run(self) -> Outcome {
         let all = list(&self.directory).await?;
-        let found = chosen(&all, std::slice::from_ref(&self.id), &self.directory)?;
-        let [left] = found[..] else { return Ok(()) };
+        let left = chosen(&all, &self.id, &self.directory)?;
         let described = Described::of(left);
         let Some(found) = left.recovered() else {
             return Err(Failure::Failed(described.problem.unwrap_or_default()));

@@ -1,15 +1,19 @@
 //! `tidegate journal verify`.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
+use tidegate::Left;
 use tidegate::journal::{self, JournalError};
 
 use super::list;
 use crate::exit::{Failure, Outcome};
 use crate::{output, text};
 
-/// Read every byte that a journal directory has and compare its checksum; nothing is changed.
+/// Read every byte that a journal directory has and compare its checksum.
+///
+/// No upload is changed. As with `journal ls`, files of uploads that have ended are removed, and after a day
+/// those of uploads that never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// The journal directory.
@@ -20,27 +24,59 @@ pub(crate) struct Verify {
 impl Verify {
     pub(super) async fn run(self) -> Outcome {
         let mut out = output::text()?;
-        let mut bad = 0;
-        for left in list(&self.directory).await? {
-            let path = left.path().to_owned();
-            let verified = tokio::task::spawn_blocking(move || journal::verify(&path)).await;
-            let verified = verified.map_err(|ended| Failure::Failed(ended.to_string()))?;
-            let id = left.id();
-            match verified {
-                Ok(found) => {
-                    writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?
-                }
-                Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
-                Err(error) => {
-                    bad += 1;
-                    output::say(&format!("error: {error}"));
-                }
-            }
-        }
+        let bad = verify(list(&self.directory).await?, &mut out).await?;
         out.flush()?;
         match bad {
             0 => Ok(()),
             n => Err(Failure::Failed(format!("not whole: {}", text::count(n, "journal")))),
         }
+    }
+}
+
+/// How many are bad.
+async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
+    let mut bad = 0;
+    for left in all {
+        let path = left.path().to_owned();
+        let verified = tokio::task::spawn_blocking(move || journal::verify(&path)).await;
+        let verified = verified.map_err(|ended| Failure::Failed(ended.to_string()))?;
+        let id = left.id();
+        match verified {
+            Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
+            Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
+            // Its upload has ended since it was listed.
+            Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+            Err(error) => {
+                bad += 1;
+                output::say(&format!("error: {error}"));
+            }
+        }
+    }
+    Ok(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::{Strategy, Tidegate};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_upload_that_ends_meanwhile_is_not_bad() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
+        for key in ["ends", "stays"] {
+            let store = tide.open("memory://verify").await.unwrap();
+            let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
+            writer.write("bytes".into()).await.unwrap();
+        }
+        tide.settled().await;
+        let all = tide.recover().await.unwrap();
+        let ends = all.iter().find(|left| left.url().is_some_and(|url| url.ends_with("ends"))).unwrap();
+        ends.forget().await.unwrap();
+        let mut out = Vec::new();
+        assert_eq!(verify(all, &mut out).await.unwrap(), 0);
+        let out = String::from_utf8(out).unwrap();
+        assert!(out.lines().count() == 1 && out.contains("whole: 5 bytes"), "{out}");
     }
 }

@@ -336,3 +336,36 @@ fn a_disk_may_lose_a_block_of_the_head_while_it_writes_some_of_it() {
         }
     }
 }
+
+/// Nor while it is resumed, wherever the process died before that gave space back.
+#[test]
+fn a_block_of_the_head_that_is_lost_while_it_is_written_never_was_the_only_one() {
+    for (seed, died, dies) in
+        (0..4).flat_map(|seed| (1..12).flat_map(move |died| (1..10).map(move |dies| (seed, died, dies))))
+    {
+        let file = SimFile::new(Rng::with_seed(seed));
+        let log = create(&file, Algorithm::Crc64Nvme);
+        for round in 1..4 {
+            log.append(&[data(20_000, round)]).unwrap();
+            log.record(Record::Committed(round * 20_000 - 5000)).unwrap();
+            log.sync().unwrap();
+            if round == 3 {
+                file.faults(|faults| faults.power = Some(died));
+            }
+            let _ = log.give_back(1);
+        }
+        drop(log);
+        file.lose_power_at(file.time());
+        file.faults(|faults| faults.power = Some(dies));
+        let _ = resume(&file);
+        for block in [1, 2].map(|block| block * BLOCK..(block + 1) * BLOCK) {
+            if !file.is_unsynced(block.clone()) {
+                continue;
+            }
+            let mut bytes = file.bytes();
+            bytes[block.clone()].fill(0xff);
+            let found = scan(bytes, Check::Tail);
+            assert!(found.is_ok(), "{block:?} of {seed}, {died}, {dies}: {}", found.unwrap_err());
+        }
+    }
+}

@@ -123,6 +123,11 @@ impl SimFile {
         Arc::new(Self(Mutex::new(self.lock().clone())))
     }
 
+    /// Whether any of a range was written since the last sync.
+    pub(super) fn is_unsynced(&self, range: Range<usize>) -> bool {
+        self.lock().since.range(range.start / SECTOR..range.end.div_ceil(SECTOR)).next().is_some()
+    }
+
     pub(super) fn syncs(&self) -> u32 {
         self.lock().syncs
     }

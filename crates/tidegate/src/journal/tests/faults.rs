@@ -222,6 +222,27 @@ fn giving_space_back_can_fail_anywhere() {
 }
 
 #[test]
+fn to_find_that_little_can_be_given_back_nobody_waits() {
+    let (file, log, _) = begun(26);
+    for number in 0..100 {
+        log.append(&[data(100_000, number)]).unwrap();
+    }
+    log.record(Record::Committed(5_000_000)).unwrap();
+    log.sync().unwrap();
+    let before = file.reads();
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let syncing = log.turn();
+        threads.spawn(|| tell.send(log.give_back(8 << 20)));
+        assert_eq!(told.recv_timeout(std::time::Duration::from_secs(10)).unwrap().unwrap(), 0);
+        drop(syncing);
+    });
+    assert_eq!(file.reads(), before);
+    // About as many as there are.
+    assert!(log.give_back(4_900_000).unwrap() >= 4_900_000);
+}
+
+#[test]
 fn a_file_system_without_holes_only_costs_space() {
     let (file, log, object) = begun(5);
     log.record(Record::Committed(20_000)).unwrap();

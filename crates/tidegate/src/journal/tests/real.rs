@@ -305,6 +305,12 @@ async fn what_is_begun_is_done_although_nobody_waits() {
     let append = journal.append(vec![data(1000, 1)]);
     let _ = futures::poll!(Box::pin(append));
     until(|| journal.len() == 1000).await;
+
+    let group = Durability::Group { bytes: 1 << 30, delay: Duration::from_millis(5) };
+    let journal = Journal::create(&directories, named("group"), group).await.unwrap();
+    let append = journal.append(vec![data(1000, 1)]);
+    let _ = futures::poll!(Box::pin(append));
+    until(|| journal.durable() == 1000).await;
 }
 
 #[tokio::test]
@@ -354,6 +360,37 @@ async fn nothing_is_called_durable_in_a_directory_that_is_gone() {
     let error = journal.sync().await.unwrap_err();
     assert!(matches!(error, JournalError::Lost { durable: 0, .. }), "{error}");
     assert!(error.to_string().contains("the file was removed"), "{error}");
+}
+
+/// What is asked of a file that can't be synced, and of such a directory.
+#[test]
+fn a_sync_asks_the_disk() {
+    let null = fs::File::open("/dev/null").unwrap();
+    assert!(super::super::disk::RealFile::new(null).sync().is_err(), "it was not asked");
+    let null = fs::File::open("/dev/null").unwrap();
+    let error = directory::resume(Path::new("/proc/self/one.journal"), null).unwrap_err();
+    assert!(error.to_string().contains("syncing its directory"), "{error}");
+}
+
+#[tokio::test]
+async fn records_that_matter_are_durable_when_they_are_written() {
+    let file = SimFile::new(Rng::with_seed(33));
+    let left = || {
+        let copy = file.copy();
+        copy.lose_power_at(0);
+        resume(&copy).unwrap().1.state
+    };
+    let journal = Journal::new(create(&file, Algorithm::Crc64Nvme), Durability::Sync);
+    journal.append(vec![data(1000, 1)]).await.unwrap();
+    assert_eq!(left().session, None);
+    let session = Session { kind: SessionKind::Parts, id: "s".into() };
+    journal.session(session.clone()).await.unwrap();
+    assert_eq!(left().session, Some(session));
+    let checksum = journal.finish().await.unwrap();
+    assert_eq!(left().finish, Some(checksum));
+    // There is no file of its name that could be removed.
+    journal.end(End::Completed).await.unwrap_err();
+    assert_eq!(left().end, Some(End::Completed));
 }
 
 #[tokio::test]

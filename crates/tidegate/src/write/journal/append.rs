@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
 
 use super::disk::Disk;
 use super::gather::Gathered;
 use crate::checksum::Checksum;
 use crate::journal::{Journal, JournalError};
-use crate::progress::{Progress, Waiting};
+use crate::progress::Progress;
 
 /// What the writer's side tells the store's side.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,9 +35,6 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// In case the room that is made is not of this journal's making.
-    const LOOK_AGAIN: Duration = Duration::from_millis(200);
-
     /// Appends bytes until there are none; they are as durable as the journal makes them when this
     /// returns.
     pub(super) async fn append(self, gathered: Arc<Gathered>) -> Result<(), JournalError> {
@@ -70,35 +66,12 @@ impl Appender {
         Ok(())
     }
 
-    /// Does `write` again while the disk is full, as long as anything leaves it: a byte of any upload that
-    /// this process sends from there.
+    /// As [`Disk::patiently`].
     async fn patiently<T, F>(&self, write: impl Fn() -> F) -> Result<T, JournalError>
     where
         F: Future<Output = Result<T, JournalError>>,
     {
-        let (mut since, mut seen) = (Instant::now(), self.disk.moved());
-        let mut waiting = None;
-        loop {
-            let full = match write().await {
-                Err(full @ JournalError::Full { .. }) => full,
-                done => {
-                    if waiting.is_some() {
-                        self.disk.is_full(false);
-                    }
-                    return done;
-                }
-            };
-            let moved = self.disk.moved();
-            if moved != seen {
-                (since, seen) = (Instant::now(), moved);
-            }
-            if since.elapsed() >= self.patience {
-                return Err(full);
-            }
-            waiting.get_or_insert_with(|| self.progress.waiting(Waiting::Disk));
-            self.disk.is_full(true);
-            sleep(Self::LOOK_AGAIN.min(self.patience)).await;
-        }
+        self.disk.patiently(&self.progress, self.patience, write).await
     }
 }
 

@@ -4,12 +4,18 @@ use std::io;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 
 use super::append::Feed;
-use crate::journal::JournalReader;
+use crate::journal::{JournalError, JournalReader};
 use crate::payload::ReadAt;
+use crate::progress::{Progress, Waiting};
+
+/// In case the room that is made is not of this process's making.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What all uploads of this engine share whose journals are on one disk.
 #[derive(Debug, Default)]
@@ -45,8 +51,49 @@ impl Disk {
         }
     }
 
+    /// Does `write` again while the disk is full, as long as anything leaves it: a byte of any upload that
+    /// this process sends from there. Gives up when nothing has for so long.
+    pub(super) async fn patiently<T, F>(
+        &self,
+        progress: &Progress,
+        patience: Duration,
+        write: impl Fn() -> F,
+    ) -> Result<T, JournalError>
+    where
+        F: Future<Output = Result<T, JournalError>>,
+    {
+        let (mut since, mut seen) = (Instant::now(), self.moved());
+        let mut waiting = None;
+        loop {
+            let full = match write().await {
+                Err(full @ JournalError::Full { .. }) => full,
+                done => return done,
+            };
+            let moved = self.moved();
+            if moved != seen {
+                (since, seen) = (Instant::now(), moved);
+            }
+            if since.elapsed() >= patience {
+                return Err(full);
+            }
+            waiting.get_or_insert_with(|| (progress.waiting(Waiting::Disk), Wanted(self)));
+            self.is_full(true);
+            sleep(LOOK_AGAIN.min(patience)).await;
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<watch::Sender<Feed>>>> {
         self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room is waited for, until this is dropped: the wait may be cancelled.
+struct Wanted<'a>(&'a Disk);
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        // Whoever else waits says so again.
+        self.0.is_full(false);
     }
 }
 

@@ -3,21 +3,19 @@
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
 
 use super::append::Feed;
 use super::intent::Intent;
 use super::sender::Before;
-use super::{Journaled, failed};
+use super::{Journaled, end_upload, failed};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{Durability, End, Journal, JournalError, Recovered, SessionKind};
+use crate::journal::{self, Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::recover::Resumed;
 use crate::write::append::Order;
-use crate::write::settle::There;
 use crate::write::taking::Taking;
-use crate::write::upload::{Tasks, Upload};
+use crate::write::upload::Upload;
 use crate::write::writer::Writer;
 
 /// An upload that was left, and is this process's own now, from [`Left::claim`](crate::Left::claim): nobody
@@ -74,12 +72,12 @@ impl Claimed {
         progress.journaled(length);
         let in_parts = state.parts.values().map(|part| part.size).sum::<u64>();
         progress.acknowledged(in_parts.max(state.committed));
+        progress.parts_stored(state.parts.len() as u64);
         let before = Before {
             stored: state.parts.clone(),
             committed: state.committed,
             session: state.session.as_ref().map(|session| session.id.clone()),
             created: state.header.created,
-            resumed: finish.is_some(),
         };
         let engine = self.store.engine().clone();
         let disk = engine.journaling.disk(self.journal.path()).await;
@@ -108,21 +106,8 @@ impl Claimed {
     /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it all the
     /// same).
     pub async fn abort(self) -> Result<Option<Object>> {
-        let state = &self.recovered.state;
-        if state.end.is_none() {
-            self.upload.abort(Tasks::new()).await?;
-        }
-        let mut published = None;
-        if let Some(checksum) = state.finish.filter(|_| state.end != Some(End::Aborted)) {
-            // Asked now: the completion of a process that is gone may have been under way until the abort.
-            let since = UNIX_EPOCH + Duration::from_secs(state.header.created);
-            if let There::Ours(object) = self.upload.published(checksum, since).await? {
-                published = Some(*object);
-            }
-        }
-        let end = if published.is_some() { End::Completed } else { End::Aborted };
-        self.journal.end(end).await.map_err(|error| failed(&self.upload, error))?;
-        Ok(published)
+        let finish = self.recovered.state.finish;
+        end_upload(&self.upload, self.journal, finish).await
     }
 
     /// It had ended, and its file was not removed.
@@ -141,21 +126,21 @@ impl Claimed {
     }
 }
 
-/// What was published before comes without its producer.
-impl Resumed {
-    /// The object, where the upload needed no producer.
-    pub fn object(&self) -> Option<&Object> {
-        match self {
-            Self::Object(object) => Some(object),
-            Self::Writer(_) => None,
-        }
-    }
-}
-
 /// Removes the journal at `path`, and asks nothing of its store.
 pub(crate) async fn forget(path: &Path, durability: Durability) -> Result<()> {
-    let (journal, _) = Journal::resume(path, durability).await.map_err(|error| of(path, error))?;
-    journal.end(End::Aborted).await.map_err(|error| of(path, error))
+    let ended = match Journal::resume(path, durability).await {
+        Ok((journal, _)) => journal.end(End::Aborted).await,
+        // Nothing can be added to it, and nobody could go on with it, were it to come back.
+        Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {
+            let file = path.to_owned();
+            let discarded = tokio::task::spawn_blocking(move || journal::discard(&file)).await;
+            discarded.map_err(|ended| {
+                Error::new(ErrorKind::Closed, Operation::Write, path.display().to_string(), ended.to_string())
+            })?
+        }
+        Err(error) => Err(error),
+    };
+    ended.map_err(|error| of(path, error))
 }
 
 impl fmt::Debug for Claimed {

@@ -42,7 +42,6 @@ pub(super) struct Before {
     pub(super) session: Option<String>,
     /// When it began.
     pub(super) created: u64,
-    pub(super) resumed: bool,
 }
 
 impl Sender {
@@ -54,7 +53,7 @@ impl Sender {
         tracker: TaskTracker,
         before: Before,
     ) -> Self {
-        let link = Link::new(source, keep, before.session, before.resumed);
+        let link = Link::new(source, keep, before.session, before.created);
         match cut {
             Cut::Chunks(schedule) => {
                 Self::Appending(Box::new(Appending::new(link, schedule, before.committed)))

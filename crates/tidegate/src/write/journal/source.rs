@@ -31,9 +31,9 @@ pub(super) struct Source {
     /// What it is sent through.
     pub(super) memory: Budget,
     pub(super) disk: Arc<Disk>,
+    /// How long a full disk is waited for while nothing leaves it.
+    pub(super) patience: Duration,
     pub(super) feed: watch::Receiver<Feed>,
-    /// When the upload was begun, in seconds since 1970.
-    pub(super) created: u64,
     /// Held by the part that waits for memory and its turn: only the next one does.
     pub(super) first: Mutex<()>,
 }

@@ -124,6 +124,10 @@ impl Taking for Journaled {
 
     /// Waits until everything that was taken is in the journal, as durable as it makes it.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if matches!(self.stage, Stage::Failed) {
+            // Bytes that were taken may not be in the journal, and never will be.
+            return Poll::Ready(Err(self.closed()));
+        }
         loop {
             self.set_off();
             if self.appending.is_none() {

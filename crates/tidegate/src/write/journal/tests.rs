@@ -13,12 +13,13 @@ use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, T
 mod appended;
 mod chaos;
 mod claimed;
+mod faulty;
 mod lost;
 mod memory;
 mod outage;
 mod resumed;
 
-use outage::Faulty;
+use faulty::{Fate, Faulty};
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;
@@ -31,9 +32,7 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-        let memory = Memory::new("test").with_capabilities(capabilities);
-        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new(memory)) }
+        Self { folder: tempfile::tempdir().unwrap(), backend: Arc::new(Faulty::new()) }
     }
 
     fn builder(&self) -> Builder {
@@ -147,6 +146,8 @@ async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()>
     for piece in bytes.chunks(7777) {
         SinkExt::feed(&mut writer, Bytes::copy_from_slice(piece)).await?;
     }
+    SinkExt::flush(&mut writer).await?;
+    assert_eq!(writer.progress().snapshot().journaled, bytes.len() as u64);
     SinkExt::close(&mut writer).await?;
     let late = SinkExt::feed(&mut writer, data(1)).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Closed, "{late}");
@@ -154,6 +155,7 @@ async fn it_is_an_async_write_and_reads_from_a_source_and_a_file() -> Result<()>
 
     let mut writer = place.writer(&store).await?;
     assert_eq!(writer.read_from(&mut &bytes[..]).await?, bytes.len() as u64);
+    assert_eq!(writer.progress().snapshot().journaled, bytes.len() as u64);
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, bytes);
 

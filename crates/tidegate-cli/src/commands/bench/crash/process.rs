@@ -1,8 +1,10 @@
 //! A process that writes, seen from the one that kills it.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
@@ -48,16 +50,17 @@ impl Run<'_> {
     ) -> Outcome<Ended> {
         let mut child = self.start(index, size, linger)?;
         let mut ended = Ended::default();
-        let Some(output) = child.stdout.take() else { return Ok(ended) };
+        let output = child.stdout.take();
+        let output = output.ok_or_else(|| Failure::Failed("a process has no output".to_owned()))?;
         let mut lines = BufReader::new(output).lines();
         let mut begun = Instant::now();
         let mut kill_at = if let Limit::Started(after) = limit { Some(begun + after) } else { None };
         loop {
             let line = tokio::select! {
                 line = lines.next_line() => line?,
-                () = sleep_until(kill_at.unwrap_or(begun)), if kill_at.is_some() && !ended.is_killed => {
+                () = sleep_until(kill_at.unwrap_or(begun)), if kill_at.is_some() => {
                     child.start_kill()?;
-                    ended.is_killed = true;
+                    kill_at = None;
                     continue; // what it had said before is in the pipe yet
                 }
             };
@@ -79,6 +82,8 @@ impl Run<'_> {
         }
         let status = child.wait().await?;
         ended.took = begun.elapsed();
+        // It may have ended by itself in the moment when it was to be killed.
+        ended.is_killed = status.signal() == Some(Signal::KILL.as_raw());
         if !ended.is_killed && !status.success() {
             return Err(Failure::Failed(format!("the process of object {index} failed by itself: {status}")));
         }

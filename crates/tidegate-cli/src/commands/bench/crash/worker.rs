@@ -1,17 +1,14 @@
 //! The process that is killed: it writes one object, from where the one before it was killed.
 
 use std::io::{self, Write};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate::journal::Durability;
 use tidegate::{Resumed, Strategy, Tidegate, Writer};
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::sleep;
 
-use super::{Args, Content, location};
+use super::{Args, Content};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
 use crate::stores::{Place, Stores};
@@ -24,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Object `index` below `to`.
 pub(super) async fn place(stores: &Stores, to: &str, index: u64) -> Outcome<Place> {
-    let (store, prefix) = stores.tree(&location(to)?).await?;
+    let (store, prefix) = stores.tree(&to.trim_end_matches('/').parse()?).await?;
     Ok(Place { store, key: format!("{prefix}{index:07}") })
 }
 
@@ -42,9 +39,11 @@ pub(super) async fn run(args: &Args, index: u64) -> Outcome {
     Stores::with(engine, async |stores| {
         let to = args.to.as_deref().unwrap_or_default();
         let place = place(stores, to, index).await?;
-        let mut source = Source { content: Content::new(), index, offset: 0, size: args.size };
+        let object = object(index, args.size);
+        // Read from the beginning as a pipe is: what is read is gone.
+        let mut source = &object[..];
         match begin(args, &place, &mut source).await? {
-            Some(Resumed::Writer(writer)) => write(writer, &mut source).await,
+            Some(Resumed::Writer(writer)) => write(writer, source).await,
             Some(Resumed::Object(_)) => {
                 say(&format!("begins {}", args.size))?;
                 say("done")
@@ -57,7 +56,7 @@ pub(super) async fn run(args: &Args, index: u64) -> Outcome {
 
 /// Begins as `cp` does: what is in a journal is compared with the source, which is read on from there.
 /// Nothing where the object is there, or is another process's to begin.
-async fn begin(args: &Args, place: &Place, source: &mut Source) -> Outcome<Option<Resumed>> {
+async fn begin(args: &Args, place: &Place, source: &mut &[u8]) -> Outcome<Option<Resumed>> {
     loop {
         let left = place.store.left(&place.key).await?;
         let Some(left) = left.first() else {
@@ -90,41 +89,24 @@ async fn begin(args: &Args, place: &Place, source: &mut Source) -> Outcome<Optio
 }
 
 /// Writes the rest of the source.
-async fn write(mut writer: Writer, source: &mut Source) -> Outcome {
+async fn write(mut writer: Writer, source: &[u8]) -> Outcome {
     say(&format!("begins {}", writer.position()))?;
-    let mut piece = vec![0; PIECE];
-    loop {
-        let read = source.read(&mut piece).await?;
-        if read == 0 {
-            break;
-        }
-        writer.write(Bytes::copy_from_slice(&piece[..read])).await?;
+    for piece in source.chunks(PIECE) {
+        writer.write(Bytes::copy_from_slice(piece)).await?;
         say(&format!("written {}", writer.position()))?;
     }
     writer.finish().await?;
     say("done")
 }
 
-/// An object's bytes, read from the beginning as those of a pipe: what is read is gone.
-struct Source {
-    content: Content,
-    index: u64,
-    offset: u64,
-    size: u64,
-}
-
-impl AsyncRead for Source {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let most = (self.size - self.offset).min(buffer.remaining() as u64);
-        let piece = self.content.piece(self.index, self.offset, most);
-        buffer.put_slice(&piece);
-        self.offset += piece.len() as u64;
-        Poll::Ready(Ok(()))
+/// All bytes of object `index`.
+fn object(index: u64, size: u64) -> Vec<u8> {
+    let (content, mut bytes) = (Content::new(), Vec::new());
+    while (bytes.len() as u64) < size {
+        let offset = bytes.len() as u64;
+        bytes.extend_from_slice(&content.piece(index, offset, size - offset));
     }
+    bytes
 }
 
 /// Says a line, at once.

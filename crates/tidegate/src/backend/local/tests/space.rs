@@ -17,7 +17,7 @@ impl Small {
         match mount {
             Ok(output) if output.status.success() => Some(Self(directory)),
             _ => {
-                println!("skipped: no file system may be mounted here");
+                eprintln!("skipped: no file system may be mounted here");
                 None
             }
         }

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use tempfile::TempDir;
+use tokio::time::Instant;
 
-use super::super::disk::Leaving;
+use super::super::disk::{LOOK_AGAIN, Leaving};
 use super::*;
 use crate::checksum::Algorithm;
 use crate::journal::{Durability, Header};
@@ -44,7 +45,7 @@ async fn wait(appender: &Appender, full: u32, meanwhile: impl Fn(u32)) -> Result
 
 /// As many looks as a wait has in so much time.
 fn looks(time: Duration) -> u32 {
-    u32::try_from(time.as_millis() / Appender::LOOK_AGAIN.as_millis()).unwrap()
+    u32::try_from(time.as_millis() / LOOK_AGAIN.as_millis()).unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,4 +86,8 @@ async fn a_disk_that_other_uploads_leave_has_room_in_the_end() {
     };
     let error = wait(&small, looks(10 * PATIENCE), again).await.unwrap_err();
     assert!(matches!(error, JournalError::Full { .. }), "{error}");
+    assert!(!large.feed.borrow().full, "it is asked for room for nobody");
+    // Nor where the one who waited is gone.
+    let gone = tokio::time::timeout(PATIENCE / 2, wait(&small, u32::MAX, |_| {})).await;
+    assert!(gone.is_err() && !large.feed.borrow().full);
 }

@@ -103,7 +103,7 @@ impl Appending {
             if let Some(object) = lost {
                 return Ok(object);
             }
-            self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored));
+            self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
             (self.idle, self.quiet, self.is_last) = (None, None, false);
         }
     }

@@ -25,7 +25,9 @@ pub(super) struct Link {
     /// The session that is open.
     pub(super) session: Option<String>,
     pub(super) sessions: Sessions,
-    /// Whether an earlier process may have published the object: its producer had finished.
+    /// When the upload was begun, in seconds since 1970.
+    pub(super) created: u64,
+    /// Whether it is to be asked if an earlier process has published the object: its producer had finished.
     resumed: bool,
     /// An object that is not ours came after the upload was begun.
     pub(super) rival: bool,
@@ -34,14 +36,15 @@ pub(super) struct Link {
 /// What the disk under the journal turned out not to do.
 #[derive(Default)]
 struct Disk {
-    /// A sync has failed: nothing is written down any more.
+    /// A record could not be written, or a sync has failed: nothing is written down any more.
     failed: bool,
     /// It punches no holes.
     keeps_all: bool,
 }
 
 impl Link {
-    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, resumed: bool) -> Self {
+    pub(super) fn new(source: Arc<Source>, keep: u64, session: Option<String>, created: u64) -> Self {
+        let resumed = source.upload.may_be_published;
         let feed = source.feed.clone();
         Self {
             source,
@@ -50,6 +53,7 @@ impl Link {
             disk: Disk::default(),
             session,
             sessions: Sessions::default(),
+            created,
             resumed,
             rival: false,
         }
@@ -61,9 +65,14 @@ impl Link {
             return Ok(());
         }
         let id = self.source.open().await?;
-        match self.journal().session(Session { kind, id: id.clone() }).await {
+        let source = self.source.clone();
+        let opened = Session { kind, id: id.clone() };
+        let write = || source.journal.session(opened.clone());
+        let progress = &source.upload.requests.progress;
+        match source.disk.patiently(progress, source.patience, write).await {
             Ok(()) => {}
-            Err(JournalError::Lost { .. }) => self.disk.failed = true,
+            // What followed would be taken for another session's.
+            Err(error @ (JournalError::Lost { .. } | JournalError::Io { .. })) => self.fails(&error),
             Err(error) => {
                 // Nobody would know of it.
                 let _ = self.upload().abort_session().await;
@@ -107,14 +116,18 @@ impl Link {
     pub(super) fn written_down(&mut self, written: Result<(), JournalError>) -> Result<()> {
         match written {
             Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
-            // What can be read can be sent.
-            Err(error @ JournalError::Lost { .. }) => {
-                warn!(%error, "the upload goes on, and nothing of it is written down any more");
-                self.disk.failed = true;
+            Err(error @ (JournalError::Lost { .. } | JournalError::Io { .. })) => {
+                self.fails(&error);
                 Ok(())
             }
             Err(error) => Err(self.source.failed(error)),
         }
+    }
+
+    /// What can be read can be sent.
+    fn fails(&mut self, error: &JournalError) {
+        warn!(%error, "the upload goes on, and nothing of it is written down any more");
+        self.disk.failed = true;
     }
 
     /// Gives back the space of what is written down as acknowledged, where that is at least `keep` bytes.

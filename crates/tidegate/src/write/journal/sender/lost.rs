@@ -98,7 +98,7 @@ impl Link {
 
     /// The object, where an earlier process has published it and died before it could say so.
     pub(super) async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
-        let since = UNIX_EPOCH + Duration::from_secs(self.source.created);
+        let since = UNIX_EPOCH + Duration::from_secs(self.created);
         match self.upload().published(checksum, since).await? {
             There::Nothing => Ok(None),
             There::Another(_) => {

@@ -1,6 +1,7 @@
 //! Parts are cut from what the journal has, and sent as they come, several at once.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::ops::Range;
 
 use tokio::task::{JoinError, JoinSet};
@@ -58,6 +59,8 @@ impl Parts {
     }
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
+        // What can be given back was, as far as is known.
+        let mut is_given_back = false;
         loop {
             while let Some(action) = self.plan.next() {
                 match self.act(action).await {
@@ -86,7 +89,7 @@ impl Parts {
                 self.plan.finish();
                 continue;
             }
-            if full {
+            if full && !mem::take(&mut is_given_back) {
                 self.write_down(1).await?;
             }
             tokio::select! {
@@ -96,7 +99,10 @@ impl Parts {
                         taken = self.stored(joined);
                     }
                     match taken {
-                        Ok(()) => self.write_down(self.link.keep).await?,
+                        Ok(()) => {
+                            is_given_back = self.link.feed.borrow().full;
+                            self.write_down(if is_given_back { 1 } else { self.link.keep }).await?;
+                        }
                         Err(error) => {
                             if let Some(object) = self.reopen(error).await? {
                                 return Ok(object);
@@ -157,14 +163,19 @@ impl Parts {
     /// Goes on with a new session where the error is that the old one is gone. The object, where it turns
     /// out that it is there.
     async fn reopen(&mut self, error: Error) -> Result<Option<Object>> {
+        let mut stored: Vec<_> = self.stored.values().map(|part| part.size).collect();
         if error.kind() == ErrorKind::SessionLost {
-            self.tasks.shutdown().await;
+            self.tasks.abort_all();
+            while let Some(joined) = self.tasks.join_next().await {
+                // Counted as acknowledged, and not joined before.
+                stored.extend(joined.ok().and_then(Result::ok).map(|part| part.size));
+            }
         }
         if let Some(object) = self.link.lose(error).await? {
             return Ok(Some(object));
         }
-        let acknowledged = self.stored.values().map(|part| part.size).sum();
-        self.link.upload().requests.progress.unacknowledged(acknowledged);
+        let progress = &self.link.upload().requests.progress;
+        progress.unacknowledged(stored.iter().sum(), stored.len() as u64);
         self.plan = Plan::new(self.link.upload().backend.capabilities(), self.cut);
         self.stored.clear();
         self.unwritten.clear();

@@ -45,6 +45,22 @@ async fn what_was_listed_may_be_less_than_what_is_claimed() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_engine_without_directories_can_go_on_with_a_journal_of_another() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    let (tide, _store) = place.process();
+    let left = tide.recover().await?;
+    let other = Tidegate::builder().memory(256 * KIB).slab(4096).build()?;
+    let claimed = left[0].claim_on(&other.store(place.backend.clone())).await?;
+    let Resumed::Writer(writer) = claimed.resume().await? else { panic!("it was not finished") };
+    let finish = tokio::time::timeout(Duration::from_secs(20), writer.finish());
+    finish.await.expect("it has no memory to send with")?;
+    assert_eq!(stored(&other.store(place.backend.clone()), "k").await, data(5 * PART));
+    assert!(other.usage().held == 0 && other.usage().total == 256 * KIB);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_claim_that_is_dropped_changes_nothing() -> Result<()> {
     let place = Place::new();
     goes_further(&place, 5 * PART).await?;
@@ -116,6 +132,25 @@ async fn an_upload_whose_store_is_gone_can_be_forgotten() -> Result<()> {
     Ok(())
 }
 
+/// Nobody can go on with it. While somebody has it, though, it stays, whatever can be read of it.
+#[tokio::test]
+async fn a_journal_that_can_not_be_read_can_be_forgotten() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    let (tide, _store) = place.process();
+    let left = tide.recover().await?;
+    let bytes = std::fs::read(left[0].path()).unwrap();
+    std::fs::write(left[0].path(), vec![0; bytes.len()]).unwrap();
+    let held = std::fs::File::open(left[0].path()).unwrap();
+    held.lock().unwrap();
+    let error = left[0].forget().await.unwrap_err();
+    assert_eq!((error.kind(), place.files()), (ErrorKind::InvalidInput, 1), "{error}");
+    drop(held);
+    left[0].forget().await?;
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
 /// What docs/JOURNAL.md says of a failed sync: what can be read can still be sent.
 #[tokio::test]
 async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
@@ -146,9 +181,8 @@ async fn after_a_failed_sync_what_is_there_is_sent() -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_sweep_leaves_alone_what_a_journal_goes_on_with() -> Result<()> {
-    let place = Place::new();
+/// A session that the store has parts of, and the journal that goes on with it, of a process that died.
+async fn leave_a_session(place: &Place) -> Result<()> {
     let (tide, store) = place.process();
     let mut writer = place.writer(&store).await?;
     writer.write(data(5 * PART)).await?;
@@ -157,11 +191,78 @@ async fn a_sweep_leaves_alone_what_a_journal_goes_on_with() -> Result<()> {
     }
     drop(writer);
     tide.settled().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_alone_what_a_journal_goes_on_with() -> Result<()> {
+    let place = Place::new();
+    leave_a_session(&place).await?;
     let (tide, store) = place.process();
     let report = store.sweep("").older_than(Duration::ZERO).run().await?;
     assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (0, 1, 1), "{report:?}");
     tide.recover().await?[0].forget().await?;
     let report = store.sweep("").older_than(Duration::ZERO).run().await?;
     assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (1, 0, 0), "{report:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sweep_that_can_not_read_a_journal_directory_ends_nothing() -> Result<()> {
+    let place = Place::new();
+    leave_a_session(&place).await?;
+    let other = tempfile::tempdir().unwrap();
+    let (tide, store) = place.process_of(place.builder().journal([other.path()]));
+    let away = other.path().join("away");
+    std::fs::rename(place.folder.path(), &away).unwrap();
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    let error = report.error.as_ref().expect("it can't know").to_string();
+    assert!(error.contains(&place.folder.path().display().to_string()), "{error}");
+    assert_eq!((report.ended, report.failed, place.sessions(&store).await), (0, 1, 1), "{report:?}");
+    assert!(store.left("k").await.is_err());
+    let left = tide.recover().await?;
+    assert_eq!((left.len(), left[0].path()), (1, place.folder.path()), "{left:?}");
+    std::fs::rename(away, place.folder.path()).unwrap();
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (0, 1, 1), "{report:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sweep_leaves_alone_what_a_damaged_journal_may_go_on_with() -> Result<()> {
+    let place = Place::new();
+    leave_a_session(&place).await?;
+    let (tide, store) = place.process();
+    let left = tide.recover().await?;
+    std::fs::write(left[0].path(), vec![0; 1 << 16]).unwrap();
+    assert!(tide.recover().await?[0].recovered().is_none());
+    let report = store.sweep("").older_than(Duration::ZERO).run().await?;
+    assert_eq!((report.ended, report.journaled, place.sessions(&store).await), (0, 1, 1), "{report:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_an_append_that_failed_nothing_is_said_to_be_in_the_journal() -> Result<()> {
+    let place = Place::new();
+    let (_tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(100)).await?;
+    let Side::Journaled(journaled) = &mut writer.side else { panic!("it has no journal") };
+    let path = journaled.appender.journal.path().to_owned();
+    let full = JournalError::Full { path, source: std::io::ErrorKind::StorageFull.into() };
+    journaled.gathered.lock().share(data(1));
+    assert!(journaled.gathered.lock().begin(), "an append is under way");
+    journaled.appending = Some(tokio::spawn(async { Err(full) }));
+    let error = writer.write(data(100)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    for _ in 0..2 {
+        let flushed = SinkExt::flush(&mut writer).await;
+        assert_eq!(flushed.map_err(|error| error.kind()), Err(ErrorKind::Closed));
+        let flushed = AsyncWriteExt::flush(&mut writer).await;
+        assert_eq!(flushed.map_err(|error| error.kind()), Err(std::io::ErrorKind::BrokenPipe));
+        let synced = writer.sync().await;
+        assert_eq!(synced.map_err(|error| error.kind()), Err(ErrorKind::Closed));
+    }
+    assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Closed);
     Ok(())
 }

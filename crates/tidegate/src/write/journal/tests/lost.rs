@@ -1,159 +1,12 @@
 //! Sessions that are gone, or have lost parts; commits of which nobody knows what became.
 
-use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-
-use async_trait::async_trait;
-
 use super::*;
-use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, StoredPart, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::Payload;
 
-/// What happens to the next completions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fate {
-    /// As MinIO leaves it that is killed while it completes: the session is there, without its parts.
-    Hollow,
-    /// The same, and the answer is lost.
-    HollowAndLost,
-    /// It is carried out, its answer is lost, and somebody takes the object away at once.
-    Taken,
-    /// The session expires.
-    Expires,
-    /// The request's own task panics.
-    Panics,
-}
-
-/// A store in memory with such completions, and which may cut its answers to a write short.
-#[derive(Debug)]
-struct Odd {
-    memory: Memory,
-    fate: Mutex<Option<Fate>>,
-    /// How many completions meet that fate.
-    times: AtomicU32,
-    hollow: Mutex<BTreeSet<String>>,
-    opened: AtomicU32,
-    parts: AtomicU32,
-    puts: AtomicU32,
-    no_puts: AtomicBool,
-    no_bucket: AtomicBool,
-}
-
-impl Odd {
-    fn new(fate: Option<Fate>, times: u32) -> Arc<Self> {
-        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
-        Arc::new(Self {
-            memory: Memory::new("test").with_capabilities(capabilities),
-            fate: Mutex::new(fate),
-            times: times.into(),
-            hollow: Mutex::default(),
-            opened: AtomicU32::default(),
-            parts: AtomicU32::default(),
-            puts: AtomicU32::default(),
-            no_puts: AtomicBool::default(),
-            no_bucket: AtomicBool::default(),
-        })
-    }
-
-    fn is_hollow(&self, session: &Session) -> bool {
-        self.hollow.lock().unwrap().contains(&session.id)
-    }
-
-    fn next_fate(&self) -> Option<Fate> {
-        let left = self.times.load(SeqCst);
-        self.times.store(left.saturating_sub(1), SeqCst);
-        if left > 0 { *self.fate.lock().unwrap() } else { None }
-    }
-}
-
-fn lost() -> Fault {
-    Fault::new(FaultKind::Transient, "connection reset")
-}
-
-fn mismatch() -> Fault {
-    Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true)
-}
-
-#[async_trait]
-impl Layer for Odd {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.opened.fetch_add(1, SeqCst);
-        self.memory.open(key, options).await
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.puts.fetch_add(1, SeqCst);
-        if self.no_puts.load(SeqCst) {
-            return Err(Fault::new(FaultKind::Unreachable, "connection refused"));
-        }
-        self.memory.put(key, payload, options).await
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        payload: Payload,
-    ) -> Result<Receipt, Fault> {
-        self.parts.fetch_add(1, SeqCst);
-        self.memory.part(session, number, offset, payload).await
-    }
-
-    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
-        let parts = self.memory.parts(session).await?;
-        Ok(if self.is_hollow(session) { Vec::new() } else { parts })
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        if self.is_hollow(session) {
-            return Err(mismatch());
-        }
-        match self.next_fate() {
-            None => return self.memory.complete(session, parts, checksum, options).await,
-            Some(fate @ (Fate::Hollow | Fate::HollowAndLost)) => {
-                self.hollow.lock().unwrap().insert(session.id.clone());
-                return Err(if fate == Fate::Hollow { mismatch() } else { lost() });
-            }
-            Some(Fate::Taken) => {
-                self.memory.complete(session, parts, checksum, options).await?;
-                self.memory.delete(&session.key).await?;
-            }
-            Some(Fate::Expires) => {
-                self.memory.abort(session).await?;
-                return self.memory.complete(session, parts, checksum, options).await;
-            }
-            Some(Fate::Panics) => panic!("in the middle of a completion"),
-        }
-        Err(lost())
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        if self.no_bucket.load(SeqCst) {
-            return Err(Fault::new(FaultKind::NoBucket, "NoSuchBucket").with_answered(true));
-        }
-        self.memory.abort(session).await
-    }
-}
-
-/// A process with this store.
-fn process(place: &Place, odd: &Arc<Odd>) -> (Tidegate, Store) {
-    let tide = place.builder().build().unwrap();
-    let store = tide.store(odd.clone());
-    (tide, store)
+/// Where completions meet a fate, so many of them.
+fn destined(fate: Fate, completions: u32) -> Place {
+    let place = Place::new();
+    place.backend.destine(fate, completions);
+    place
 }
 
 async fn written(place: &Place, store: &Store, size: u64) -> Result<Writer> {
@@ -170,11 +23,11 @@ async fn assert_whole(place: &Place, store: &Store, size: u64) {
 #[tokio::test]
 async fn a_session_that_has_lost_its_parts_is_replaced() -> Result<()> {
     for fate in [Fate::Hollow, Fate::HollowAndLost] {
-        let (place, odd) = (Place::new(), Odd::new(Some(fate), 1));
-        let (_tide, store) = process(&place, &odd);
+        let place = destined(fate, 1);
+        let (_tide, store) = place.process();
         let object = written(&place, &store, 5 * PART).await?.finish().await?;
         assert_eq!(object.size, 5 * PART);
-        assert_eq!((odd.opened.load(SeqCst), odd.parts.load(SeqCst)), (2, 10), "{fate:?}");
+        assert_eq!((place.backend.opened(), place.backend.parts()), (2, 10), "{fate:?}");
         assert_whole(&place, &store, 5 * PART).await;
     }
     Ok(())
@@ -182,8 +35,8 @@ async fn a_session_that_has_lost_its_parts_is_replaced() -> Result<()> {
 
 #[tokio::test]
 async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
-    let (place, odd) = (Place::new(), Odd::new(Some(Fate::Hollow), 1));
-    let (tide, store) = process(&place, &odd);
+    let place = destined(Fate::Hollow, 1);
+    let (tide, store) = place.process();
     let mut writer = store.writer("k").start().await?;
     writer.write(data(5 * PART)).await?;
     let error = writer.finish().await.unwrap_err();
@@ -195,9 +48,41 @@ async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_completion_that_ran_into_itself_is_one() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let place = destined(Fate::Twice, 1);
+        let (_tide, store) = place.process();
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        assert_eq!(writer.finish().await?.size, 5 * PART, "{strategy:?}");
+        assert_eq!(place.backend.opened(), 1, "{strategy:?}");
+        assert_whole(&place, &store, 5 * PART).await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_are_there_and_refused_are_not_sent_again() -> Result<()> {
+    for strategy in [Strategy::Parallel, Strategy::Journal] {
+        let place = destined(Fate::Refused, u32::MAX);
+        let (tide, store) = place.process();
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        writer.write(data(5 * PART)).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains("PartMismatch") && error.remedy().is_none(), "{error}");
+        assert_eq!((place.backend.opened(), place.backend.parts()), (1, 5), "{strategy:?}");
+        tide.settled().await;
+        let (files, sessions) = if strategy == Strategy::Journal { (1, 1) } else { (0, 0) };
+        assert_eq!((place.files(), place.sessions(&store).await), (files, sessions));
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_next_process_replaces_a_session_that_has_lost_its_parts() -> Result<()> {
-    let (place, odd) = (Place::new(), Odd::new(Some(Fate::Panics), 1));
-    let (tide, store) = process(&place, &odd);
+    let place = destined(Fate::Panics, 1);
+    let (tide, store) = place.process();
     let error = written(&place, &store, 5 * PART).await?.finish().await.unwrap_err();
     assert_eq!(
         (error.kind(), error.operation()),
@@ -206,8 +91,8 @@ async fn the_next_process_replaces_a_session_that_has_lost_its_parts() -> Result
     );
     tide.settled().await;
     let sessions: Vec<_> = store.sessions("").collect().await;
-    odd.hollow.lock().unwrap().insert(sessions[0].as_ref().unwrap().session.id.clone());
-    let (tide, store) = process(&place, &odd);
+    place.backend.hollow_out(&sessions[0].as_ref().unwrap().session);
+    let (tide, store) = place.process();
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, 5 * PART);
     assert_whole(&place, &store, 5 * PART).await;
@@ -216,17 +101,17 @@ async fn the_next_process_replaces_a_session_that_has_lost_its_parts() -> Result
 
 #[tokio::test]
 async fn what_may_have_been_published_and_taken_away_is_uncertain() -> Result<()> {
-    let (place, odd) = (Place::new(), Odd::new(Some(Fate::Taken), u32::MAX));
-    let (tide, store) = process(&place, &odd);
+    let place = destined(Fate::Taken, u32::MAX);
+    let (tide, store) = place.process();
     let finish = written(&place, &store, 5 * PART).await?.finish();
     let error = tokio::time::timeout(Duration::from_secs(20), finish).await.expect("no end").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
-    assert_eq!(odd.opened.load(SeqCst), 1, "it was sent again");
+    assert_eq!(place.backend.opened(), 1, "it was sent again");
     tide.settled().await;
     assert_eq!(place.files(), 1);
     // Whoever resumes it says that it is to be there.
-    odd.times.store(0, SeqCst);
-    let (tide, store) = process(&place, &odd);
+    place.backend.destine(Fate::Taken, 0);
+    let (tide, store) = place.process();
     tide.recover().await?[0].resume_on(&store).await?;
     assert_whole(&place, &store, 5 * PART).await;
     Ok(())
@@ -234,12 +119,12 @@ async fn what_may_have_been_published_and_taken_away_is_uncertain() -> Result<()
 
 #[tokio::test]
 async fn sessions_that_are_lost_one_after_the_other_come_to_an_end() -> Result<()> {
-    let (place, odd) = (Place::new(), Odd::new(Some(Fate::Expires), u32::MAX));
-    let (_tide, store) = process(&place, &odd);
+    let place = destined(Fate::Expires, u32::MAX);
+    let (_tide, store) = place.process();
     let finish = written(&place, &store, 5 * PART).await?.finish();
     let error = tokio::time::timeout(Duration::from_secs(20), finish).await.expect("no end").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
-    assert!(odd.opened.load(SeqCst) <= 5, "{} sessions", odd.opened.load(SeqCst));
+    assert_eq!(place.backend.opened(), 4, "the first one, and three in its stead");
     assert_eq!(place.files(), 1);
     Ok(())
 }
@@ -247,22 +132,22 @@ async fn sessions_that_are_lost_one_after_the_other_come_to_an_end() -> Result<(
 #[tokio::test]
 async fn a_small_object_does_not_replace_one_that_came_since() -> Result<()> {
     for create_only in [false, true] {
-        let (place, odd) = (Place::new(), Odd::new(None, 0));
-        let (tide, store) = process(&place, &odd);
-        odd.no_puts.store(true, SeqCst);
+        let place = Place::new();
+        let (tide, store) = place.process();
+        place.backend.go_down(true);
         let builder = store.writer("k").strategy(Strategy::Journal);
         let mut writer = if create_only { builder.create_only() } else { builder }.start().await?;
         writer.write(data(100)).await?;
         writer.finish().await.unwrap_err();
         tide.settled().await;
-        odd.no_puts.store(false, SeqCst);
+        place.backend.go_down(false);
         store.writer("k").start().await?.finish().await?; // another's, and later
-        let puts = odd.puts.load(SeqCst);
-        let (tide, store) = process(&place, &odd);
+        let puts = place.backend.puts();
+        let (tide, store) = place.process();
         let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
         let expected = if create_only { ErrorKind::AlreadyExists } else { ErrorKind::Uncertain };
         assert_eq!(error.kind(), expected, "{error}");
-        assert!(create_only || odd.puts.load(SeqCst) == puts, "it was sent");
+        assert!(create_only || place.backend.puts() == puts, "it was sent");
         assert_eq!(store.head("k").await?.size, 0);
         assert_eq!(place.files(), 1);
         // The way out that the error names.
@@ -271,5 +156,48 @@ async fn a_small_object_does_not_replace_one_that_came_since() -> Result<()> {
         tide.recover().await?[0].resume_on(&store).await?;
         assert_whole(&place, &store, 100).await;
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn parts_that_were_stored_when_their_session_was_lost_are_not_counted_twice() -> Result<()> {
+    let place = Place::new();
+    let (_tide, store) = place.process_of(place.builder().memory(1 << 20));
+    place.backend.meet(4);
+    let mut writer = store.writer("k").strategy(Strategy::Journal).concurrency(4).start().await?;
+    writer.write(data(5 * PART)).await?;
+    let progress = writer.progress().clone();
+    writer.finish().await?;
+    assert_eq!(
+        (place.backend.opened(), place.backend.parts()),
+        (2, 9),
+        "three of the first four were stored"
+    );
+    let figures = progress.snapshot();
+    assert_eq!((figures.acknowledged, figures.parts), (5 * PART, 5));
+    assert_whole(&place, &store, 5 * PART).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_abort_says_that_a_completion_came_before_it() -> Result<()> {
+    let place = destined(Fate::Silent, 1);
+    let (tide, store) = place.process();
+    let mut writer = written(&place, &store, 5 * PART).await?;
+    let shutdown = tokio::time::timeout(Duration::from_secs(1), AsyncWriteExt::shutdown(&mut writer));
+    shutdown.await.expect_err("it was answered");
+    let error = writer.abort().await.unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::Closed, crate::Operation::Abort), "{error}");
+    tide.settled().await;
+    assert_whole(&place, &store, 5 * PART).await;
+
+    // And where it did not.
+    let mut writer = written(&place, &store, 5 * PART).await?;
+    place.backend.deny(true);
+    let _ = writer.write(data(PART)).await; // it may have been told by then
+    let shutdown = AsyncWriteExt::shutdown(&mut writer);
+    shutdown.await.unwrap_err();
+    writer.abort().await?;
+    assert_whole(&place, &store, 5 * PART).await;
     Ok(())
 }

@@ -15,6 +15,21 @@ fn pausing(place: &Place) -> (Tidegate, Store) {
     place.process_of(place.builder().retry(retry))
 }
 
+#[test]
+fn too_little_memory_says_what_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Tidegate::builder().memory(7 * 4096).slab(4096).journal([folder.path()]);
+    let error = builder.clone().memory(5 * 4096).build().unwrap_err().to_string();
+    assert!(
+        error.contains("12288 bytes that sending from journals takes") && !error.contains("spool"),
+        "{error}"
+    );
+    let error = builder.spool([folder.path()]).build().unwrap_err().to_string();
+    let both =
+        "12288 bytes that sending from journals takes and the 12288 bytes that sending from a spool takes";
+    assert!(error.contains(both), "{error}");
+}
+
 #[tokio::test]
 async fn beside_a_journaled_writer_others_fill_their_parts_at_once() -> Result<()> {
     let place = Place::new();
@@ -204,7 +219,7 @@ impl<'a> Small<'a> {
         mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at);
         let is_mounted = mount.output().is_ok_and(|output| output.status.success());
         if !is_mounted {
-            println!("skipped: no file system may be mounted here");
+            eprintln!("skipped: no file system may be mounted here");
         }
         is_mounted.then_some(Self(at))
     }
@@ -223,13 +238,16 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
     let (tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(5)));
     place.backend.go_down(true);
     let mut writing = JoinSet::new();
+    let (back, is_back) = tokio::sync::watch::channel(false);
     for number in 0..20 {
-        let store = store.clone();
+        let (store, mut is_back) = (store.clone(), is_back.clone());
         writing.spawn(async move {
             let mut writer = store.writer(format!("{number}")).strategy(Strategy::Journal).start().await?;
             for _ in 0..20 {
                 writer.write(data(2 * PART)).await?;
             }
+            // The disk has room for all of one: whose finish would not wait for the store.
+            is_back.wait_for(|back| *back).await.unwrap();
             writer.finish().await
         });
     }
@@ -238,6 +256,7 @@ async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     place.backend.go_down(false);
+    back.send_replace(true);
     while let Some(written) = writing.join_next().await {
         assert_eq!(written.unwrap()?.size, 40 * PART);
     }

@@ -1,134 +1,6 @@
 //! A store that is down, or forgets its sessions.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-
-use async_trait::async_trait;
-
 use super::*;
-use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::Payload;
-
-/// A store in memory that can be told to answer nothing.
-#[derive(Debug)]
-pub(super) struct Faulty {
-    memory: Memory,
-    is_down: AtomicBool,
-    /// Parts are refused for good.
-    denies: AtomicBool,
-    /// The answer to a completion is lost once it was carried out.
-    loses_completion: AtomicBool,
-    /// The next question whether there is an object is answered as if it came before the object.
-    hides: AtomicBool,
-    pub(super) parts: AtomicU64,
-    opened: AtomicU64,
-}
-
-impl Faulty {
-    pub(super) fn new(memory: Memory) -> Self {
-        Self {
-            memory,
-            is_down: AtomicBool::default(),
-            denies: AtomicBool::default(),
-            loses_completion: AtomicBool::default(),
-            hides: AtomicBool::default(),
-            parts: AtomicU64::default(),
-            opened: AtomicU64::default(),
-        }
-    }
-
-    pub(super) fn go_down(&self, down: bool) {
-        self.is_down.store(down, SeqCst);
-    }
-
-    pub(super) fn lose_answers(&self, lose: bool) {
-        self.loses_completion.store(lose, SeqCst);
-    }
-
-    pub(super) async fn forget_sessions(&self) {
-        let open: Vec<_> = self.memory.sessions("").collect().await;
-        for open in open {
-            // It may have been completed meanwhile.
-            let _ = self.memory.abort(&open.unwrap().session).await;
-        }
-    }
-
-    /// The answer to what has published the object.
-    fn answer(&self, object: Object) -> Result<Object, Fault> {
-        if self.loses_completion.load(SeqCst) {
-            self.go_down(true);
-            return Err(Fault::new(FaultKind::Transient, "connection reset"));
-        }
-        Ok(object)
-    }
-
-    fn check(&self) -> Result<(), Fault> {
-        if self.is_down.load(SeqCst) {
-            return Err(Fault::new(FaultKind::Unreachable, "connection refused"));
-        }
-        Ok(())
-    }
-}
-
-#[async_trait]
-impl Layer for Faulty {
-    fn below(&self) -> &dyn Backend {
-        &self.memory
-    }
-
-    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        self.check()?;
-        let object = self.memory.put(key, payload, options).await?;
-        self.answer(object)
-    }
-
-    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        self.check()?;
-        self.opened.fetch_add(1, SeqCst);
-        self.memory.open(key, options).await
-    }
-
-    async fn part(
-        &self,
-        session: &Session,
-        number: u32,
-        offset: u64,
-        payload: Payload,
-    ) -> Result<Receipt, Fault> {
-        self.check()?;
-        if self.denies.load(SeqCst) {
-            return Err(Fault::new(FaultKind::Denied, "AccessDenied").with_answered(true));
-        }
-        self.parts.fetch_add(1, SeqCst);
-        self.memory.part(session, number, offset, payload).await
-    }
-
-    async fn complete(
-        &self,
-        session: &Session,
-        parts: &[Receipt],
-        checksum: &Checksum,
-        options: &WriteOptions,
-    ) -> Result<Object, Fault> {
-        self.check()?;
-        let object = self.memory.complete(session, parts, checksum, options).await?;
-        self.answer(object)
-    }
-
-    async fn abort(&self, session: &Session) -> Result<(), Fault> {
-        self.check()?;
-        self.memory.abort(session).await
-    }
-
-    async fn head(&self, key: &str) -> Result<Object, Fault> {
-        self.check()?;
-        if self.hides.swap(false, SeqCst) {
-            return Err(Fault::new(FaultKind::NotFound, "no such object").with_answered(true));
-        }
-        self.memory.head(key).await
-    }
-}
 
 #[tokio::test]
 async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result<()> {
@@ -150,6 +22,41 @@ async fn a_store_that_is_down_is_no_error_while_the_producer_goes_on() -> Result
     assert_eq!(stored(&store, "k").await, [&bytes[..], b"more"].concat());
     assert_eq!(place.files(), 0);
     assert!(tide.usage().peak <= 256 * KIB, "{:?}", tide.usage());
+    Ok(())
+}
+
+/// A sweep of another process goes by the records.
+#[tokio::test]
+async fn each_session_that_is_opened_is_in_the_records() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let live = async || {
+        let roll = tide.engine().records.roll().await.unwrap();
+        let sessions: Vec<_> = store.sessions("").collect().await;
+        let ids: Vec<_> = sessions.into_iter().map(|session| session.unwrap().session.id).collect();
+        (ids.len(), ids.iter().filter(|id| roll.live("", id).is_some()).count())
+    };
+    place.backend.go_down(true);
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(2 * PART)).await?;
+    // One that came to nothing, and the next one.
+    while writer.progress().snapshot().requests < 3 {
+        tokio::task::yield_now().await;
+    }
+    place.backend.go_down(false);
+    while writer.progress().snapshot().acknowledged < PART {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(live().await, (1, 1));
+    place.backend.forget_sessions().await;
+    while place.backend.opened() < 2 || writer.progress().snapshot().acknowledged < 2 * PART {
+        writer.write(data(100)).await?;
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(live().await, (1, 1));
+    writer.abort().await?;
+    let roll = tide.engine().records.roll().await.unwrap();
+    assert!(roll.live("memory://test/k", "").is_none() && roll.gone_below("", "").is_empty());
     Ok(())
 }
 
@@ -206,7 +113,7 @@ async fn a_finish_in_an_outage_ends_with_an_error_and_the_journal_has_all() -> R
 async fn what_does_not_pass_is_told_to_the_producer() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
-    place.backend.denies.store(true, SeqCst);
+    place.backend.deny(true);
     let mut writer = place.writer(&store).await?;
     let error = loop {
         if let Err(error) = writer.write(data(PART)).await {
@@ -219,7 +126,7 @@ async fn what_does_not_pass_is_told_to_the_producer() -> Result<()> {
     assert_eq!(writer.write(data(1)).await.unwrap_err().kind(), ErrorKind::Closed);
     drop(writer);
     tide.settled().await;
-    place.backend.denies.store(false, SeqCst);
+    place.backend.deny(false);
     let left = tide.recover().await?;
     let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("it was not finished") };
     assert!(writer.position() >= taken - PART, "{} of {taken}", writer.position());
@@ -239,7 +146,7 @@ async fn a_session_that_is_gone_is_opened_again_while_the_journal_has_all() -> R
     writer.write(data(10 * PART)).await?;
     writer.finish().await?;
     assert_eq!(stored(&store, "k").await, [data(10 * PART), data(10 * PART)].concat());
-    assert!(place.backend.parts.load(SeqCst) >= 29, "the first nine went out twice");
+    assert!(place.backend.parts() >= 29, "the first nine went out twice");
     assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
     Ok(())
 }
@@ -274,18 +181,18 @@ async fn a_session_that_is_gone_when_bytes_were_given_back_is_an_error() -> Resu
 async fn a_completion_whose_answer_is_lost_is_settled_by_the_next_process() -> Result<()> {
     let place = Place::new();
     let (tide, store) = place.process();
-    place.backend.loses_completion.store(true, SeqCst);
+    place.backend.lose_answers(true);
     let mut writer = place.writer(&store).await?;
     writer.write(data(5 * PART)).await?;
     let error = writer.finish().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Uncertain, "{error}");
     tide.settled().await;
     place.backend.go_down(false);
-    let sent = place.backend.parts.load(SeqCst);
+    let sent = place.backend.parts();
     let (tide, store) = place.process();
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, 5 * PART);
-    assert_eq!(place.backend.parts.load(SeqCst), sent, "nothing is sent again");
+    assert_eq!(place.backend.parts(), sent, "nothing is sent again");
     assert_eq!((place.files(), place.sessions(&store).await), (0, 0));
     Ok(())
 }
@@ -295,13 +202,13 @@ async fn an_object_that_came_late_by_an_earlier_process_is_its_own() -> Result<(
     for size in [100, 5 * PART] {
         let place = Place::new();
         let (tide, store) = place.process();
-        place.backend.loses_completion.store(true, SeqCst);
+        place.backend.lose_answers(true);
         let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
         writer.write(data(size)).await?;
         assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
         tide.settled().await;
         place.backend.go_down(false);
-        place.backend.hides.store(true, SeqCst);
+        place.backend.hide();
         let (tide, store) = place.process();
         let resumed = tide.recover().await?[0].resume_on(&store).await?;
         assert_eq!(resumed.object().unwrap().size, size);
@@ -325,7 +232,7 @@ async fn a_session_that_is_opened_long_after_its_writer_went_is_aborted() -> Res
     let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("not finished") };
     writer.finish().await?;
     // The first writer's request goes out again, after five to ten seconds.
-    let opened = || place.backend.opened.load(SeqCst);
+    let opened = || place.backend.opened();
     for _ in 0..150 {
         if opened() == 2 && place.sessions(&store).await == 0 {
             return Ok(());
