@@ -19,7 +19,7 @@ use super::link::Link;
 use crate::backend::{self, Fault, FaultKind, connected};
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{Journal, SessionKind};
+use crate::journal::{Journal, JournalError, SessionKind};
 use crate::limiter::Outcome;
 use crate::object::Object;
 use crate::progress::Waiting;
@@ -37,6 +37,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) chunk: u64,
     /// What the session has for good, as far as it has said.
     pub(super) stored: u64,
+    /// What of that is on record.
+    recorded: u64,
     /// Whether that is where it stands: nothing was sent since.
     pub(super) is_sure: bool,
     pub(super) row: Row,
@@ -75,6 +77,7 @@ impl Appending {
             link,
             chunk: schedule.part_at(0),
             stored: committed,
+            recorded: committed,
             is_sure: false,
             row: Row::default(),
             again: None,
@@ -104,7 +107,7 @@ impl Appending {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
-            (self.idle, self.quiet, self.is_last) = (None, None, false);
+            (self.recorded, self.idle, self.quiet, self.is_last) = (0, None, None, false);
         }
     }
 
@@ -126,7 +129,7 @@ impl Appending {
                     }
                     _ => self.link.open(SessionKind::Append).await?,
                 }
-                (self.stored, self.is_sure) = (0, true);
+                (self.stored, self.recorded, self.is_sure) = (0, 0, true);
             }
             if self.idle == Some(length) && finish.is_none() && !full {
                 self.link.news().await?;
@@ -186,24 +189,34 @@ impl Appending {
             return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
         }
         let more = at - mem::replace(&mut self.stored, at);
-        if more == 0 {
-            return Ok(());
-        }
-        let requests = &self.link.upload().requests;
-        requests.progress.acknowledged(more);
-        requests.endpoint.allowance.succeeded(self.row.failed > 0);
-        self.row = Row::default();
-        self.link.sessions.stored(more);
-        self.link.source.disk.moves();
-        if !self.link.takes_records() {
-            return Ok(());
+        if more > 0 {
+            let requests = &self.link.upload().requests;
+            requests.progress.acknowledged(more);
+            requests.endpoint.allowance.succeeded(self.row.failed > 0);
+            self.row = Row::default();
+            self.link.sessions.stored(more);
+            self.link.source.disk.moves();
         }
         let keep = if self.link.feed.borrow().full { 1 } else { self.link.keep };
-        let written = match self.link.journal().committed(at).await {
-            Ok(()) => self.link.give_back(keep).await,
-            error => error,
-        };
+        self.write_down(keep).await
+    }
+
+    /// Writes down what is acknowledged, where that was not done, or not to its end: the disk may have been
+    /// full, and a question beside a stream ends with that. Then gives back the space of it.
+    async fn write_down(&mut self, keep: u64) -> Result<()> {
+        if !self.link.takes_records() || self.stored == 0 {
+            return Ok(());
+        }
+        let written = self.try_to_write_down(keep).await;
         self.link.written_down(written)
+    }
+
+    async fn try_to_write_down(&mut self, keep: u64) -> Result<(), JournalError> {
+        if self.recorded < self.stored {
+            self.link.journal().committed(self.stored).await?;
+            self.recorded = self.stored;
+        }
+        self.link.give_back(keep).await
     }
 
     /// What became of a request that was sent bytes from `began` on.
