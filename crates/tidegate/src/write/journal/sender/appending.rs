@@ -140,6 +140,9 @@ impl Appending {
             {
                 return Ok(object);
             }
+            if full {
+                self.write_down(1).await?;
+            }
             let left = length.saturating_sub(self.stored);
             match finish {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,

@@ -7,6 +7,7 @@ use crate::Concurrency;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 
 mod chaos;
+mod full;
 mod trouble;
 mod wrong;
 
