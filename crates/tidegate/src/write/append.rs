@@ -192,7 +192,11 @@ impl Upload {
                 let message = "the store has all bytes and does not publish the object";
                 return Err(self.error(ErrorKind::Unavailable, Operation::Complete, message));
             }
-            Err(failure) if failure.is_unsettled() || failure.fault.kind == FaultKind::NoSession => {
+            Err(failure)
+                if failure.is_unsettled()
+                    || failure.fault.kind == FaultKind::NoSession
+                    || self.may_be_published =>
+            {
                 Box::pin(self.settle(failure, written)).await?
             }
             Err(failure) => {

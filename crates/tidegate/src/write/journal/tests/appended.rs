@@ -8,6 +8,7 @@ use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings};
 
 mod chaos;
 mod full;
+mod said;
 mod trouble;
 mod wrong;
 
