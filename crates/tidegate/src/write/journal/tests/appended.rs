@@ -18,6 +18,7 @@ const CHUNK: u64 = 2 * GRAIN;
 
 const APPEND: &str = "storage.resumable.append";
 const QUERY: &str = "storage.resumable.query";
+const CANCEL: &str = "storage.resumable.cancel";
 
 struct Google {
     folder: tempfile::TempDir,
