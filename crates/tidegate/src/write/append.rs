@@ -170,10 +170,11 @@ impl Upload {
         };
         let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn(order))?;
         let whole = turn.before.then(&self.checksum_of(&payload).await?);
-        self.append_rest(number, range, payload, whole, permit).await
+        self.append_rest(number, range, payload, whole, permit).await?
     }
 
-    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes.
+    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes. The
+    /// inner error is that of an object which is published, and not what was sent.
     pub(super) async fn append_rest(
         &self,
         number: u32,
@@ -181,7 +182,7 @@ impl Upload {
         payload: Payload,
         whole: Checksum,
         permit: Option<Permit>,
-    ) -> Result<Object> {
+    ) -> Result<Result<Object>> {
         let session = self.session().await?;
         let (began, attempts) = (Instant::now(), AtomicU32::new(0));
         let pushed = self.push(&session, &range, &payload, Some((&whole, &attempts)), permit).await;
@@ -204,10 +205,12 @@ impl Upload {
             }
         };
         self.session_ended().await;
-        self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.parts_stored(1);
-        self.verify(object, whole.covers(), Some(whole), Operation::Complete)
-            .map_err(|error| error.after(attempts.into_inner(), began.elapsed()))
+        let verified = self.verify(object, whole.covers(), Some(whole), Operation::Complete);
+        if verified.is_ok() {
+            self.requests.progress.acknowledged(payload.len());
+            self.requests.progress.parts_stored(1);
+        }
+        Ok(verified.map_err(|error| error.after(attempts.into_inner(), began.elapsed())))
     }
 
     /// Sends what the store does not have yet of `range`, as often as it takes; the object, where that is

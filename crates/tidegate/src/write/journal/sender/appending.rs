@@ -51,6 +51,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) quiet: Option<u64>,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
     pub(super) is_last: bool,
+    /// An object is published that is not what was sent.
+    is_wrong: bool,
     /// How far it was read, by any request.
     pub(super) read: Arc<AtomicU64>,
 }
@@ -84,6 +86,7 @@ impl Appending {
             idle: None,
             quiet: None,
             is_last: false,
+            is_wrong: false,
             read: Arc::new(AtomicU64::new(committed)),
         }
     }
@@ -95,6 +98,10 @@ impl Appending {
                 Err(error) => error,
             };
             let lost = match error.kind() {
+                // It would be told that the object exists, which is this one.
+                ErrorKind::Integrity if self.is_wrong && self.link.upload().options.create_only => {
+                    return Err(error);
+                }
                 // The session would have those bytes for ever.
                 ErrorKind::Integrity if self.link.session.is_some() => {
                     let upload = self.link.upload();
@@ -307,9 +314,10 @@ impl Appending {
         let source = self.link.source.clone();
         let range = self.stored..whole.covers();
         let (payload, _share) = source.payload(range.clone(), &self.read).await?;
-        let object = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        let published = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        self.is_wrong = published.is_err();
         source.disk.moves();
-        Ok(object)
+        published
     }
 
     /// The session is finished: by an earlier request of ours, if all of it is there.
@@ -319,7 +327,9 @@ impl Appending {
             return Err(upload.error(ErrorKind::SessionLost, Operation::Part, FINISHED));
         };
         upload.session_ended().await;
-        let object = upload.verify(object, whole.covers(), Some(whole), Operation::Complete)?;
+        let verified = upload.verify(object, whole.covers(), Some(whole), Operation::Complete);
+        self.is_wrong = verified.is_err();
+        let object = verified?;
         upload.requests.progress.acknowledged(whole.covers().saturating_sub(self.stored));
         Ok(object)
     }

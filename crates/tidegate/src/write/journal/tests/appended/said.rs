@@ -147,3 +147,32 @@ async fn a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer() 
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_published_object_that_is_another_is_told_or_replaced() -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    for create_only in [true, false] {
+        let place = Google::new().await;
+        let (tide, _store) = place.process().await;
+        let store = place.lying(&tide, Lie::Shorter).await;
+        let mut builder = store.writer("k").strategy(Strategy::Journal);
+        if create_only {
+            builder = builder.create_only();
+        }
+        let mut writer = builder.start().await?;
+        write(&mut writer, &bytes).await?;
+        until("the stream is open", || place.count("append") == 1).await;
+        let progress = writer.progress();
+        let finished = writer.finish().await;
+        if create_only {
+            let error = finished.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+            assert_eq!(place.count("start"), 1, "{:?}", place.asked());
+        } else {
+            finished?;
+            assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
+            place.check(&store, &bytes).await;
+        }
+    }
+    Ok(())
+}
