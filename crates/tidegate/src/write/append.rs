@@ -2,7 +2,7 @@
 //! the last one with what publishes the object.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -227,6 +227,7 @@ impl Upload {
     ) -> Result<Option<Box<Object>>, Failure> {
         let whole = last.map(|(whole, _)| whole);
         let known = Mutex::new(Some(range.start));
+        let was_low = AtomicBool::new(false);
         let attempt = || async {
             if let Some((_, attempts)) = last {
                 attempts.fetch_add(1, Relaxed);
@@ -244,6 +245,10 @@ impl Upload {
                             "the store has {at} bytes of the session, where it had {} and was sent {}",
                             range.start, range.end
                         );
+                        // Who answered may not know yet: it is believed the second time.
+                        if at < range.start && !was_low.swap(true, Relaxed) {
+                            return Err(Fault::new(FaultKind::Transient, message).with_answered(true));
+                        }
                         return Err(Fault::new(FaultKind::NoSession, message));
                     }
                     Appended::Open(at) => at,

@@ -24,7 +24,10 @@ fn session(id: &str) -> Session {
 }
 
 /// Holds a lock of the log, as something slow does, until what is returned is dropped.
-async fn held(log: &Arc<Log>, hold: impl FnOnce(&Log, mpsc::Receiver<()>) + Send + 'static) -> mpsc::Sender<()> {
+async fn held(
+    log: &Arc<Log>,
+    hold: impl FnOnce(&Log, mpsc::Receiver<()>) + Send + 'static,
+) -> mpsc::Sender<()> {
     let (release, released) = mpsc::channel();
     let log = log.clone();
     tokio::task::spawn_blocking(move || hold(&log, released));

@@ -111,6 +111,8 @@ impl Appending {
                 _ => self.link.lose(error).await?,
             };
             if let Some(object) = lost {
+                let rest = object.size.saturating_sub(self.stored);
+                self.link.upload().requests.progress.acknowledged(rest);
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
@@ -165,10 +167,19 @@ impl Appending {
     async fn ask(&mut self) -> Result<Option<Object>> {
         let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
         let session = upload.session().await?;
+        let mut was_low = false;
         let stands = loop {
             let is_last = source.is_finished();
             let question = || upload.backend.appended(&session);
             match upload.requests.send(Operation::Part, None, None, question).await {
+                // Who answered may not know yet: it is believed the second time.
+                Ok(backend::Appended::Open(at)) if at < self.stored && !was_low => {
+                    was_low = true;
+                    let fault =
+                        Fault::new(FaultKind::Transient, "the store has less of the session than before");
+                    let _waiting = upload.requests.progress.waiting(Waiting::Backoff);
+                    sleep(upload.requests.retry.pause(&fault, 1).unwrap_or_default()).await;
+                }
                 Ok(stands) => break stands,
                 Err(failure) => {
                     let error = upload.failed(failure, self.operation());
@@ -236,13 +247,18 @@ impl Appending {
         answer: Result<backend::Appended, Fault>,
     ) -> Result<()> {
         match answer {
-            Ok(backend::Appended::Open(at)) if at > began => {
+            Ok(backend::Appended::Open(at)) if at > began && at >= self.stored => {
                 self.stands_at(at).await?;
                 self.is_sure = true;
                 Ok(())
             }
-            Ok(backend::Appended::Open(_)) => {
-                let message = "the store took none of the bytes that it was sent";
+            // Where it has less than it had said, the session is asked: the last word is that.
+            Ok(backend::Appended::Open(at)) => {
+                let message = if at > began {
+                    "the store has less of the session than before"
+                } else {
+                    "the store took none of the bytes that it was sent"
+                };
                 self.failed(Fault::new(FaultKind::Transient, message).with_answered(true)).await
             }
             // Not by this request, which has no end: the session is asked.

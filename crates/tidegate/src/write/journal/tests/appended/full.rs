@@ -15,8 +15,7 @@ async fn what_a_quiet_upload_holds_makes_room_for_another() -> Result<()> {
         write(&mut quiet, &bytes).await?;
         until_acknowledged(&quiet, 16 << 20).await;
         // It has no session, and nothing of it leaves.
-        let mut other =
-            store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
+        let mut other = store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
         write(&mut other, &data(14 << 20)).await?;
         other.abort().await?;
         quiet.finish().await?;

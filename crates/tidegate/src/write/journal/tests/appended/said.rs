@@ -149,7 +149,7 @@ async fn a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer() 
 }
 
 #[tokio::test]
-async fn a_published_object_that_is_another_is_told_or_replaced() -> Result<()> {
+async fn a_published_object_that_is_said_to_be_another_is_told_or_looked_at() -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
     for create_only in [true, false] {
         let place = Google::new().await;
@@ -173,6 +173,24 @@ async fn a_published_object_that_is_another_is_told_or_replaced() -> Result<()> 
             assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
             place.check(&store, &bytes).await;
         }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_smaller_answer_ends_no_session() -> Result<()> {
+    let bytes = data(40 * CHUNK + 9);
+    for lie in [Lie::LessOfStream, Lie::Less] {
+        let place = Google::new().await;
+        let (tide, _store) = place.process().await;
+        let store = place.lying(&tide, lie).await;
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes[..34 * CHUNK as usize]).await?;
+        until_acknowledged(&writer, 32 * CHUNK).await;
+        write(&mut writer, &bytes[34 * CHUNK as usize..]).await?;
+        writer.finish().await?;
+        assert_eq!(place.count("start"), 1, "{lie:?} {:?}", place.asked());
+        place.check(&store, &bytes).await;
     }
     Ok(())
 }
