@@ -339,7 +339,7 @@ async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing() -> Res
 async fn create_only_is_the_stores_own_condition() -> Result<()> {
     for size in [100, 7 * CHUNK] {
         let place = Google::new().await;
-        let (_tide, store) = place.process().await;
+        let (tide, store) = place.process().await;
         let write = async |bytes: &[u8]| {
             let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
             write(&mut writer, bytes).await?;
@@ -349,6 +349,7 @@ async fn create_only_is_the_stores_own_condition() -> Result<()> {
         let error = write(&data(size + 1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
         assert!(stored(&store, "k").await == data(size));
+        tide.settled().await;
         // Whoever resumes it finds the same.
         let (tide, store) = place.process().await;
         let left = tide.recover().await?;
