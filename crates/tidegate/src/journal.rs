@@ -70,7 +70,7 @@ pub enum Durability {
 ///
 /// Its methods may be called at once, and from several tasks, but for [`append`](Self::append), whose
 /// order is the object's. None is undone where its future is dropped: what was begun is done, in its
-/// own time. The file is unlocked when the last clone and all [readers](Self::reader) are dropped, and
+/// own time; what the session has is written down in the order in which it was said all the same. The file is unlocked when the last clone and all [readers](Self::reader) are dropped, and
 /// what was begun is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
@@ -85,6 +85,9 @@ struct Shared {
     timed: AtomicBool,
     /// Whether one was begun that nobody waits for.
     flying: AtomicBool,
+    /// Held by whatever changes what the session has, or reads it, until that is done: a record whose caller
+    /// is gone would else be taken for one of the next session's.
+    order: Arc<tokio::sync::Mutex<()>>,
     /// Behind the log: gone when the file is closed.
     open: Arc<watch::Sender<()>>,
 }
@@ -136,7 +139,7 @@ impl Journal {
     fn new(log: Log, durability: Durability) -> Self {
         let (timed, flying) = (AtomicBool::new(false), AtomicBool::new(false));
         let (log, open) = (Arc::new(log), Arc::new(watch::channel(()).0));
-        let shared = Shared { log, durability, timed, flying, open };
+        let shared = Shared { log, durability, timed, flying, order: Arc::default(), open };
         Self { shared: Arc::new(shared) }
     }
 
@@ -239,7 +242,9 @@ impl Journal {
 
     async fn record(&self, record: Record, durable: bool) -> Result<(), JournalError> {
         let shared = self.shared.clone();
+        let order = shared.order.clone().lock_owned().await;
         off(move || {
+            let _order = order;
             shared.log.record(record)?;
             if durable {
                 shared.log.sync()?;
@@ -259,13 +264,24 @@ impl Journal {
     /// fails. The journal is whole all the same, but for [`JournalError::Lost`].
     pub(crate) async fn give_back(&self, least: u64) -> Result<u64, JournalError> {
         let shared = self.shared.clone();
-        off(move || shared.log.give_back(least)).await
+        let order = shared.order.clone().lock_owned().await;
+        off(move || {
+            let _order = order;
+            shared.log.give_back(least)
+        })
+        .await
     }
 
-    /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way.
+    /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way,
+    /// and for what is being given back.
     pub(crate) async fn has_given_back(&self) -> Result<bool, JournalError> {
         let shared = self.shared.clone();
-        off(move || Ok(shared.log.tail().given_back > 0)).await
+        let order = shared.order.clone().lock_owned().await;
+        off(move || {
+            let _order = order;
+            Ok(shared.log.tail().given_back > 0)
+        })
+        .await
     }
 
     /// Bytes of the object that were appended.

@@ -15,6 +15,7 @@ mod crash;
 mod disk;
 mod faults;
 mod full;
+mod order;
 mod real;
 
 use disk::SimFile;

@@ -2,7 +2,7 @@
 //! the last one with what publishes the object.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -170,10 +170,11 @@ impl Upload {
         };
         let turn = order.turn(number).await.ok_or_else(|| self.out_of_turn(order))?;
         let whole = turn.before.then(&self.checksum_of(&payload).await?);
-        self.append_rest(number, range, payload, whole, permit).await
+        self.append_rest(number, range, payload, whole, permit).await?
     }
 
-    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes.
+    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes. The
+    /// inner error is that of an object which is published, and not what was sent.
     pub(super) async fn append_rest(
         &self,
         number: u32,
@@ -181,7 +182,7 @@ impl Upload {
         payload: Payload,
         whole: Checksum,
         permit: Option<Permit>,
-    ) -> Result<Object> {
+    ) -> Result<Result<Object>> {
         let session = self.session().await?;
         let (began, attempts) = (Instant::now(), AtomicU32::new(0));
         let pushed = self.push(&session, &range, &payload, Some((&whole, &attempts)), permit).await;
@@ -192,7 +193,11 @@ impl Upload {
                 let message = "the store has all bytes and does not publish the object";
                 return Err(self.error(ErrorKind::Unavailable, Operation::Complete, message));
             }
-            Err(failure) if failure.is_unsettled() || failure.fault.kind == FaultKind::NoSession => {
+            Err(failure)
+                if failure.is_unsettled()
+                    || failure.fault.kind == FaultKind::NoSession
+                    || self.may_be_published =>
+            {
                 Box::pin(self.settle(failure, written)).await?
             }
             Err(failure) => {
@@ -200,10 +205,12 @@ impl Upload {
             }
         };
         self.session_ended().await;
-        self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.parts_stored(1);
-        self.verify(object, whole.covers(), Some(whole), Operation::Complete)
-            .map_err(|error| error.after(attempts.into_inner(), began.elapsed()))
+        let verified = self.verify(object, whole.covers(), Some(whole), Operation::Complete);
+        if verified.is_ok() {
+            self.requests.progress.acknowledged(payload.len());
+            self.requests.progress.parts_stored(1);
+        }
+        Ok(verified.map_err(|error| error.after(attempts.into_inner(), began.elapsed())))
     }
 
     /// Sends what the store does not have yet of `range`, as often as it takes; the object, where that is
@@ -220,6 +227,7 @@ impl Upload {
     ) -> Result<Option<Box<Object>>, Failure> {
         let whole = last.map(|(whole, _)| whole);
         let known = Mutex::new(Some(range.start));
+        let was_low = AtomicBool::new(false);
         let attempt = || async {
             if let Some((_, attempts)) = last {
                 attempts.fetch_add(1, Relaxed);
@@ -237,6 +245,10 @@ impl Upload {
                             "the store has {at} bytes of the session, where it had {} and was sent {}",
                             range.start, range.end
                         );
+                        // Who answered may not know yet: it is believed the second time.
+                        if at < range.start && !was_low.swap(true, Relaxed) {
+                            return Err(Fault::new(FaultKind::Transient, message).with_answered(true));
+                        }
                         return Err(Fault::new(FaultKind::NoSession, message));
                     }
                     Appended::Open(at) => at,

@@ -19,7 +19,7 @@ use super::link::Link;
 use crate::backend::{self, Fault, FaultKind, connected};
 use crate::checksum::Checksum;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{Journal, SessionKind};
+use crate::journal::{Journal, JournalError, SessionKind};
 use crate::limiter::Outcome;
 use crate::object::Object;
 use crate::progress::Waiting;
@@ -37,6 +37,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) chunk: u64,
     /// What the session has for good, as far as it has said.
     pub(super) stored: u64,
+    /// What of that is on record.
+    recorded: u64,
     /// Whether that is where it stands: nothing was sent since.
     pub(super) is_sure: bool,
     pub(super) row: Row,
@@ -49,6 +51,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) quiet: Option<u64>,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
     pub(super) is_last: bool,
+    /// An object is published that is not what was sent.
+    is_wrong: bool,
     /// How far it was read, by any request.
     pub(super) read: Arc<AtomicU64>,
 }
@@ -75,12 +79,14 @@ impl Appending {
             link,
             chunk: schedule.part_at(0),
             stored: committed,
+            recorded: committed,
             is_sure: false,
             row: Row::default(),
             again: None,
             idle: None,
             quiet: None,
             is_last: false,
+            is_wrong: false,
             read: Arc::new(AtomicU64::new(committed)),
         }
     }
@@ -92,6 +98,10 @@ impl Appending {
                 Err(error) => error,
             };
             let lost = match error.kind() {
+                // It would be told that the object exists, which is this one.
+                ErrorKind::Integrity if self.is_wrong && self.link.upload().options.create_only => {
+                    return Err(error);
+                }
                 // The session would have those bytes for ever.
                 ErrorKind::Integrity if self.link.session.is_some() => {
                     let upload = self.link.upload();
@@ -101,10 +111,12 @@ impl Appending {
                 _ => self.link.lose(error).await?,
             };
             if let Some(object) = lost {
+                let rest = object.size.saturating_sub(self.stored);
+                self.link.upload().requests.progress.acknowledged(rest);
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
-            (self.idle, self.quiet, self.is_last) = (None, None, false);
+            (self.recorded, self.idle, self.quiet, self.is_last) = (0, None, None, false);
         }
     }
 
@@ -126,7 +138,7 @@ impl Appending {
                     }
                     _ => self.link.open(SessionKind::Append).await?,
                 }
-                (self.stored, self.is_sure) = (0, true);
+                (self.stored, self.recorded, self.is_sure) = (0, 0, true);
             }
             if self.idle == Some(length) && finish.is_none() && !full {
                 self.link.news().await?;
@@ -136,6 +148,9 @@ impl Appending {
                 && let Some(object) = self.ask().await?
             {
                 return Ok(object);
+            }
+            if full {
+                self.write_down(1).await?;
             }
             let left = length.saturating_sub(self.stored);
             match finish {
@@ -152,10 +167,19 @@ impl Appending {
     async fn ask(&mut self) -> Result<Option<Object>> {
         let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
         let session = upload.session().await?;
+        let mut was_low = false;
         let stands = loop {
             let is_last = source.is_finished();
             let question = || upload.backend.appended(&session);
             match upload.requests.send(Operation::Part, None, None, question).await {
+                // Who answered may not know yet: it is believed the second time.
+                Ok(backend::Appended::Open(at)) if at < self.stored && !was_low => {
+                    was_low = true;
+                    let fault =
+                        Fault::new(FaultKind::Transient, "the store has less of the session than before");
+                    let _waiting = upload.requests.progress.waiting(Waiting::Backoff);
+                    sleep(upload.requests.retry.pause(&fault, 1).unwrap_or_default()).await;
+                }
                 Ok(stands) => break stands,
                 Err(failure) => {
                     let error = upload.failed(failure, self.operation());
@@ -186,24 +210,34 @@ impl Appending {
             return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
         }
         let more = at - mem::replace(&mut self.stored, at);
-        if more == 0 {
-            return Ok(());
-        }
-        let requests = &self.link.upload().requests;
-        requests.progress.acknowledged(more);
-        requests.endpoint.allowance.succeeded(self.row.failed > 0);
-        self.row = Row::default();
-        self.link.sessions.stored(more);
-        self.link.source.disk.moves();
-        if !self.link.takes_records() {
-            return Ok(());
+        if more > 0 {
+            let requests = &self.link.upload().requests;
+            requests.progress.acknowledged(more);
+            requests.endpoint.allowance.succeeded(self.row.failed > 0);
+            self.row = Row::default();
+            self.link.sessions.stored(more);
+            self.link.source.disk.moves();
         }
         let keep = if self.link.feed.borrow().full { 1 } else { self.link.keep };
-        let written = match self.link.journal().committed(at).await {
-            Ok(()) => self.link.give_back(keep).await,
-            error => error,
-        };
+        self.write_down(keep).await
+    }
+
+    /// Writes down what is acknowledged, where that was not done, or not to its end: the disk may have been
+    /// full, and a question beside a stream ends with that. Then gives back the space of it.
+    async fn write_down(&mut self, keep: u64) -> Result<()> {
+        if !self.link.takes_records() || self.stored == 0 {
+            return Ok(());
+        }
+        let written = self.try_to_write_down(keep).await;
         self.link.written_down(written)
+    }
+
+    async fn try_to_write_down(&mut self, keep: u64) -> Result<(), JournalError> {
+        if self.recorded < self.stored {
+            self.link.journal().committed(self.stored).await?;
+            self.recorded = self.stored;
+        }
+        self.link.give_back(keep).await
     }
 
     /// What became of a request that was sent bytes from `began` on.
@@ -213,13 +247,18 @@ impl Appending {
         answer: Result<backend::Appended, Fault>,
     ) -> Result<()> {
         match answer {
-            Ok(backend::Appended::Open(at)) if at > began => {
+            Ok(backend::Appended::Open(at)) if at > began && at >= self.stored => {
                 self.stands_at(at).await?;
                 self.is_sure = true;
                 Ok(())
             }
-            Ok(backend::Appended::Open(_)) => {
-                let message = "the store took none of the bytes that it was sent";
+            // Where it has less than it had said, the session is asked: the last word is that.
+            Ok(backend::Appended::Open(at)) => {
+                let message = if at > began {
+                    "the store has less of the session than before"
+                } else {
+                    "the store took none of the bytes that it was sent"
+                };
                 self.failed(Fault::new(FaultKind::Transient, message).with_answered(true)).await
             }
             // Not by this request, which has no end: the session is asked.
@@ -291,9 +330,10 @@ impl Appending {
         let source = self.link.source.clone();
         let range = self.stored..whole.covers();
         let (payload, _share) = source.payload(range.clone(), &self.read).await?;
-        let object = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        let published = source.upload.append_rest(self.number(), range, payload, whole, None).await?;
+        self.is_wrong = published.is_err();
         source.disk.moves();
-        Ok(object)
+        published
     }
 
     /// The session is finished: by an earlier request of ours, if all of it is there.
@@ -303,7 +343,9 @@ impl Appending {
             return Err(upload.error(ErrorKind::SessionLost, Operation::Part, FINISHED));
         };
         upload.session_ended().await;
-        let object = upload.verify(object, whole.covers(), Some(whole), Operation::Complete)?;
+        let verified = upload.verify(object, whole.covers(), Some(whole), Operation::Complete);
+        self.is_wrong = verified.is_err();
+        let object = verified?;
         upload.requests.progress.acknowledged(whole.covers().saturating_sub(self.stored));
         Ok(object)
     }

@@ -64,7 +64,7 @@ impl Link {
             return Err(error.and(&format!("{LOST} more were opened in its stead, and lost as well")));
         }
         // What of it is there yet would stay, and a completion that is under way could still end.
-        self.upload().abort(Tasks::new()).await?;
+        self.abort(error.operation()).await?;
         let finish = self.feed.borrow().finish;
         if let Some(checksum) = finish.filter(|_| error.operation() == Operation::Complete) {
             if let Some(object) = self.published_before(checksum).await? {
@@ -75,6 +75,24 @@ impl Link {
         debug!(object = self.upload().requests.object, %error, "sending all again to a new session");
         self.session = None;
         Ok(None)
+    }
+
+    /// Ends the session that is given up, after something that was asked of it was refused. Where nothing can
+    /// have been under way that publishes, one that can't be ended only stays, as its record says.
+    async fn abort(&self, refused: Operation) -> Result<()> {
+        loop {
+            let is_last = self.source.is_finished();
+            let Err(error) = self.upload().abort(Tasks::new()).await else { return Ok(()) };
+            if self.source.goes_on(&error, is_last).await {
+                continue;
+            }
+            let may_publish = refused == Operation::Complete || self.upload().may_be_published;
+            if may_publish {
+                return Err(error);
+            }
+            debug!(object = self.upload().requests.object, %error, "a session that is given up is left");
+            return Ok(());
+        }
     }
 
     /// Whether the journal has all bytes that it ever had.

@@ -136,7 +136,7 @@ impl Appending {
             due = *sent.borrow() + self.chunk;
             let question = || upload.backend.appended(session);
             match upload.requests.send(Operation::Part, None, None, question).await {
-                Ok(Appended::Open(at)) => {
+                Ok(Appended::Open(at)) if at >= self.stored => {
                     if at > self.stored {
                         pause = ASK_AGAIN;
                     }
@@ -148,7 +148,7 @@ impl Appending {
                     debug!(fault = %failure.fault, "the store does not say what it has of a stream");
                 }
                 // It is asked once more, without a stream beside it.
-                Ok(Appended::Published(_)) | Err(_) => return Ended::Enough,
+                _ => return Ended::Enough,
             }
         }
     }

@@ -8,6 +8,8 @@ use crate::backend::gcs::GcsTransport;
 use crate::backend::gcs::both::{self, over_both};
 
 mod chaos;
+mod full;
+mod said;
 mod trouble;
 mod wrong;
 
@@ -31,6 +33,7 @@ const CHUNK: u64 = 2 * GRAIN;
 
 const APPEND: &str = "storage.resumable.append";
 const QUERY: &str = "storage.resumable.query";
+const CANCEL: &str = "storage.resumable.cancel";
 
 struct Google {
     over: GcsTransport,
@@ -340,7 +343,7 @@ async fn a_drop_leaves_the_journal_and_the_session_and_an_abort_nothing(over: Gc
 async fn create_only_is_the_stores_own_condition(over: GcsTransport) -> Result<()> {
     for size in [100, 7 * CHUNK] {
         let place = Google::new(over).await;
-        let (_tide, store) = place.process().await;
+        let (tide, store) = place.process().await;
         let write = async |bytes: &[u8]| {
             let mut writer = store.writer("k").strategy(Strategy::Journal).create_only().start().await?;
             write(&mut writer, bytes).await?;
@@ -350,6 +353,7 @@ async fn create_only_is_the_stores_own_condition(over: GcsTransport) -> Result<(
         let error = write(&data(size + 1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
         assert!(stored(&store, "k").await == data(size));
+        tide.settled().await;
         // Whoever resumes it finds the same.
         let (tide, store) = place.process().await;
         let left = tide.recover().await?;

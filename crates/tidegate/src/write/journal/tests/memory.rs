@@ -210,13 +210,13 @@ fn it_is_synced_and_ended_outside_of_a_runtime() {
     assert_eq!(object.unwrap().size, 5 * PART);
 }
 
-/// A file system of 2 MiB, where this process may mount one.
-struct Small<'a>(&'a std::path::Path);
+/// A file system of so many MiB, where this process may mount one.
+pub(super) struct Small<'a>(&'a std::path::Path);
 
 impl<'a> Small<'a> {
-    fn new(at: &'a std::path::Path) -> Option<Self> {
+    pub(super) fn new(at: &'a std::path::Path, size: u32) -> Option<Self> {
         let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=2m", "tmpfs"]).arg(at);
+        mount.args(["-t", "tmpfs", "-o", &format!("size={size}m"), "tmpfs"]).arg(at);
         let is_mounted = mount.output().is_ok_and(|output| output.status.success());
         if !is_mounted {
             eprintln!("skipped: no file system may be mounted here");
@@ -234,7 +234,7 @@ impl Drop for Small<'_> {
 #[tokio::test]
 async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()> {
     let place = Place::new();
-    let Some(_small) = Small::new(place.folder.path()) else { return Ok(()) };
+    let Some(_small) = Small::new(place.folder.path(), 2) else { return Ok(()) };
     let (tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(5)));
     place.backend.go_down(true);
     let mut writing = JoinSet::new();

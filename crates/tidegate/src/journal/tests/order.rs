@@ -1,0 +1,77 @@
+//! What the session has is written down in the order in which it was said, although nobody waits.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::*;
+
+const SOON: Duration = Duration::from_millis(50);
+
+async fn begun(folder: &Path, size: usize) -> Journal {
+    let directories = [PathBuf::from(folder)];
+    let journal =
+        Journal::create(&directories, header(Algorithm::Crc64Nvme), Durability::Sync).await.unwrap();
+    journal.session(session("old")).await.unwrap();
+    journal.append(vec![data(size, 1)]).await.unwrap();
+    journal
+}
+
+fn session(id: &str) -> Session {
+    Session { kind: SessionKind::Append, id: id.into() }
+}
+
+/// Holds a lock of the log, as something slow does, until what is returned is dropped.
+async fn held(
+    log: &Arc<Log>,
+    hold: impl FnOnce(&Log, mpsc::Receiver<()>) + Send + 'static,
+) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel();
+    let log = log.clone();
+    tokio::task::spawn_blocking(move || hold(&log, released));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    release
+}
+
+#[tokio::test]
+async fn what_an_old_session_had_is_never_said_of_a_new_one() {
+    for round in 0..100 {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = begun(folder.path(), 64 << 10).await;
+        let release = held(&journal.shared.log, |log, released| {
+            let _tail = log.tail();
+            let _ = released.recv();
+        })
+        .await;
+        assert!(timeout(Duration::from_millis(1), journal.committed(32 << 10)).await.is_err());
+        let next = journal.clone();
+        let opened = tokio::spawn(async move { next.session(session("new")).await });
+        tokio::task::yield_now().await;
+        drop(release);
+        opened.await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let state = journal.state().await.unwrap();
+        assert_eq!((state.session, state.committed), (Some(session("new")), 0), "round {round}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_being_given_back_counts_as_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = begun(folder.path(), 4 << 20).await;
+    journal.committed(4 << 20).await.unwrap();
+    let release = held(&journal.shared.log, |log, released| {
+        let _turn = log.turn();
+        let _ = released.recv();
+    })
+    .await;
+    assert!(timeout(SOON, journal.give_back(1)).await.is_err());
+    let asking = journal.clone();
+    let mut asked = tokio::spawn(async move { asking.has_given_back().await });
+    let early = timeout(SOON, &mut asked).await;
+    drop(release);
+    assert!(early.is_err(), "it is told {early:?} before it is known");
+    assert!(asked.await.unwrap().unwrap());
+}

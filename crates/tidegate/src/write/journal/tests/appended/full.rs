@@ -1,0 +1,28 @@
+//! A disk that is full.
+
+use super::super::memory::Small;
+use super::*;
+
+over_both! {
+    what_a_quiet_upload_holds_makes_room_for_another,
+}
+
+async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) -> Result<()> {
+    // What is less than a grain can't be sent before its end.
+    for rest in [0, 100 * KIB] {
+        let place = Google::new(over).await;
+        let Some(_small) = Small::new(place.folder.path(), 24) else { return Ok(()) };
+        let (_tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(4))).await;
+        let bytes = data((16 << 20) + rest);
+        let mut quiet = begin(&store).await;
+        write(&mut quiet, &bytes).await?;
+        until_acknowledged(&quiet, 16 << 20).await;
+        // It has no session, and nothing of it leaves.
+        let mut other = store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
+        write(&mut other, &data(14 << 20)).await?;
+        other.abort().await?;
+        quiet.finish().await?;
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! What a store says of a session that is not so, or not so any more.
+
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use super::*;
+use crate::backend::gcs::Gcs;
+use crate::backend::{Appended, Backend, Fault, FaultKind, Layer, Session};
+use crate::checksum::Checksum;
+use crate::payload::{Payload, Unending};
+
+over_both! {
+    what_the_last_request_of_an_earlier_process_has_published_is_no_rival,
+    a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer,
+    a_published_object_that_is_said_to_be_another_is_told_or_looked_at,
+    one_smaller_answer_ends_no_session,
+}
+
+/// What is said otherwise than it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Lie {
+    /// That an object is there already, which is what was just published.
+    Exists,
+    /// That the object which was published is shorter.
+    Shorter,
+    /// That the session has less than it had said, of a stream.
+    LessOfStream,
+    /// The same, when it is asked.
+    Less,
+}
+
+/// Says it so often.
+#[derive(Debug)]
+struct Lying {
+    below: Gcs,
+    lie: Lie,
+    times: AtomicU32,
+    /// The most that the session was said to have.
+    most: std::sync::atomic::AtomicU64,
+}
+
+impl Lying {
+    fn lies(&self, lie: Lie) -> bool {
+        let less = |times: u32| times.checked_sub(1);
+        self.lie == lie && self.times.fetch_update(SeqCst, SeqCst, less).is_ok()
+    }
+}
+
+#[async_trait::async_trait]
+impl Layer for Lying {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> std::result::Result<Appended, Fault> {
+        let mut appended = self.below.append(session, offset, payload, whole).await?;
+        if let Appended::Published(object) = &mut appended {
+            if self.lies(Lie::Exists) {
+                return Err(Fault::new(FaultKind::Exists, "it exists").with_answered(true));
+            }
+            if self.lies(Lie::Shorter) {
+                object.size -= 1;
+            }
+        }
+        Ok(appended)
+    }
+
+    async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        bytes: Unending,
+    ) -> std::result::Result<Appended, Fault> {
+        if self.lie != Lie::LessOfStream || self.times.load(SeqCst) == 0 {
+            return self.below.append_stream(session, offset, bytes).await;
+        }
+        // Ends when something of it is known to be there.
+        let known = async {
+            while self.most.load(SeqCst) < offset + CHUNK {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            // So that it is taken in.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        tokio::select! {
+            appended = self.below.append_stream(session, offset, bytes) => return appended,
+            () = known => {}
+        }
+        assert!(self.lies(Lie::LessOfStream));
+        Ok(Appended::Open(offset + GRAIN))
+    }
+
+    async fn appended(&self, session: &Session) -> std::result::Result<Appended, Fault> {
+        let appended = self.below.appended(session).await?;
+        if let Appended::Open(at) = appended {
+            if self.most.load(SeqCst) > 0 && self.lies(Lie::Less) {
+                return Ok(Appended::Open(at.saturating_sub(GRAIN).min(GRAIN)));
+            }
+            self.most.fetch_max(at, SeqCst);
+        }
+        Ok(appended)
+    }
+}
+
+impl Google {
+    async fn lying(&self, tide: &Tidegate, lie: Lie) -> Store {
+        let below = both::bucket(&self.server, self.over).await;
+        let (times, most) = (AtomicU32::new(1), Default::default());
+        tide.store(Arc::new(Lying { below, lie, times, most }))
+    }
+}
+
+async fn what_the_last_request_of_an_earlier_process_has_published_is_no_rival(
+    over: GcsTransport,
+) -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    let place = Google::new(over).await;
+    let (tide, store) = place.process().await;
+    place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await.unwrap_err();
+    tide.settled().await;
+    place.goes_wrong(Vec::new());
+    let (tide, _store) = place.process().await;
+    let store = place.lying(&tide, Lie::Exists).await;
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+async fn a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer(
+    over: GcsTransport,
+) -> Result<()> {
+    let bytes = data(40 * CHUNK + 9);
+    let outage = Rule::error(CANCEL, 503, "backendError").times(12);
+    for refused in [outage, Rule::error(CANCEL, 403, "forbidden")] {
+        let place = Google::new(over).await;
+        let (_tide, store) = place.process().await;
+        let mut writer = begin(&store).await;
+        place.goes_wrong(vec![Rule::new(APPEND, Action::AbortSessions).times(1), refused]);
+        let (some, rest) = bytes.split_at(34 * CHUNK as usize);
+        write(&mut writer, some).await?;
+        until("another is opened", || place.count("start") == 2).await;
+        write(&mut writer, rest).await?;
+        writer.finish().await?;
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+async fn a_published_object_that_is_said_to_be_another_is_told_or_looked_at(
+    over: GcsTransport,
+) -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    for create_only in [true, false] {
+        let place = Google::new(over).await;
+        let (tide, _store) = place.process().await;
+        let store = place.lying(&tide, Lie::Shorter).await;
+        let mut builder = store.writer("k").strategy(Strategy::Journal);
+        if create_only {
+            builder = builder.create_only();
+        }
+        let mut writer = builder.start().await?;
+        write(&mut writer, &bytes).await?;
+        until("the stream is open", || place.count("append") == 1).await;
+        let progress = writer.progress();
+        let finished = writer.finish().await;
+        if create_only {
+            let error = finished.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+            assert_eq!(place.count("start"), 1, "{:?}", place.asked());
+        } else {
+            finished?;
+            assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
+            place.check(&store, &bytes).await;
+        }
+    }
+    Ok(())
+}
+
+async fn one_smaller_answer_ends_no_session(over: GcsTransport) -> Result<()> {
+    let bytes = data(40 * CHUNK + 9);
+    for lie in [Lie::LessOfStream, Lie::Less] {
+        let place = Google::new(over).await;
+        let (tide, _store) = place.process().await;
+        let store = place.lying(&tide, lie).await;
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes[..34 * CHUNK as usize]).await?;
+        until_acknowledged(&writer, 32 * CHUNK).await;
+        write(&mut writer, &bytes[34 * CHUNK as usize..]).await?;
+        writer.finish().await?;
+        assert_eq!(place.count("start"), 1, "{lie:?} {:?}", place.asked());
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
