@@ -70,8 +70,8 @@ pub enum Durability {
 ///
 /// Its methods may be called at once, and from several tasks, but for [`append`](Self::append), whose
 /// order is the object's. None is undone where its future is dropped: what was begun is done, in its
-/// own time; what the session has is written down in the order in which it was said all the same. The file is unlocked when the last clone and all [readers](Self::reader) are dropped, and
-/// what was begun is done.
+/// own time; what the session has is written down in the order in which it was said all the same. The file
+/// is unlocked when the last clone and all [readers](Self::reader) are dropped, and what was begun is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     shared: Arc<Shared>,
