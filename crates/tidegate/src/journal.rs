@@ -3,10 +3,11 @@
 //! What the file holds, byte by byte, is in docs/JOURNAL.md. [`list`] and [`verify`] look at journals
 //! without changing them, but for files that nobody needs, which `list` removes; they block.
 
+#[cfg(test)]
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -15,15 +16,16 @@ use tokio::sync::watch;
 
 use crate::checksum::Checksum;
 use crate::off::off;
-use crate::payload::ReadAt;
 
 mod directory;
 mod disk;
+mod durability;
 mod error;
 mod format;
 mod index;
 mod log;
 mod read;
+mod reader;
 mod record;
 mod recover;
 mod reserve;
@@ -36,9 +38,11 @@ mod walk;
 pub use directory::{Listed, examine, list, verify};
 pub(crate) use directory::{discard, list_of};
 pub use disk::JournalFile;
+pub use durability::Durability;
+use durability::sync_later;
 pub use error::JournalError;
-use format::Place;
 use log::Log;
+pub(crate) use reader::JournalReader;
 use record::Record;
 pub use record::{End, Header, Part, Session, SessionKind, State};
 pub use recover::Recovered;
@@ -48,30 +52,12 @@ const LOOK: Duration = Duration::from_secs(10);
 /// How long such a look takes, about.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// When bytes in a journal are safe from a loss of power. From the end of their process they always are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Durability {
-    /// When the write returns.
-    Write,
-    /// At the latest when so many bytes have been written since the last sync, or this long after
-    /// the first of them, and with a `sync`. A write waits where twice as many are.
-    Group {
-        /// Bytes of the file.
-        bytes: u64,
-        /// How long the first of them waits.
-        delay: Duration,
-    },
-    /// When a `sync` that began after the write returns.
-    Sync,
-}
-
 /// A journal that is open for appending; a clone is the same.
 ///
 /// Its methods may be called at once, and from several tasks, but for [`append`](Self::append), whose
 /// order is the object's. None is undone where its future is dropped: what was begun is done, in its
-/// own time; what the session has is written down in the order in which it was said all the same. The file is unlocked when the last clone and all [readers](Self::reader) are dropped, and
-/// what was begun is done.
+/// own time; what the session has is written down in the order in which it was said all the same. The file
+/// is unlocked when the last clone and all [readers](Self::reader) are dropped, and what was begun is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     shared: Arc<Shared>,
@@ -85,17 +71,10 @@ struct Shared {
     timed: AtomicBool,
     /// Whether one was begun that nobody waits for.
     flying: AtomicBool,
-    /// Held by whatever changes what the session has, or reads it, until that is done: a record whose caller
-    /// is gone would else be taken for one of the next session's.
+    /// See [`Journal::in_order`].
     order: Arc<tokio::sync::Mutex<()>>,
     /// Behind the log: gone when the file is closed.
     open: Arc<watch::Sender<()>>,
-}
-
-/// A log that is left, with a group that is not durable yet. It is when this is dropped.
-struct Last {
-    log: Arc<Log>,
-    _open: Arc<watch::Sender<()>>,
 }
 
 impl Journal {
@@ -241,15 +220,27 @@ impl Journal {
     }
 
     async fn record(&self, record: Record, durable: bool) -> Result<(), JournalError> {
+        self.in_order(move |log| {
+            log.record(record)?;
+            if durable {
+                log.sync()?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Does what changes what the session has, or reads it, when all that was begun before is done, also what
+    /// has lost its caller: a late record would be taken for one of the next session's.
+    async fn in_order<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Log) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, JournalError> {
         let shared = self.shared.clone();
         let order = shared.order.clone().lock_owned().await;
         off(move || {
             let _order = order;
-            shared.log.record(record)?;
-            if durable {
-                shared.log.sync()?;
-            }
-            Ok(())
+            work(&shared.log)
         })
         .await
     }
@@ -263,25 +254,13 @@ impl Journal {
     /// Where the file system can't punch holes ([`JournalError::Io`] with `Unsupported`), or something
     /// fails. The journal is whole all the same, but for [`JournalError::Lost`].
     pub(crate) async fn give_back(&self, least: u64) -> Result<u64, JournalError> {
-        let shared = self.shared.clone();
-        let order = shared.order.clone().lock_owned().await;
-        off(move || {
-            let _order = order;
-            shared.log.give_back(least)
-        })
-        .await
+        self.in_order(move |log| log.give_back(least)).await
     }
 
     /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way,
     /// and for what is being given back.
     pub(crate) async fn has_given_back(&self) -> Result<bool, JournalError> {
-        let shared = self.shared.clone();
-        let order = shared.order.clone().lock_owned().await;
-        off(move || {
-            let _order = order;
-            Ok(shared.log.tail().given_back > 0)
-        })
-        .await
+        self.in_order(|log| Ok(log.tail().given_back > 0)).await
     }
 
     /// Bytes of the object that were appended.
@@ -317,86 +296,5 @@ impl Journal {
     /// Reads the object's bytes, by their offset in the object.
     pub(crate) fn reader(&self) -> JournalReader {
         JournalReader { shared: self.shared.clone(), near: Mutex::default() }
-    }
-}
-
-/// Sees to it that a group is synced when it is full or old.
-fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
-    let Durability::Group { bytes, delay } = shared.durability else { return };
-    let unsynced = shared.log.unsynced();
-    if unsynced >= bytes && !shared.flying.swap(true, Ordering::AcqRel) {
-        let shared = shared.clone();
-        runtime.spawn_blocking(move || {
-            // Whoever appends or syncs next is told the same.
-            let _ = shared.log.sync();
-            shared.flying.store(false, Ordering::Release);
-        });
-    } else if unsynced > 0 && !shared.timed.swap(true, Ordering::AcqRel) {
-        let weak = Arc::downgrade(shared);
-        runtime.spawn(async move {
-            tokio::time::sleep(delay).await;
-            if let Some(shared) = weak.upgrade() {
-                // Bytes that come from here on have a time of their own.
-                shared.timed.store(false, Ordering::Release);
-                tokio::task::spawn_blocking(move || shared.log.sync());
-            }
-        });
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        if !matches!(self.durability, Durability::Group { .. }) || self.log.unsynced() == 0 {
-            return;
-        }
-        let last = Last { log: self.log.clone(), _open: self.open.clone() };
-        match Handle::try_current() {
-            // A runtime that is being shut down drops it here.
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(last))),
-            Err(_) => drop(last),
-        }
-    }
-}
-
-impl Drop for Last {
-    fn drop(&mut self) {
-        // There is nobody any more to be told.
-        if let Err(error) = self.log.sync() {
-            tracing::warn!(%error, "the last bytes of a journal may not be durable");
-        }
-    }
-}
-
-/// Reads object bytes of a journal, each checked. Best one for each that reads on from where it was.
-#[derive(Debug)]
-pub(crate) struct JournalReader {
-    shared: Arc<Shared>,
-    near: Mutex<Option<Place>>,
-}
-
-impl JournalReader {
-    fn read_at(&self, buffer: &mut [u8], offset: u64, wait: bool) -> io::Result<Option<usize>> {
-        // Not held while waiting for the disk.
-        let mut near = *self.near.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = self.shared.log.read(buffer, offset, &mut near, wait)?;
-        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = near;
-        Ok(read)
-    }
-}
-
-impl ReadAt for JournalReader {
-    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
-        self.read_at(buffer, offset, false)
-    }
-
-    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(self.read_at(buffer, offset, true)?.unwrap_or_default())
-    }
-
-    fn differs(&self, offset: u64) -> io::Error {
-        let path = self.shared.log.path.display();
-        let message =
-            format!("journal {path} gave other bytes of the object from offset {offset} on than before");
-        io::Error::new(io::ErrorKind::InvalidData, message)
     }
 }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::TryStreamExt;
-use serde::Serialize;
 use tidegate::Tidegate;
 
 use super::content::Content;
@@ -12,11 +11,13 @@ use super::embedded::Embedded;
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::{Place, Stores};
-use crate::{output, text, values};
+use crate::{output, values};
 
+mod figures;
 mod process;
 mod worker;
 
+use figures::Figures;
 use process::{Ended, Limit};
 
 /// Kill processes that upload through a journal, at random moments, and have others go on.
@@ -75,28 +76,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     connection: Connection,
-}
-
-/// What came of it; the names are those of `--json`.
-#[derive(Debug, Default, Serialize)]
-struct Figures {
-    seed: u64,
-    objects: u64,
-    bytes: u64,
-    kills: u64,
-    /// Processes that went on with a journal that another had left.
-    resumed: u64,
-    /// Of those, the ones that had found it with fewer bytes than it had when it was theirs.
-    overtaken: u64,
-    /// Bytes whose write had returned, and that the next process did not find.
-    lost_bytes: u64,
-    differing_objects: u64,
-    /// Sessions that hold parts.
-    sessions_left: u64,
-    /// Sessions that hold nothing: their process was killed before it had written down the store's answer.
-    empty_sessions: u64,
-    journals_left: u64,
-    seconds: f64,
 }
 
 /// One run.
@@ -300,73 +279,9 @@ async fn is_written(content: &Content, index: u64, size: u64, place: &Place) -> 
     Ok(is_same)
 }
 
-impl Figures {
-    /// Counts a process that went on where others had come as `far` as that.
-    fn take_in(&mut self, far: &Ended, ended: &Ended) {
-        self.kills += u64::from(ended.is_killed);
-        self.overtaken += u64::from(ended.is_overtaken);
-        if let Some(begins) = ended.begins {
-            self.resumed += u64::from(begins > 0);
-            self.lost_bytes += far.written.saturating_sub(begins);
-        }
-    }
-
-    /// What must be zero.
-    fn wrong(&self) -> u64 {
-        self.lost_bytes + self.differing_objects + self.sessions_left + self.journals_left
-    }
-
-    /// Says what came of it; what must be zero and is not is a failure.
-    fn say(&self, json: bool) -> Outcome {
-        use std::io::Write;
-        let mut out = output::text()?;
-        if json {
-            serde_json::to_writer(&mut out, self).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-        } else {
-            writeln!(
-                out,
-                "{} of {} through {} kills and {} resumptions, {} of them overtaken, in {:.1} s (seed {})",
-                text::count(self.objects, "object"),
-                text::size(self.bytes),
-                self.kills,
-                self.resumed,
-                self.overtaken,
-                self.seconds,
-                self.seed
-            )?;
-            writeln!(out, "lost bytes         {}", self.lost_bytes)?;
-            writeln!(out, "differing objects  {}", self.differing_objects)?;
-            writeln!(
-                out,
-                "sessions left      {}, and {} that hold nothing",
-                self.sessions_left, self.empty_sessions
-            )?;
-            writeln!(out, "journals left      {}", self.journals_left)?;
-        }
-        out.flush()?;
-        match self.wrong() {
-            0 => Ok(()),
-            _ => Err(Failure::Failed("something was lost or left: see the figures".to_owned())),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_the_next_process_does_not_find_is_lost() {
-        let before = Ended { written: 10, ..Ended::default() };
-        let mut figures = Figures::default();
-        for (begins, lost) in [(Some(10), 0), (Some(12), 0), (None, 0), (Some(4), 6), (Some(0), 16)] {
-            figures.take_in(&before, &Ended { begins, ..Ended::default() });
-            assert_eq!(figures.lost_bytes, lost, "begun at {begins:?}");
-        }
-        assert_eq!((figures.resumed, figures.wrong()), (3, 16));
-        assert!(figures.say(true).is_err(), "it is no success");
-    }
 
     #[test]
     fn the_journals_of_a_run_that_failed_stay() {

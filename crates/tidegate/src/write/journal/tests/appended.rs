@@ -63,14 +63,32 @@ impl Google {
             .journal([self.folder.path()])
     }
 
+    async fn connect(&self) -> Gcs {
+        both::bucket(&self.server, self.over).await
+    }
+
     async fn process_of(&self, builder: Builder) -> (Tidegate, Store) {
         let tide = builder.build().unwrap();
-        let store = tide.store(Arc::new(both::bucket(&self.server, self.over).await));
+        let store = tide.store(Arc::new(self.connect().await));
         (tide, store)
     }
 
     async fn process(&self) -> (Tidegate, Store) {
         self.process_of(self.builder()).await
+    }
+
+    /// Leaves an upload of these bytes that was finished and that an outage kept from being published, as the
+    /// end of its process would.
+    async fn leave_finished(&self, bytes: &[u8]) -> Result<()> {
+        let (tide, store) = self.process().await;
+        self.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
+        let mut writer = begin(&store).await;
+        write(&mut writer, bytes).await?;
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
+        tide.settled().await;
+        self.goes_wrong(Vec::new());
+        Ok(())
     }
 
     fn goes_wrong(&self, faults: Vec<Rule>) {

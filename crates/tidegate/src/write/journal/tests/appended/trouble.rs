@@ -52,14 +52,7 @@ async fn a_later_process_asks_where_the_session_stands(over: GcsTransport) -> Re
 async fn what_was_finished_is_published_without_its_producer(over: GcsTransport) -> Result<()> {
     let bytes = data(30 * CHUNK + 9);
     let place = Google::new(over).await;
-    let (tide, store) = place.process().await;
-    place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
-    let mut writer = begin(&store).await;
-    write(&mut writer, &bytes).await?;
-    let error = writer.finish().await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Throttled, "{error}");
-    tide.settled().await;
-    place.goes_wrong(Vec::new());
+    place.leave_finished(&bytes).await?;
     let (tide, store) = place.process().await;
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
@@ -71,17 +64,11 @@ async fn what_was_finished_is_published_without_its_producer(over: GcsTransport)
 async fn a_session_that_is_open_was_not_published_whatever_object_is_there(over: GcsTransport) -> Result<()> {
     let bytes = data(9 * CHUNK + 9);
     let place = Google::new(over).await;
+    place.leave_finished(&bytes).await?;
     let (tide, store) = place.process().await;
-    place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
-    let mut writer = begin(&store).await;
-    write(&mut writer, &bytes).await?;
-    writer.finish().await.unwrap_err();
-    tide.settled().await;
-    place.goes_wrong(Vec::new());
     let mut another = store.writer("k").strategy(Strategy::Chunked).start().await?;
     another.write(data(100)).await?;
     another.finish().await?;
-    let (tide, store) = place.process().await;
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
     place.check(&store, &bytes).await;

@@ -1,14 +1,9 @@
-//! Credentials for Google Cloud Storage as every tool of Google's finds them.
-//!
-//! Each case is this very program once more, in an environment of its own, with a server beside it that
-//! gives tokens and takes objects.
-
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+//! Credentials for Google Cloud Storage as every tool of Google's finds them, with a server that gives tokens
+//! and takes objects.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -18,9 +13,9 @@ use tidegate::backend::{Backend, Fault, FaultKind, WriteOptions};
 use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::payload::Payload;
 
-#[test]
-#[ignore = "run by the others, in an environment of its own"]
-fn child() {
+use super::is_case;
+
+fn case() {
     let store = async || {
         let mut settings = GcsSettings::default();
         if let Ok(url) = std::env::var("CASE_ENDPOINT") {
@@ -55,18 +50,7 @@ fn child() {
 }
 
 fn run(home: &Path, env: &[(&str, &str)]) -> String {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", "/usr/bin:/bin")
-        .env("GCE_METADATA_HOST", "127.0.0.1:1")
-        .envs(env.iter().copied())
-        .output()
-        .unwrap();
-    let out = String::from_utf8(output.stdout).unwrap();
-    let said = out.lines().find(|line| line.starts_with("STORED") || line.starts_with("FAULT"));
-    said.unwrap_or_else(|| panic!("{out}\n{}", String::from_utf8_lossy(&output.stderr))).to_owned()
+    super::run(home, &[&[("GCE_METADATA_HOST", "127.0.0.1:1")], env].concat())
 }
 
 /// Gives tokens, the first `token-1`, and takes objects from who has one; what it was asked, with which
@@ -185,6 +169,9 @@ fn user(token_uri: &str) -> String {
 
 #[test]
 fn a_user_a_workload_and_a_machine_are_known() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(0, 3600);
     let endpoint = ("CASE_ENDPOINT", server.url.as_str());
@@ -228,13 +215,16 @@ fn a_user_a_workload_and_a_machine_are_known() {
 
 #[test]
 fn a_service_account_signs_for_itself() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(0, 3600);
     let key = json!({
         "type": "service_account",
         "client_email": "writer@project.iam.gserviceaccount.com",
         "private_key_id": "1",
-        "private_key": include_str!("gcs_environment.pem"),
+        "private_key": include_str!("gcs.pem"),
         "project_id": "project",
         "token_uri": format!("{}/token", server.url),
     });
@@ -251,6 +241,9 @@ fn a_service_account_signs_for_itself() {
 
 #[test]
 fn a_token_that_is_not_taken_is_fetched_anew_once() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     for (stale, said) in
         [(1, "STORED"), (2, "FAULT Expired: the store does not take the credentials: Invalid Credentials")]
@@ -266,6 +259,9 @@ fn a_token_that_is_not_taken_is_fetched_anew_once() {
 
 #[test]
 fn a_machine_that_has_no_token_for_now_had_one_before() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     let server = Server::of_few(1, 3600, 1);
     let told = run(home.path(), &[("CASE_ENDPOINT", &server.url), ("GCE_METADATA_HOST", &server.host)]);
@@ -275,6 +271,9 @@ fn a_machine_that_has_no_token_for_now_had_one_before() {
 
 #[test]
 fn tokens_are_renewed_where_the_first_runtime_is_gone() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(0, 0);
     let file = write(home.path(), &user(&format!("{}/token", server.url)));
@@ -293,6 +292,9 @@ fn tokens_are_renewed_where_the_first_runtime_is_gone() {
 
 #[test]
 fn what_is_missing_or_wrong_is_one_sentence() {
+    if is_case() {
+        return case();
+    }
     let home = tempfile::tempdir().unwrap();
     let server = Server::start(0, 3600);
     let variable = "GOOGLE_APPLICATION_CREDENTIALS";

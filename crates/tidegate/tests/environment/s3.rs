@@ -1,11 +1,6 @@
 //! Credentials and settings as an S3 user has them already: from the environment and from profiles.
-//!
-//! Each case is this very program once more, in an environment of its own.
-
-#![allow(clippy::unwrap_used)] // what its tests share is test code as well
 
 use std::path::Path;
-use std::process::Command;
 
 use bytes::Bytes;
 use tidegate::backend::s3::{S3, S3Settings};
@@ -14,18 +9,17 @@ use tidegate::checksum::{Algorithm, Checksum};
 use tidegate::payload::Payload;
 use tidegate_dev::Server;
 
-/// What the other program says in its last line.
+use super::is_case;
+
+/// What a case says.
 #[derive(Debug, PartialEq, Eq)]
 enum Said {
     Stored { region: String },
     Fault { kind: String, message: String },
 }
 
-#[test]
-#[ignore = "run by the others, in an environment of its own"]
-fn child() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let answer: Result<String, Fault> = runtime.block_on(async {
+async fn case() {
+    let answer: Result<String, Fault> = async {
         let mut settings = S3Settings::default();
         if let Ok(profile) = std::env::var("CASE_PROFILE") {
             settings = settings.with_profile(profile);
@@ -36,7 +30,8 @@ fn child() {
         let payload = Payload::from_memory(vec![Bytes::from_static(b"bytes")], checksum);
         store.put("key", payload, &WriteOptions::default()).await?;
         Ok(client.region().to_owned())
-    });
+    }
+    .await;
     match answer {
         Ok(region) => println!("\nSTORED\t{region}"),
         Err(fault) => println!("\nFAULT\t{:?}\t{}", fault.kind, fault.message),
@@ -44,22 +39,12 @@ fn child() {
 }
 
 fn run(home: &Path, env: &[(&str, &str)]) -> Said {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--ignored", "--nocapture"])
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", "/usr/bin:/bin")
-        .env("AWS_EC2_METADATA_DISABLED", "true")
-        .envs(env.iter().copied())
-        .output()
-        .unwrap();
-    let out = String::from_utf8(output.stdout).unwrap();
-    let line = out.lines().find(|line| line.starts_with("STORED") || line.starts_with("FAULT"));
-    let fields: Vec<_> = line.unwrap_or_else(|| panic!("{out}")).split('\t').collect();
+    let said = super::run(home, &[&[("AWS_EC2_METADATA_DISABLED", "true")], env].concat());
+    let fields: Vec<_> = said.split('\t').collect();
     match fields[..] {
         [_, region] => Said::Stored { region: region.into() },
         [_, kind, message] => Said::Fault { kind: kind.into(), message: message.into() },
-        _ => panic!("{out}"),
+        _ => panic!("{said}"),
     }
 }
 
@@ -86,6 +71,9 @@ fn write(home: &Path, name: &str, text: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn from_the_environment() {
+    if is_case() {
+        return case().await;
+    }
     let (_server, endpoint, home) = server().await;
     let keys = [("AWS_ACCESS_KEY_ID", "AKIDTEST"), ("AWS_SECRET_ACCESS_KEY", "secret/+1")];
     let with = |more: &[(&'static str, &str)]| run(home.path(), &[&keys, more].concat());
@@ -123,6 +111,9 @@ async fn from_the_environment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn from_profiles() {
+    if is_case() {
+        return case().await;
+    }
     let (_server, endpoint, home) = server().await;
     let home = home.path();
     let script = home.join("credentials.sh");
@@ -176,6 +167,9 @@ async fn from_profiles() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn nothing_anywhere() {
+    if is_case() {
+        return case().await;
+    }
     let (_server, endpoint, home) = server().await;
     assert_eq!(
         run(home.path(), &[("AWS_ENDPOINT_URL", &endpoint)]),

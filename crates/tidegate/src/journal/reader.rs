@@ -1,0 +1,42 @@
+//! A journal as a source of requests.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::Shared;
+use super::format::Place;
+use crate::payload::ReadAt;
+
+/// Reads object bytes of a journal, each checked. Best one for each that reads on from where it was.
+#[derive(Debug)]
+pub(crate) struct JournalReader {
+    pub(super) shared: Arc<Shared>,
+    pub(super) near: Mutex<Option<Place>>,
+}
+
+impl JournalReader {
+    fn read_at(&self, buffer: &mut [u8], offset: u64, wait: bool) -> io::Result<Option<usize>> {
+        // Not held while waiting for the disk.
+        let mut near = *self.near.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.shared.log.read(buffer, offset, &mut near, wait)?;
+        *self.near.lock().unwrap_or_else(PoisonError::into_inner) = near;
+        Ok(read)
+    }
+}
+
+impl ReadAt for JournalReader {
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        self.read_at(buffer, offset, false)
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        Ok(self.read_at(buffer, offset, true)?.unwrap_or_default())
+    }
+
+    fn differs(&self, offset: u64) -> io::Error {
+        let path = self.shared.log.path.display();
+        let message =
+            format!("journal {path} gave other bytes of the object from offset {offset} on than before");
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    }
+}
