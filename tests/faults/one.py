@@ -74,6 +74,7 @@ def run(
         must_succeed=plan.case.must_succeed,
         could_abort=ended is not None and way.could_abort(ended),
         could_know=ended is not None and way.could_know(ended),
+        was_killed=way.has_killed,
         stray=job.stray_files(),
     )
     return report(plan, judge(end), end, way, (ended or time.monotonic()) - began, store), job

@@ -43,6 +43,8 @@ class Ended:
     could_abort: bool = True
     # Whether its answer can have come back.
     could_know: bool = True
+    # Whether the server was killed: one that dies behind a completion may keep the parts as well.
+    was_killed: bool = False
     stray: list[str] = field(default_factory=list)
 
 
@@ -53,7 +55,7 @@ class Verdict:
     refused: bool = False
     uncertain: bool = False
     retries: int = 0
-    # Unfinished uploads with parts, left while the server could not be reached.
+    # Unfinished uploads with parts, left while the server could not be reached, or by its end.
     left: int = 0
     # Unfinished uploads without parts: the answer that named them was lost.
     unnamed: int = 0
@@ -86,7 +88,7 @@ def judge(ended: Ended) -> Verdict:
         wrong("it failed although the network was only slow")
     for found in ended.found:
         with_parts = [parts for parts in found.sessions if parts]
-        if with_parts and ended.could_abort:
+        if with_parts and (ended.could_abort or ended.exit == 0 and not ended.was_killed):
             wrong(f"{found.named}: an unfinished upload was left with {with_parts} parts")
         verdict.left += len(with_parts)
     for name in ended.stray:

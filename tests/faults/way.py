@@ -76,6 +76,10 @@ class Way:
         """Whether its answer can have come."""
         return not self._fault.hides_aborts or self._was_clear(ended)
 
+    @property
+    def has_killed(self) -> bool:
+        return self._fault.what == "kill" and self.struck is not None
+
     def _was_clear(self, ended: float) -> bool:
         """Not so for what was tried just before the end of the fault: the program needs a moment to end."""
         if self.struck is None:
@@ -85,7 +89,7 @@ class Way:
     def close(self):
         """Ends every connection, with what is still on its way, and sees to it that the server runs."""
         self._proxy.close()
-        if self._fault.what == "kill" and self.struck is not None and self.mended is None and not self._starts_again:
+        if self.has_killed and self.mended is None and not self._starts_again:
             self._store.start()
             self._starts_again = True
 

@@ -40,6 +40,8 @@ mod records;
 mod recover;
 mod request;
 mod retry;
+#[cfg(test)]
+mod small_disk;
 pub mod spool;
 mod sweep;
 mod write;

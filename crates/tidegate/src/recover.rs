@@ -7,6 +7,7 @@ use crate::client::{Store, Tidegate};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, JournalError, Listed, Recovered};
 use crate::object::Object;
+use crate::off::off;
 use crate::records;
 use crate::write::{self, Claimed, Writer};
 
@@ -59,34 +60,36 @@ impl Tidegate {
     /// # Errors
     /// Where no directory can be read. What is wrong with one journal is told by it.
     pub async fn recover(&self) -> Result<Vec<Left>> {
-        self.left(String::new()).await
+        let (mut left, unread) = self.left(String::new()).await;
+        if unread.len() == self.engine().journaling.directories.len() {
+            all_read(unread)?;
+        } else {
+            let unread = unread.into_iter();
+            left.extend(unread.map(|(path, error)| Left { tide: self.clone(), path, found: Err(error) }));
+        }
+        Ok(left)
     }
 
-    /// Those whose ids begin so.
-    async fn left(&self, ids: String) -> Result<Vec<Left>> {
+    /// Those whose ids begin so, and the directories that can't be read.
+    async fn left(&self, ids: String) -> (Vec<Left>, Vec<Unread>) {
         let directories = self.engine().journaling.directories.clone();
-        let listed = tokio::task::spawn_blocking(move || list(&directories, &ids));
-        let refused = |kind, message: String| Error::new(kind, Operation::List, "journals", message);
-        let listed = match listed.await {
-            Ok(listed) => {
-                listed.map_err(|error| refused(error.kind(), error.to_string()).with_source(error))?
-            }
-            Err(ended) => return Err(refused(ErrorKind::Closed, ended.to_string())),
-        };
+        let (listed, unread) = off(move || list(&directories, &ids)).await;
         let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
-        Ok(listed.into_iter().map(left).collect())
+        (listed.into_iter().map(left).collect(), unread)
     }
 
     /// Goes on with the upload of this id, as [`recover`](Self::recover) lists it.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where no journal directory has one of this id; and those of
-    /// [`Left::resume`].
+    /// [`ErrorKind::NotFound`] where no journal directory has one of this id; where that can't be told, why a
+    /// directory can't be read; and those of [`Left::resume`].
     pub async fn resume(&self, id: &str) -> Result<Resumed> {
-        let left = self.left(id.to_owned()).await?.into_iter().find(|left| left.id() == id);
-        let left = left.ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, Operation::List, "journals", format!("there is no upload {id}"))
-        })?;
+        let (left, unread) = self.left(id.to_owned()).await;
+        let Some(left) = left.into_iter().find(|left| left.id() == id) else {
+            all_read(unread)?;
+            let message = format!("there is no upload {id}");
+            return Err(Error::new(ErrorKind::NotFound, Operation::List, "journals", message));
+        };
         left.resume().await
     }
 }
@@ -99,7 +102,8 @@ impl Store {
     /// Where a directory can't be read: those of `key` may be there.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
         let ids = write::ids(&**self.backend(), &self.full_key(key));
-        let mut left = Tidegate::of(self.engine().clone()).left(ids).await?;
+        let (mut left, unread) = Tidegate::of(self.engine().clone()).left(ids).await;
+        all_read(unread)?;
         left.retain(|left| left.is_of(self, key));
         Ok(left)
     }
@@ -205,7 +209,7 @@ impl Left {
 
     /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
     /// A session that is there yet is left to a [sweep](Store::sweep). A journal that is damaged, or of a later
-    /// version, goes too.
+    /// version, goes too, and so does a file of that name that is no journal.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
@@ -224,21 +228,24 @@ impl Left {
     }
 }
 
-/// What is in these directories; the first one's error where none can be read. Of single uploads it is an
-/// error where any can't: who asks for them relies on it that there are no others.
-fn list(directories: &[PathBuf], ids: &str) -> Result<Vec<Listed>, JournalError> {
+/// A directory that can't be read.
+type Unread = (PathBuf, JournalError);
+
+fn list(directories: &[PathBuf], ids: &str) -> (Vec<Listed>, Vec<Unread>) {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for directory in directories {
         match journal::list_of(directory, ids) {
             Ok(listed) => all.extend(listed),
-            Err(error) => unread.push(Listed { path: directory.clone(), found: Err(error) }),
+            Err(error) => unread.push((directory.clone(), error)),
         }
     }
-    if !unread.is_empty() && (!ids.is_empty() || unread.len() == directories.len()) {
-        unread.swap_remove(0).found?;
-    }
-    all.append(&mut unread);
-    Ok(all)
+    (all, unread)
+}
+
+fn all_read(unread: Vec<Unread>) -> Result<()> {
+    unread.into_iter().next().map_or(Ok(()), |(_, error)| {
+        Err(Error::new(error.kind(), Operation::List, "journals", error.to_string()).with_source(error))
+    })
 }
 
 impl fmt::Debug for Left {

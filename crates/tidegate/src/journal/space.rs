@@ -64,8 +64,7 @@ impl Log {
         Ok(punchable - punched)
     }
 
-    /// Whether it is worth a look: mostly it is not, and nobody is to wait for a sync to see that, nor for the
-    /// disk.
+    /// Whether it is worth a look: mostly it is not, and nobody is to wait for a sync to see that.
     fn may_give_back(&self, least: u64) -> bool {
         let (committed, punched, worth) = {
             let tail = self.tail();

@@ -46,7 +46,9 @@ impl Upload {
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
                 // It is asked for the object, where it keeps what that is known by: a store that was stopped
                 // while it completed may take that for done (versitygw 1.8.0 does).
-                Ok(made) if (made.in_doubt || self.may_be_published) && made.answer.token.is_some() => {
+                Ok(made)
+                    if (made.in_doubt || self.may_be_published) && self.backend.capabilities().tokens =>
+                {
                     let message = "the store has answered that the object is published, and it is not there";
                     let (fault, attempts) = (Fault::new(FaultKind::NoSession, message), made.attempts);
                     let elapsed = began.elapsed();

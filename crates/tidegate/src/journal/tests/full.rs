@@ -3,39 +3,19 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::*;
+use crate::small_disk::SmallDisk;
 
-/// A small disk, gone after the test.
+/// One that somebody else fills.
 struct Disk {
-    folder: tempfile::TempDir,
     filling: Option<File>,
+    small: SmallDisk,
 }
 
 impl Disk {
-    /// `None` where it can't be had.
-    fn mount(kind: &str) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
-        let (image, path) = (folder.path().join("image"), folder.path().join("disk"));
-        fs::create_dir(&path).unwrap();
-        let done = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
-        let mounted = if kind == "tmpfs" {
-            done(Command::new("mount").args(["-t", kind, "-o", "size=24M", "tidegate-test"]).arg(&path))
-        } else {
-            File::create(&image).unwrap().set_len(48 << 20).unwrap();
-            done(Command::new(format!("mkfs.{kind}")).arg("-q").arg(&image))
-                && done(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(&path))
-        };
-        if !mounted {
-            eprintln!("this user may not mount a {kind}: its full disk is not tested");
-            return None;
-        }
-        Some(Self { folder, filling: None })
-    }
-
     fn path(&self) -> PathBuf {
-        self.folder.path().join("disk")
+        self.small.path().to_owned()
     }
 
     /// Somebody else takes all the space that there is.
@@ -50,13 +30,6 @@ impl Disk {
         let _ = file.sync_all();
         while file.write_all(&[1]).is_ok() {}
         self.filling = Some(file);
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        drop(self.filling.take());
-        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }
 
@@ -118,7 +91,8 @@ fn verify_open(journal: &Journal) -> u64 {
 #[tokio::test]
 async fn a_disk_that_is_really_full_gets_room_by_what_the_store_has() {
     for kind in ["tmpfs", "ext4", "xfs", "btrfs"] {
-        if let Some(disk) = Disk::mount(kind) {
+        if let Some(small) = SmallDisk::new(kind, if kind == "tmpfs" { 24 } else { 48 }) {
+            let disk = Disk { small, filling: None };
             on(disk, kind).await;
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::*;
@@ -24,15 +25,25 @@ fn session(id: &str) -> Session {
 }
 
 /// Holds a lock of the log, as something slow does, until what is returned is dropped.
-async fn held(
-    log: &Arc<Log>,
-    hold: impl FnOnce(&Log, mpsc::Receiver<()>) + Send + 'static,
-) -> mpsc::Sender<()> {
-    let (release, released) = mpsc::channel();
+async fn held(log: &Arc<Log>, hold: impl FnOnce(&Log, Held) + Send + 'static) -> mpsc::Sender<()> {
+    let ((release, released), (has, is_held)) = (mpsc::channel(), oneshot::channel());
     let log = log.clone();
-    tokio::task::spawn_blocking(move || hold(&log, released));
-    tokio::time::sleep(Duration::from_millis(5)).await;
+    tokio::task::spawn_blocking(move || hold(&log, Held { has, released }));
+    is_held.await.unwrap();
     release
+}
+
+struct Held {
+    has: oneshot::Sender<()>,
+    released: mpsc::Receiver<()>,
+}
+
+impl Held {
+    /// Called when it has the lock.
+    fn hold(self) {
+        self.has.send(()).unwrap();
+        let _ = self.released.recv();
+    }
 }
 
 #[tokio::test]
@@ -40,9 +51,9 @@ async fn what_an_old_session_had_is_never_said_of_a_new_one() {
     for round in 0..100 {
         let folder = tempfile::tempdir().unwrap();
         let journal = begun(folder.path(), 64 << 10).await;
-        let release = held(&journal.shared.log, |log, released| {
+        let release = held(&journal.shared.log, |log, held| {
             let _tail = log.tail();
-            let _ = released.recv();
+            held.hold();
         })
         .await;
         assert!(timeout(Duration::from_millis(1), journal.committed(32 << 10)).await.is_err());
@@ -62,9 +73,9 @@ async fn what_is_being_given_back_counts_as_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let journal = begun(folder.path(), 4 << 20).await;
     journal.committed(4 << 20).await.unwrap();
-    let release = held(&journal.shared.log, |log, released| {
+    let release = held(&journal.shared.log, |log, held| {
         let _turn = log.turn();
-        let _ = released.recv();
+        held.hold();
     })
     .await;
     assert!(timeout(SOON, journal.give_back(1)).await.is_err());

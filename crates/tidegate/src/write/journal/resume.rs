@@ -4,14 +4,17 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Journaled;
 use super::append::Feed;
+use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
-use super::{Journaled, end_upload, failed};
+use super::source::failed;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, Durability, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
+use crate::off::off;
 use crate::recover::Resumed;
 use crate::write::append::Order;
 use crate::write::taking::Taking;
@@ -130,13 +133,10 @@ impl Claimed {
 pub(crate) async fn forget(path: &Path, durability: Durability) -> Result<()> {
     let ended = match Journal::resume(path, durability).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
-        // Nothing can be added to it, and nobody could go on with it, were it to come back.
+        // This version can add no end to it.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {
             let file = path.to_owned();
-            let discarded = tokio::task::spawn_blocking(move || journal::discard(&file)).await;
-            discarded.map_err(|ended| {
-                Error::new(ErrorKind::Closed, Operation::Write, path.display().to_string(), ended.to_string())
-            })?
+            off(move || journal::discard(&file)).await
         }
         Err(error) => Err(error),
     };

@@ -21,6 +21,7 @@ mod appending;
 mod link;
 mod lost;
 mod parts;
+mod standing;
 mod stream;
 
 use appending::Appending;

@@ -1,39 +1,12 @@
 //! A full disk.
 
-use std::process::Command;
-
 use super::*;
-
-/// A file system of 1 MiB, where this process may mount one.
-struct Small(TempDir);
-
-impl Small {
-    fn new() -> Option<Self> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-            .arg(directory.path())
-            .output();
-        match mount {
-            Ok(output) if output.status.success() => Some(Self(directory)),
-            _ => {
-                eprintln!("skipped: no file system may be mounted here");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for Small {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
-    }
-}
+use crate::small_disk::SmallDisk;
 
 #[tokio::test]
 async fn a_full_disk_is_said_with_its_directory_and_leaves_nothing() {
-    let Some(small) = Small::new() else { return };
-    let root = small.0.path().join("root");
+    let Some(small) = SmallDisk::new("tmpfs", 1) else { return };
+    let root = small.path().join("root");
     let store = Local::new(&root);
     let fault = store.put("a/k", payload(&vec![1; 3 << 20]), &options()).await.expect_err("a fault");
     assert_eq!(fault.kind, FaultKind::NoSpace);

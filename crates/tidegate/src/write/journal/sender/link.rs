@@ -64,6 +64,8 @@ impl Link {
         if self.session.is_some() {
             return Ok(());
         }
+        // An earlier process whose disk failed may have had one that no record names.
+        self.check_rival(Operation::Open)?;
         let id = self.source.open().await?;
         let source = self.source.clone();
         let opened = Session { kind, id: id.clone() };

@@ -4,7 +4,7 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
 use crate::Concurrency;
-use crate::backend::gcs::GcsTransport;
+use crate::backend::gcs::{Gcs, GcsTransport};
 use crate::backend::gcs::both::{self, over_both};
 
 mod chaos;

@@ -130,31 +130,31 @@ async fn sessions_that_are_lost_one_after_the_other_come_to_an_end() -> Result<(
 }
 
 #[tokio::test]
-async fn a_small_object_does_not_replace_one_that_came_since() -> Result<()> {
-    for create_only in [false, true] {
+async fn what_had_no_session_does_not_replace_an_object_that_came_since() -> Result<()> {
+    for (create_only, size) in [(false, 100), (true, 100), (false, 5 * PART), (true, 5 * PART)] {
         let place = Place::new();
         let (tide, store) = place.process();
         place.backend.go_down(true);
         let builder = store.writer("k").strategy(Strategy::Journal);
         let mut writer = if create_only { builder.create_only() } else { builder }.start().await?;
-        writer.write(data(100)).await?;
+        writer.write(data(size)).await?;
         writer.finish().await.unwrap_err();
         tide.settled().await;
         place.backend.go_down(false);
         store.writer("k").start().await?.finish().await?; // another's, and later
-        let puts = place.backend.puts();
+        let puts = (place.backend.puts(), place.backend.opened());
         let (tide, store) = place.process();
         let error = tide.recover().await?[0].resume_on(&store).await.unwrap_err();
         let expected = if create_only { ErrorKind::AlreadyExists } else { ErrorKind::Uncertain };
         assert_eq!(error.kind(), expected, "{error}");
-        assert!(create_only || place.backend.puts() == puts, "it was sent");
+        assert!(create_only || (place.backend.puts(), place.backend.opened()) == puts, "it was sent");
         assert_eq!(store.head("k").await?.size, 0);
         assert_eq!(place.files(), 1);
         // The way out that the error names.
         store.delete("k").await?;
         tide.settled().await;
         tide.recover().await?[0].resume_on(&store).await?;
-        assert_whole(&place, &store, 100).await;
+        assert_whole(&place, &store, size).await;
     }
     Ok(())
 }
@@ -184,15 +184,22 @@ async fn an_abort_says_that_a_completion_came_before_it() -> Result<()> {
     let place = destined(Fate::Silent, 1);
     let (tide, store) = place.process();
     let mut writer = written(&place, &store, 5 * PART).await?;
-    let shutdown = tokio::time::timeout(Duration::from_secs(1), AsyncWriteExt::shutdown(&mut writer));
-    shutdown.await.expect_err("it was answered");
+    let published = async {
+        while store.head("k").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        shutdown = AsyncWriteExt::shutdown(&mut writer) => panic!("it was answered: {shutdown:?}"),
+        () = published => {}
+    }
     let error = writer.abort().await.unwrap_err();
     assert_eq!((error.kind(), error.operation()), (ErrorKind::Closed, crate::Operation::Abort), "{error}");
     tide.settled().await;
     assert_whole(&place, &store, 5 * PART).await;
 
     // And where it did not.
-    let mut writer = written(&place, &store, 5 * PART).await?;
+    let mut writer = written(&place, &store, 4 * PART).await?;
     place.backend.deny(true);
     let _ = writer.write(data(PART)).await; // it may have been told by then
     let shutdown = AsyncWriteExt::shutdown(&mut writer);

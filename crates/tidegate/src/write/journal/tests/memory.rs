@@ -6,6 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::*;
+use crate::small_disk::SmallDisk;
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -210,31 +211,10 @@ fn it_is_synced_and_ended_outside_of_a_runtime() {
     assert_eq!(object.unwrap().size, 5 * PART);
 }
 
-/// A file system of so many MiB, where this process may mount one.
-pub(super) struct Small<'a>(&'a std::path::Path);
-
-impl<'a> Small<'a> {
-    pub(super) fn new(at: &'a std::path::Path, size: u32) -> Option<Self> {
-        let mut mount = std::process::Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size}m"), "tmpfs"]).arg(at);
-        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
-        if !is_mounted {
-            eprintln!("skipped: no file system may be mounted here");
-        }
-        is_mounted.then_some(Self(at))
-    }
-}
-
-impl Drop for Small<'_> {
-    fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg("-l").arg(self.0).output();
-    }
-}
-
 #[tokio::test]
 async fn many_writers_on_a_full_disk_go_on_when_the_store_is_back() -> Result<()> {
     let place = Place::new();
-    let Some(_small) = Small::new(place.folder.path(), 2) else { return Ok(()) };
+    let Some(_small) = SmallDisk::over(place.folder.path(), 2) else { return Ok(()) };
     let (tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(5)));
     place.backend.go_down(true);
     let mut writing = JoinSet::new();

@@ -213,6 +213,12 @@ async fn a_directory_that_can_not_be_read_does_not_hide_the_others() -> Result<(
         assert!(bad.iter().all(|left| left.path() == gone.path()) && bad.len() == 1, "{left:?}");
         let error = store.left("k").await.expect_err("one of this key may be where nobody can look");
         assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        let Resumed::Writer(writer) = tide.resume(sound[0].id()).await? else { panic!("not finished") };
+        assert_eq!(writer.position(), 100);
+        drop(writer);
+        tide.settled().await;
+        let error = tide.resume("nobody").await.unwrap_err();
+        assert!(error.to_string().contains(&gone.path().display().to_string()), "{error}");
     }
     std::fs::create_dir_all(gone.path()).unwrap();
     Ok(())

@@ -1,7 +1,7 @@
 //! A disk that is full.
 
-use super::super::memory::Small;
 use super::*;
+use crate::small_disk::SmallDisk;
 
 over_both! {
     what_a_quiet_upload_holds_makes_room_for_another,
@@ -11,7 +11,7 @@ async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) ->
     // What is less than a grain can't be sent before its end.
     for rest in [0, 100 * KIB] {
         let place = Google::new(over).await;
-        let Some(_small) = Small::new(place.folder.path(), 24) else { return Ok(()) };
+        let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
         let (_tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(4))).await;
         let bytes = data((16 << 20) + rest);
         let mut quiet = begin(&store).await;
