@@ -130,6 +130,7 @@ async fn a_session_that_is_lost_before_an_outage_is_no_error_for_the_producer(
         let (some, rest) = bytes.split_at(34 * CHUNK as usize);
         write(&mut writer, some).await?;
         until("another is opened", || place.count("start") == 2).await;
+        place.goes_wrong(Vec::new());
         write(&mut writer, rest).await?;
         writer.finish().await?;
         place.check(&store, &bytes).await;
@@ -178,8 +179,8 @@ async fn one_smaller_answer_ends_no_session(over: GcsTransport) -> Result<()> {
         write(&mut writer, &bytes[..34 * CHUNK as usize]).await?;
         until_acknowledged(&writer, 16 * CHUNK).await;
         times.store(1, SeqCst);
-        until("it has lied", || times.load(SeqCst) == 0).await;
         write(&mut writer, &bytes[34 * CHUNK as usize..]).await?;
+        until("it has lied", || times.load(SeqCst) == 0).await;
         writer.finish().await?;
         assert_eq!(place.count("start"), 1, "{lie:?} {:?}", place.asked());
         place.check(&store, &bytes).await;
