@@ -28,9 +28,11 @@ class Counts:
 
 
 def over_either(faults):
-    """Rules that name HTTP's requests, and the same for gRPC's."""
-    grpc = [{**fault, "operation": grpc} for fault in faults for http, grpc in CALLS if fault["operation"] == http]
-    return [*faults, *grpc]
+    """Rules that name HTTP's requests, for those and what they are over gRPC: each counts both."""
+    def names(fault):
+        return [fault["operation"], *(grpc for http, grpc in CALLS if http == fault["operation"])]
+
+    return [{**fault, "operation": "|".join(names(fault))} for fault in faults]
 
 
 class Over:

@@ -120,7 +120,8 @@ impl Faults {
             verdict.refusal = throttle(&mut state.prefixes, limit, subject, now);
         }
         for (index, rule) in knobs.faults.iter().enumerate() {
-            let matches = (rule.operation == "*" || rule.operation == subject.operation)
+            let is_named = |name: &str| name == "*" || name == subject.operation;
+            let matches = rule.operation.split('|').any(is_named)
                 && rule.part_number.is_none_or(|n| subject.part_number == Some(n))
                 && rule.key_prefix.as_ref().is_none_or(|prefix| subject.key.starts_with(prefix));
             if !matches {

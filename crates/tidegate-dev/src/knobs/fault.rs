@@ -9,7 +9,7 @@ use super::one;
 #[serde(deny_unknown_fields)]
 pub struct Fault {
     /// The operation by name, as S3's `UploadPart` or Google's `storage.resumable.append`; `*` is every
-    /// operation.
+    /// operation, and `a|b` is either, counted together.
     #[serde(default = "every")]
     pub operation: String,
     /// What happens.

@@ -180,7 +180,7 @@ impl Backend for Gcs {
         let mut head =
             format!("--{boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n").into_bytes();
         head.extend(resource.to_json()?);
-        let media = options.attributes.content_type.as_deref().unwrap_or("application/octet-stream");
+        let media = resource::content_type(options);
         head.extend(format!("\r\n--{boundary}\r\ncontent-type: {media}\r\n\r\n").into_bytes());
         let tail = format!("\r\n--{boundary}--\r\n");
         let url = self.bucket.json.uploads(&Self::begin("multipart", key, options));

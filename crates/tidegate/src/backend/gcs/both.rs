@@ -81,11 +81,10 @@ pub(crate) fn rules(rules: Vec<Rule>, over: GcsTransport) -> Vec<Rule> {
     }
     let calls = |rule: Rule| {
         let calls = CALLS.iter().filter(|(http, _)| *http == rule.operation);
-        let calls: Vec<Rule> =
-            calls.map(|(_, call)| Rule { operation: format!("storage.v2.{call}"), ..rule.clone() }).collect();
-        if calls.is_empty() { vec![rule] } else { calls }
+        let calls: Vec<String> = calls.map(|(_, call)| format!("storage.v2.{call}")).collect();
+        if calls.is_empty() { rule } else { Rule { operation: calls.join("|"), ..rule } }
     };
-    rules.into_iter().flat_map(calls).collect()
+    rules.into_iter().map(calls).collect()
 }
 
 /// What a server was asked, by the last word that HTTP has for it: a write is an object's own before the first

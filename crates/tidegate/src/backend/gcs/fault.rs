@@ -66,11 +66,17 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
         .with_answered(!reason.is_empty())
 }
 
+/// Whether a reason says that there were too many requests: each API has its own way to write them.
+pub(super) fn is_limit(reason: &str) -> bool {
+    let reason = reason.replace('_', "").to_ascii_lowercase();
+    matches!(reason.as_str(), "ratelimitexceeded" | "userratelimitexceeded" | "quotaexceeded")
+}
+
 fn kind(status: StatusCode, reason: &str, message: &str, about: About) -> FaultKind {
     match (status.as_u16(), reason) {
         // Anybody's token: it is fetched anew, and then the fault is of another kind.
         (401, _) => FaultKind::Expired,
-        (403, "rateLimitExceeded" | "userRateLimitExceeded" | "quotaExceeded") => FaultKind::Throttled,
+        (403, reason) if is_limit(reason) => FaultKind::Throttled,
         (404, _) if message.contains("bucket does not exist") => FaultKind::NoBucket,
         (404, _) => match about {
             About::Bucket => FaultKind::NoBucket,

@@ -27,6 +27,7 @@ mod read;
 mod sessions;
 #[cfg(test)]
 mod tests;
+mod tied;
 mod upload;
 
 use call::Caller;

@@ -56,7 +56,7 @@ impl Resource {
         metadata.extend(options.token.clone().map(|token| (TOKEN.to_owned(), token)));
         Self {
             name: key.to_owned(),
-            content_type: attributes.content_type,
+            content_type: Some(content_type(options).to_owned()),
             cache_control: attributes.cache_control,
             content_encoding: attributes.content_encoding,
             content_disposition: attributes.content_disposition,
@@ -106,6 +106,11 @@ impl Resource {
     }
 }
 
+/// What an object is said to be: what is not said Google decides otherwise for each way that it comes.
+pub(super) fn content_type(options: &WriteOptions) -> &str {
+    options.attributes.content_type.as_deref().unwrap_or("application/octet-stream")
+}
+
 /// The key of the key service that an object is to be encrypted with, if any. Without one Google encrypts
 /// with keys of its own, or with the bucket's.
 pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
@@ -124,7 +129,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
         let message = "Google Cloud Storage has no tags of objects: use metadata";
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
-    set(&mut headers, "content-type", attributes.content_type.as_ref())?;
+    set(&mut headers, "content-type", Some(content_type(options)))?;
     set(&mut headers, "cache-control", attributes.cache_control.as_ref())?;
     set(&mut headers, "content-encoding", attributes.content_encoding.as_ref())?;
     set(&mut headers, "content-disposition", attributes.content_disposition.as_ref())?;

@@ -1,5 +1,6 @@
 //! The one path of every call: say who asks and of which bucket, send, and tell what came back.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -14,8 +15,9 @@ use tonic::{Code, Status};
 use tonic_prost::ProstDecoder;
 
 use super::channels::{Channels, Line};
-use super::fault::refusal;
+use super::fault::{refusal, unreadable};
 use super::frame;
+use super::tied::{Sent, Tie};
 use crate::backend::gcs::address::SEGMENT;
 use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
@@ -47,18 +49,30 @@ struct Asked {
 #[derive(Debug)]
 pub(super) struct Answers<A> {
     messages: Streaming<A>,
-    broken: Broken,
+    heard: Heard,
     asked: Asked,
+    /// Who does not wait for the answer any more sends no more.
+    _tie: Tie,
 }
 
-/// Why the connection broke, left here by what reads it.
-type Broken = Arc<Mutex<Option<reqwest::Error>>>;
+/// What the end of an answer was, left here by what reads it.
+type Heard = Arc<Mutex<End>>;
+
+#[derive(Debug)]
+enum End {
+    /// There was none yet.
+    Open,
+    /// The connection broke.
+    Broken(reqwest::Error),
+    /// The store said so.
+    Said(Code),
+}
 
 /// An answer's bytes; the line is others' when it is dropped.
 struct Incoming {
     body: reqwest::Body,
-    broken: Broken,
-    _line: Line,
+    heard: Heard,
+    line: Line,
 }
 
 impl http_body::Body for Incoming {
@@ -69,13 +83,22 @@ impl http_body::Body for Incoming {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.line.is_waiting = true;
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        Poll::Ready(frame.map(|frame| {
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = frame.map(|frame| {
             frame.map_err(|error| {
-                *self.broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *heard = End::Broken(error);
                 Status::unknown("the connection broke")
             })
-        }))
+        });
+        let trailers = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.trailers_ref());
+        if let Some(status) = trailers.and_then(Status::from_header_map) {
+            *heard = End::Said(status.code());
+        }
+        drop(heard);
+        self.line.is_waiting = matches!(frame, Some(Err(_)));
+        Poll::Ready(frame)
     }
 }
 
@@ -101,19 +124,20 @@ impl Caller {
         answers.only().await
     }
 
-    /// Makes a call whose messages `body` is; should that fail, `failure` says why.
+    /// Makes a call whose messages `sent` is; should that fail, `failure` says why.
     pub(super) async fn call<A>(
         &self,
         method: &str,
         about: About,
-        body: impl Into<reqwest::Body>,
+        sent: impl Into<Sent>,
         failure: Failure,
     ) -> Result<Answers<A>, Fault>
     where
         A: Message + Default + 'static,
     {
+        let Sent { body, tie, is_held } = sent.into();
         let identity = self.shared.keyring.identity().await?;
-        let line = self.channels.line()?;
+        let mut line = self.channels.line(is_held)?;
         let mut headers = HeaderMap::from_iter([
             (header::CONTENT_TYPE, HeaderValue::from_static("application/grpc")),
             (header::TE, HeaderValue::from_static("trailers")),
@@ -126,33 +150,42 @@ impl Caller {
         let url = format!("{}{method}", self.url);
         let sent = line.client.post(url).headers(headers).body(body).send().await;
         let response = sent.map_err(|error| asked.broken(error))?;
-        if let Some(status) =
-            Status::from_header_map(response.headers()).filter(|status| status.code() != Code::Ok)
-        {
-            return Err(asked.refused(status));
-        }
+        line.is_waiting = false;
+        // An answer of no messages may have its end before it.
+        let end = match Status::from_header_map(response.headers()) {
+            Some(status) if status.code() != Code::Ok => return Err(asked.refused(status)),
+            Some(status) => End::Said(status.code()),
+            None => End::Open,
+        };
         let (parts, body) = http::Response::from(response).into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if parts.status != StatusCode::OK || !kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
             return Err(elsewhere(parts.status));
         }
-        let broken = Broken::default();
-        let incoming = Incoming { body, broken: broken.clone(), _line: line };
+        let heard = Arc::new(Mutex::new(end));
+        let incoming = Incoming { body, heard: heard.clone(), line };
         let decoder = ProstDecoder::<A>::default();
         let messages = Streaming::new_response(decoder, incoming, parts.status, None, Some(LONGEST));
-        Ok(Answers { messages, broken, asked })
+        Ok(Answers { messages, heard, asked, _tie: tie })
     }
 }
 
 impl<A: Message + Default + 'static> Answers<A> {
     /// The next message; none at the end of an answer that is whole.
     pub(super) async fn next(&mut self) -> Result<Option<A>, Fault> {
-        self.messages.message().await.map_err(|status| {
-            match self.broken.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                Some(error) => self.asked.broken(error),
-                None => self.asked.refused(status),
-            }
-        })
+        let message = self.messages.message().await;
+        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        match message {
+            Ok(Some(message)) => Ok(Some(message)),
+            Ok(None) if matches!(*heard, End::Said(_)) => Ok(None),
+            Ok(None) => Err(Fault::new(FaultKind::Transient, "the store's answer ends without a status")),
+            Err(status) => Err(match mem::replace(&mut *heard, End::Open) {
+                End::Broken(error) => self.asked.broken(error),
+                End::Said(code) if code != Code::Ok => self.asked.refused(status),
+                // Of our own: what came can't be read, or has no end.
+                End::Said(_) | End::Open => unreadable(status),
+            }),
+        }
     }
 
     /// The message of an answer that has but one.

@@ -24,10 +24,25 @@ struct Channel {
 }
 
 /// What one call goes over, until it has its whole answer.
+///
+/// One that is dropped while the call waits for the store may go over a connection that something on the way has
+/// forgotten, which would be found out after more than a minute: no other call is to begin on it.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) client: reqwest::Client,
-    _user: Option<Arc<()>>,
+    /// Of one that is kept.
+    user: Option<(Arc<Channels>, Arc<()>)>,
+    /// The store owes the call something.
+    pub(super) is_waiting: bool,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some((channels, user)) = self.user.take().filter(|_| self.is_waiting) {
+            let mut kept = channels.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.retain(|channel| !Arc::ptr_eq(&channel.users, &user));
+        }
+    }
 }
 
 impl Channels {
@@ -41,10 +56,10 @@ impl Channels {
         Ok(Self { connector, kept: Mutex::default(), unpooled })
     }
 
-    /// What to make the current call over.
-    pub(super) fn line(&self) -> Result<Line, Fault> {
-        if wants_new_connection() {
-            return Ok(Line { client: self.unpooled.clone(), _user: None });
+    /// What to make the current call over: alone, if it is to be so.
+    pub(super) fn line(self: &Arc<Self>, alone: bool) -> Result<Line, Fault> {
+        if alone || wants_new_connection() {
+            return Ok(Line { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // The first that has room, so that what is not needed any more falls idle, and its connection ends.
@@ -55,7 +70,8 @@ impl Channels {
                 &kept[kept.len() - 1]
             }
         };
-        Ok(Line { client: channel.client.clone(), _user: Some(channel.users.clone()) })
+        let user = Some((self.clone(), channel.users.clone()));
+        Ok(Line { client: channel.client.clone(), user, is_waiting: true })
     }
 }
 
@@ -65,15 +81,26 @@ mod tests {
 
     #[test]
     fn no_connection_carries_more_than_a_few_calls() {
-        let channels = Channels::new("http://h:1", Duration::from_secs(1), None).unwrap();
-        let mut lines: Vec<Line> = (0..=STREAMS).map(|_| channels.line().unwrap()).collect();
+        let channels = Arc::new(Channels::new("http://h:1", Duration::from_secs(1), None).unwrap());
+        let line = || {
+            let mut line = channels.line(false).unwrap();
+            line.is_waiting = false;
+            line
+        };
+        let mut lines: Vec<Line> = (0..=STREAMS).map(|_| line()).collect();
         let used = || {
             let kept = channels.kept.lock().unwrap();
             kept.iter().map(|channel| Arc::strong_count(&channel.users) - 1).collect::<Vec<_>>()
         };
         assert_eq!(used(), [STREAMS, 1]);
         lines.truncate(3);
-        let _fourth = channels.line().unwrap();
+        lines.push(line());
         assert_eq!(used(), [4, 0]);
+        // One that is given up while the store owes it something.
+        lines[0].is_waiting = true;
+        lines.remove(0);
+        assert_eq!(used(), [0]);
+        let _alone = channels.line(true).unwrap();
+        assert_eq!(used(), [0]);
     }
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::proto;
-use crate::backend::gcs::resource::{TOKEN, key_name};
+use crate::backend::gcs::resource::{TOKEN, content_type, key_name};
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::{Attributes, Encryption, Object};
@@ -32,7 +32,7 @@ pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::Wr
         name: key.to_owned(),
         bucket: bucket.to_owned(),
         storage_class: attributes.storage_class.unwrap_or_default(),
-        content_type: attributes.content_type.unwrap_or_default(),
+        content_type: content_type(options).to_owned(),
         cache_control: attributes.cache_control.unwrap_or_default(),
         content_encoding: attributes.content_encoding.unwrap_or_default(),
         content_disposition: attributes.content_disposition.unwrap_or_default(),

@@ -6,7 +6,7 @@ use googleapis_tonic_google_rpc::google::rpc;
 use prost::Message;
 use tonic::{Code, Status};
 
-use crate::backend::gcs::fault::About;
+use crate::backend::gcs::fault::{About, is_limit};
 use crate::backend::{Fault, FaultKind};
 
 #[cfg(test)]
@@ -23,6 +23,17 @@ pub(super) fn refusal(status: Status, about: About) -> Fault {
         .with_retry_after(details.retry_after)
         .with_answered(details.is_googles || is_a_word(code));
     fault.with_source(status)
+}
+
+/// The fault of an answer that can't be read: the decoder's word, not the store's.
+pub(super) fn unreadable(status: Status) -> Fault {
+    let kind = match status.code() {
+        // A message that is too large, or compressed, will be so again.
+        Code::OutOfRange | Code::Unimplemented => FaultKind::Unsupported,
+        _ => FaultKind::Transient,
+    };
+    let message = format!("the store's answer can't be read: {}", status.message());
+    Fault::new(kind, message).with_source(status)
 }
 
 /// What stands beside a status' sentence (`google/rpc/error_details.proto`).
@@ -71,10 +82,9 @@ fn is_a_word(code: Code) -> bool {
 }
 
 fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
-    let is_limit = matches!(reason, "rateLimitExceeded" | "RATE_LIMIT_EXCEEDED" | "quotaExceeded");
     match code {
         Code::Unauthenticated => FaultKind::Expired,
-        Code::PermissionDenied if is_limit => FaultKind::Throttled,
+        Code::PermissionDenied if is_limit(reason) => FaultKind::Throttled,
         Code::PermissionDenied => FaultKind::Denied,
         Code::NotFound if message.contains("bucket does not exist") => FaultKind::NoBucket,
         Code::NotFound => match about {

@@ -1,23 +1,27 @@
-//! A call of `BidiWriteObject` that is held open: each piece goes as a message of its own as it comes.
+//! A call of `BidiWriteObject` that is held open: a message for each grain as it comes. What is less waits here for
+//! the rest: of a session nothing but whole grains is persisted.
+//!
+//! The bytes are copied, and whose they are has them back at once: a store that takes nothing more of a call would
+//! keep what the connection has of it in hand, whoever has given the call up.
 //!
 //! Where the session stands is asked on the same stream: a message that has what was sent persisted, and
 //! asks how much that is. It is persisted for nobody else: "this option should be used sparingly".
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use http_body::Frame;
-use prost::Message;
 use proto::bidi_write_object_request::FirstMessage;
 use tokio::sync::{mpsc, oneshot};
 
 use super::convert::{crc32c, signed};
-use super::frame::{LARGEST, lead, trail, whole};
+use super::frame::{lead, trail, whole};
 use super::proto;
 use crate::backend::gcs::append::GRAIN;
 use crate::checksum::{Algorithm, Hasher};
@@ -31,8 +35,8 @@ pub(super) type Question = oneshot::Sender<u64>;
 pub(super) struct Asked(Arc<Mutex<VecDeque<Question>>>);
 
 impl Asked {
-    fn push(&self, questions: impl Iterator<Item = Question>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(questions);
+    fn push(&self, question: Question) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(question);
     }
 
     /// The store has said so.
@@ -48,13 +52,14 @@ impl Asked {
 #[derive(Debug)]
 pub(super) struct Held {
     first: Option<FirstMessage>,
+    /// Where the next message begins.
     at: u64,
+    /// What there is of its bytes.
+    grain: BytesMut,
     pieces: Unending,
     /// The rest of a piece.
     piece: Bytes,
     questions: mpsc::Receiver<Question>,
-    /// A question that no message has asked yet.
-    question: Option<Question>,
     asked: Asked,
     ready: VecDeque<Bytes>,
 }
@@ -70,10 +75,10 @@ impl Held {
         Self {
             first: Some(FirstMessage::UploadId(id)),
             at,
+            grain: BytesMut::new(),
             pieces,
             piece: Bytes::new(),
             questions,
-            question: None,
             asked,
             ready: VecDeque::new(),
         }
@@ -87,44 +92,34 @@ impl Held {
         }
     }
 
-    /// The next message asks, if anybody does.
-    fn asks(&mut self) -> bool {
-        let asks = self.question.is_some();
-        self.asked.push(self.question.take().into_iter());
-        asks
-    }
-
-    /// A message that asks and brings nothing. What is no whole grain is not to be persisted: of a session
-    /// nothing but grains is.
-    fn ask(&mut self) {
+    /// A message that asks and brings nothing.
+    fn ask(&mut self, question: Question) {
+        // A session that stands elsewhere than at a grain's end does so only before its first message.
         let flush = self.at.is_multiple_of(GRAIN);
-        let state_lookup = self.asks();
+        self.asked.push(question);
         let head = self.head();
-        self.ready.push_back(whole(&proto::BidiWriteObjectRequest { state_lookup, flush, ..head }));
+        self.ready.push_back(whole(&proto::BidiWriteObjectRequest { state_lookup: true, flush, ..head }));
     }
 
-    /// A message of what there is of the piece; with a question, of no more than to the end of the grain,
-    /// so that it can be asked there.
+    /// Takes of the piece what the grain still wants, and makes a message of it once it is whole.
     fn bring(&mut self) {
-        let mut most = LARGEST;
-        if self.question.is_some() {
-            most = most.min(GRAIN - self.at % GRAIN);
+        let size = (GRAIN - self.at % GRAIN) as usize;
+        if self.grain.is_empty() {
+            self.grain.reserve(size);
         }
-        // Not more than the piece's own length.
-        let bytes = self.piece.split_to(most.min(self.piece.len() as u64) as usize);
-        let length = bytes.len() as u64;
+        let wanted = size - self.grain.len();
+        let bytes = self.piece.split_to(wanted.min(self.piece.len()));
+        self.grain.extend_from_slice(&bytes);
+        if bytes.len() < wanted {
+            return;
+        }
+        let bytes = mem::take(&mut self.grain).freeze();
         let head = self.head();
-        self.at += length;
-        let asks = self.at.is_multiple_of(GRAIN) && self.asks();
-        let tail = proto::BidiWriteObjectRequest {
-            state_lookup: asks,
-            flush: asks,
-            ..proto::BidiWriteObjectRequest::default()
-        };
+        self.at += size as u64;
         let mut hasher = Hasher::new(Algorithm::Crc32c);
         hasher.update(&bytes);
-        let end = trail(crc32c(&hasher.finish()), &tail);
-        self.ready.extend([lead(&head, length, tail.encoded_len()), bytes, end]);
+        let end = trail(crc32c(&hasher.finish()), &proto::BidiWriteObjectRequest::default());
+        self.ready.extend([lead(&head, size as u64, 0), bytes, end]);
     }
 
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
@@ -132,24 +127,19 @@ impl Held {
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(bytes)));
             }
-            if self.question.is_none()
-                && let Poll::Ready(Some(question)) = self.questions.poll_recv(cx)
-            {
-                self.question = Some(question).filter(|question| !question.is_closed());
+            if let Poll::Ready(Some(question)) = self.questions.poll_recv(cx) {
+                if !question.is_closed() {
+                    self.ask(question);
+                }
                 continue;
             }
-            if self.question.is_some() && self.at.is_multiple_of(GRAIN) {
-                self.ask();
-            } else if !self.piece.is_empty() {
-                self.bring();
-            } else {
-                match Pin::new(&mut self.pieces).poll_next(cx) {
-                    Poll::Ready(Some(piece)) => self.piece = piece?,
-                    Poll::Ready(None) => return Poll::Ready(None),
-                    Poll::Pending if self.question.is_some() => self.ask(),
-                    Poll::Pending => return Poll::Pending,
+            if self.piece.is_empty() {
+                match ready!(Pin::new(&mut self.pieces).poll_next(cx)) {
+                    Some(piece) => self.piece = piece?,
+                    None => return Poll::Ready(None),
                 }
             }
+            self.bring();
         }
     }
 }
@@ -160,11 +150,5 @@ impl http_body::Body for Held {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         Poll::Ready(ready!(self.poll_bytes(cx)).map(|bytes| bytes.map(Frame::data)))
-    }
-}
-
-impl From<Held> for reqwest::Body {
-    fn from(held: Held) -> Self {
-        Self::wrap(held)
     }
 }

@@ -1,9 +1,11 @@
 //! Answers written out by hand: what the embedded server does not give, and Google or something on the way may.
 
 use std::sync::Mutex;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{TryStreamExt, stream};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
@@ -12,12 +14,15 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 
 use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::samples::{bytes_of, kind, memory_of, raw_server};
 use crate::backend::{Appended, Backend, Session};
 use crate::checksum::{Algorithm, Checksum};
+use crate::payload::Unending;
 
 /// What a server had: the path and headers of each call, and its body.
 type Calls = Arc<Mutex<Vec<(String, HeaderMap, Bytes)>>>;
@@ -213,4 +218,163 @@ async fn what_does_not_speak_grpc_is_told() {
     let (url, _) = raw_server(|_| "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".into()).await;
     let fault = at(&url, GcsCredentials::anonymous()).await.head("k").await.unwrap_err();
     assert!(fault.message.contains("HTTP/2"), "{fault:?}");
+}
+
+/// What a server does with a call of which it takes in one window's worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Then {
+    /// Says that it will answer, and takes in the rest when it is told to.
+    HeadFirst,
+    /// Says nothing before it has the rest.
+    Rest,
+    /// Says that it will answer, and takes in nothing ever.
+    HeadOnly,
+}
+
+/// A bucket at a server that stands still in the middle, what goes on with it, and how many bytes it had of each
+/// call in the end.
+async fn standing_still(then: Then) -> (Gcs, Arc<Notify>, mpsc::UnboundedReceiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (ended, ends) = mpsc::unbounded_channel();
+    let go_on = Arc::new(Notify::new());
+    let goes_on = go_on.clone();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let (goes_on, ended) = (goes_on.clone(), ended.clone());
+            let service = service_fn(move |request: Request<Incoming>| {
+                let (goes_on, ended) = (goes_on.clone(), ended.clone());
+                async move {
+                    let rest = async move {
+                        goes_on.notified().await;
+                        let (mut body, mut had) = (request.into_body(), 0);
+                        while let Some(Ok(frame)) = body.frame().await {
+                            had += frame.into_data().map_or(0, |data| data.len());
+                        }
+                        ended.send(had).unwrap();
+                    };
+                    let body = match then {
+                        Then::Rest => {
+                            rest.await;
+                            StreamBody::new(stream::empty().boxed())
+                        }
+                        _ => {
+                            tokio::spawn(rest);
+                            StreamBody::new(stream::pending().boxed())
+                        }
+                    };
+                    let answer = Response::builder().header("content-type", "application/grpc");
+                    Ok::<_, hyper::Error>(
+                        answer
+                            .body::<StreamBody<BoxStream<Result<Frame<Bytes>, hyper::Error>>>>(body)
+                            .unwrap(),
+                    )
+                }
+            });
+            tokio::spawn(async move {
+                let mut server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+                server.initial_stream_window_size(65_535).initial_connection_window_size(65_535);
+                let _ = server.serve_connection(TokioIo::new(socket), service).await;
+            });
+        }
+    });
+    (at(&url, GcsCredentials::anonymous()).await, go_on, ends)
+}
+
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_is_not_published() {
+    let data = bytes_of(3_000_000);
+    let session = Session { key: "k".into(), id: "grpc:x".into() };
+    let whole = Checksum::of(Algorithm::Crc32c, &data);
+    for then in [Then::HeadFirst, Then::Rest] {
+        for is_append in [false, true] {
+            let (store, go_on, mut ends) = standing_still(then).await;
+            let payload =
+                Payload::from_memory(data.chunks(10_000).map(Bytes::copy_from_slice).collect(), whole);
+            let sent = async {
+                if is_append {
+                    store.append(&session, 0, payload, Some(&whole)).await.map(|_| ())
+                } else {
+                    store.put("k", payload, &WriteOptions::default()).await.map(|_| ())
+                }
+            };
+            timeout(Duration::from_millis(200), sent).await.unwrap_err();
+            go_on.notify_one();
+            let had = timeout(Duration::from_secs(10), ends.recv()).await.unwrap().unwrap();
+            // The window, and what was in hand.
+            assert!(had < 200_000, "{then:?} {is_append}: {had}");
+        }
+    }
+}
+
+/// Bytes that tell when nobody has them any more.
+struct Lent(Vec<u8>, #[expect(dead_code, reason = "closed with it")] mpsc::Sender<()>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_given_up_while_the_store_takes_nothing_has_no_bytes_in_hand() {
+    let (store, _go_on, _ends) = standing_still(Then::HeadOnly).await;
+    let session = Session { key: "k".into(), id: "grpc:x".into() };
+    let (giver, bytes) = Unending::new();
+    let (lent, mut home) = mpsc::channel(1);
+    let give = async {
+        for _ in 0..3 {
+            giver.give(Bytes::from_owner(Lent(bytes_of(1 << 20), lent.clone()))).await.unwrap();
+        }
+        std::future::pending::<()>().await;
+    };
+    let streamed = async { tokio::join!(store.append_stream(&session, 0, bytes), give) };
+    timeout(Duration::from_millis(200), streamed).await.unwrap_err();
+    drop(lent);
+    assert_eq!(timeout(Duration::from_secs(10), home.recv()).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_connection_that_is_forgotten_is_not_used_again() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let sockets = tokio::spawn(async move {
+        let (first, _) = listener.accept().await.unwrap();
+        let (second, _) = listener.accept().await.unwrap();
+        (first, second)
+    });
+    let store = at(&url, GcsCredentials::anonymous()).await;
+    for _ in 0..2 {
+        timeout(Duration::from_millis(200), store.head("k")).await.unwrap_err();
+    }
+    timeout(Duration::from_secs(10), sockets).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_without_its_end_is_none() {
+    let data = bytes_of(3000);
+    let messages = read(&data, sum, 0);
+    let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), None)).await;
+    let body = store.get("k", None).await.unwrap();
+    let (of_read, said) = kind(body.stream.try_collect::<Vec<_>>()).await;
+    assert_eq!(of_read, FaultKind::Transient, "{said}");
+    let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(3))], None)).await;
+    let fault = store.head("k").await.unwrap_err();
+    assert!(fault.kind == FaultKind::Transient && !fault.answered, "{fault:?}");
+}
+
+#[tokio::test]
+async fn what_cant_be_read_is_not_the_stores_word() {
+    let too_large = Bytes::from_static(b"\x00\xff\xff\xff\xff");
+    let garbage = Bytes::from_static(b"\x00\x00\x00\x00\x02\xff\xff");
+    let compressed = Bytes::from_static(b"\x01\x00\x00\x00\x02\xff\xff");
+    for (answer, expected) in [
+        (too_large, FaultKind::Unsupported),
+        (garbage, FaultKind::Transient),
+        (compressed, FaultKind::Transient),
+    ] {
+        let (store, _) = raw(move |_| (StatusCode::OK, vec![answer.clone()], Some("0"))).await;
+        let fault = store.head("k").await.unwrap_err();
+        assert!(fault.kind == expected && !fault.answered, "{fault:?}");
+    }
 }

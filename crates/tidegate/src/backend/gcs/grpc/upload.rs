@@ -178,9 +178,3 @@ impl http_body::Body for Upload {
         }))
     }
 }
-
-impl From<Upload> for reqwest::Body {
-    fn from(upload: Upload) -> Self {
-        Self::wrap(upload)
-    }
-}

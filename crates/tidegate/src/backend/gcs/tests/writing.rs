@@ -120,6 +120,19 @@ async fn attributes_come_back(over: GcsTransport) {
         assert_eq!(body.object.attributes.content_type, options.attributes.content_type);
         assert_eq!((body.object.size, &body.object.etag), (head.size, &head.etag));
     }
+    // What is not said to be anything is the same however it is sent.
+    let unsaid = WriteOptions::default();
+    place.store.put("put", in_memory(&data), &unsaid).await.unwrap();
+    let session = place.store.open("parts", &unsaid).await.unwrap();
+    let part = place.store.part(&session, 1, 0, in_memory(&data)).await.unwrap();
+    let whole = part.checksum;
+    place.store.complete(&session, &[part], &whole, &unsaid).await.unwrap();
+    let session = place.store.open_appending("appended", &unsaid).await.unwrap();
+    place.store.append(&session, 0, in_memory(&data), Some(&whole)).await.unwrap();
+    for key in ["put", "parts", "appended"] {
+        let head = place.store.head(key).await.unwrap();
+        assert_eq!(head.attributes.content_type.as_deref(), Some("application/octet-stream"), "{key}");
+    }
     options.attributes.tags = [("team".into(), "a".into())].into();
     assert_eq!(place.store.check("k", Some(&options)).unwrap_err().kind, FaultKind::Unsupported);
 }

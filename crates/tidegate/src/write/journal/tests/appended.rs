@@ -4,8 +4,8 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
 use crate::Concurrency;
-use crate::backend::gcs::{Gcs, GcsTransport};
 use crate::backend::gcs::both::{self, over_both};
+use crate::backend::gcs::{Gcs, GcsTransport};
 
 mod chaos;
 mod full;

@@ -76,6 +76,13 @@ fn details_are_read() {
     assert_eq!((fault.kind, fault.retry_after), (FaultKind::Throttled, Some(Duration::from_millis(7500))));
     assert!(fault.answered && !fault.is_ambiguous(), "somebody has explained it");
     assert_eq!(with(Code::PermissionDenied, both).kind, FaultKind::Throttled);
+    for reason in
+        ["userRateLimitExceeded", "USER_RATE_LIMIT_EXCEEDED", "RATE_LIMIT_EXCEEDED", "QUOTA_EXCEEDED"]
+    {
+        let info = rpc::ErrorInfo { reason: reason.into(), ..rpc::ErrorInfo::default() };
+        let fault = with(Code::PermissionDenied, vec![any("ErrorInfo", &info)]);
+        assert_eq!(fault.kind, FaultKind::Throttled, "{reason}");
+    }
     let wrong = rpc::RetryInfo { retry_delay: Some(prost_types::Duration { seconds: -7, nanos: 0 }) };
     assert_eq!(with(Code::Unavailable, vec![any("RetryInfo", &wrong)]).retry_after, None);
     let garbage = Status::with_details(Code::Unavailable, "", Bytes::from_static(b"\xff\xff"));

@@ -16,7 +16,7 @@ async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) ->
         let bytes = data((16 << 20) + rest);
         let mut quiet = begin(&store).await;
         write(&mut quiet, &bytes).await?;
-        until_acknowledged(&quiet, 8 << 20).await;
+        until_acknowledged(&quiet, 16 << 20).await;
         // It has no session, and nothing of it leaves.
         let mut other = store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
         write(&mut other, &data(14 << 20)).await?;
