@@ -67,6 +67,17 @@ fn rules_pick_by_part_and_prefix() {
 }
 
 #[test]
+fn a_rule_of_two_operations_counts_them_together() {
+    let rule = Fault::error("UploadPart|GetObject", 503, "SlowDown").times(1);
+    let faults = faults(1, Knobs { faults: vec![rule], ..Knobs::default() });
+    let is_refused = |operation| {
+        let subject = Subject { operation, ..part("k", 1) };
+        faults.judge(subject, Instant::now()).refusal.is_some()
+    };
+    assert_eq!(["PutObject", "GetObject", "UploadPart"].map(is_refused), [false, true, false]);
+}
+
+#[test]
 fn slow_requests_are_the_fraction_asked_for() {
     let faults = faults(
         3,

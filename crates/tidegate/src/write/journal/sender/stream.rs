@@ -125,10 +125,17 @@ impl Appending {
         let mut feed = self.link.feed.clone();
         let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
         loop {
-            let is_behind = *sent.borrow() >= self.stored + self.chunk;
+            let (mut also_sent, least) = (sent.clone(), self.stored + self.chunk);
+            // It may get there only while this waits.
+            let is_behind = async {
+                if also_sent.wait_for(|sent| *sent >= least).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                sleep(pause).await;
+            };
             tokio::select! {
                 _ = sent.wait_for(|sent| *sent >= due) => {}
-                () = sleep(pause), if is_behind => pause *= 2,
+                () = is_behind => pause *= 2,
                 full = feed.wait_for(|feed| feed.full) => {
                     return if full.is_ok() { Ended::Enough } else { Ended::Error(source.left_alone()) };
                 }
