@@ -12,6 +12,7 @@ use super::request::Request;
 use super::resource::Resource;
 use crate::backend::http::{Page, paged, stuck};
 use crate::backend::{Entry, Fault, FaultKind};
+use crate::object::Object;
 
 /// What is asked for of each object.
 const FIELDS: &str =
@@ -32,34 +33,41 @@ pub(super) fn objects(
     recursive: bool,
 ) -> BoxStream<'static, Result<Entry, Fault>> {
     let prefix = prefix.to_owned();
-    paged(None, move |token: Option<String>| {
+    paged(String::new(), move |token: String| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let mut query = vec![("fields", FIELDS), ("prefix", prefix.as_str())];
             if !recursive {
                 query.push(("delimiter", "/"));
             }
-            if let Some(token) = &token {
-                query.push(("pageToken", token));
+            if !token.is_empty() {
+                query.push(("pageToken", &token));
             }
             let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket);
             let (_, body) = bucket.shared.ask(request).await?;
             let odd = || Fault::new(FaultKind::Transient, "the store's answer is not a listing");
             let page: Objects = serde_json::from_slice(&body).map_err(|error| odd().with_source(error))?;
-            let next = match page.next_page_token.filter(|next| !next.is_empty()) {
-                None => Page::End,
-                next if next != token => Page::At(next),
-                Some(_) => return Err(stuck()),
-            };
-            let mut entries = Vec::with_capacity(page.items.len() + page.prefixes.len());
-            for item in page.items {
-                let object = item.into_object().ok_or_else(odd)?;
-                entries.push((object.key.clone(), Entry::Object(object)));
-            }
-            entries.extend(page.prefixes.into_iter().map(|prefix| (prefix.clone(), Entry::Prefix(prefix))));
-            // Each list is in order; together they are made so, within the page.
-            entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-            Ok((entries.into_iter().map(|(_, entry)| entry).collect::<VecDeque<_>>(), next))
+            let objects = page.items.into_iter().map(|item| item.into_object().ok_or_else(odd));
+            let objects = objects.collect::<Result<_, _>>()?;
+            Ok((entries(objects, page.prefixes), next(page.next_page_token.unwrap_or_default(), &token)?))
         }
     })
+}
+
+/// What is on a page. Each list is in order; together they are made so.
+pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<Entry> {
+    let objects = objects.into_iter().map(|object| (object.key.clone(), Entry::Object(object)));
+    let prefixes = prefixes.into_iter().map(|prefix| (prefix.clone(), Entry::Prefix(prefix)));
+    let mut entries: Vec<_> = objects.chain(prefixes).collect();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    entries.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// Where a listing goes on behind the page that is at `token`.
+pub(super) fn next(next: String, token: &str) -> Result<Page<String>, Fault> {
+    match next {
+        next if next.is_empty() => Ok(Page::End),
+        next if next != token => Ok(Page::At(next)),
+        _ => Err(stuck()),
+    }
 }

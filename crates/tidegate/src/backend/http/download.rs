@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, header};
 
 use super::unanswered;
@@ -33,12 +33,12 @@ pub(in crate::backend) fn body(
         .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
     let object = Object { size, ..object };
     let whole = sent == (0..size);
-    let range = asked.map_or(0..size, |asked| asked.start..asked.end.min(size));
-    if range.start > range.end || (range.is_empty() && size > 0) {
-        let message = format!("the range begins at {}, and the object has {size} bytes", range.start);
-        return Err(Fault::new(FaultKind::Invalid, message));
-    }
-    let stream = bytes(response, sent.end - sent.start);
+    let range = within(asked.unwrap_or(0..u64::MAX), size)?;
+    let pieces = stream::try_unfold(response, |mut response| async move {
+        let piece = response.chunk().await.map_err(unanswered::fault)?;
+        Ok(piece.map(|piece| (piece, response)))
+    });
+    let stream = exactly(sent.end - sent.start, pieces);
     if sent == range {
         return Ok(Body { object, range, stream });
     }
@@ -48,6 +48,16 @@ pub(in crate::backend) fn body(
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
     Ok(Body { object, stream: cut(stream, range.clone()), range })
+}
+
+/// What there is of `range` in an object of this size; one that begins behind its end is a fault.
+pub(in crate::backend) fn within(range: Range<u64>, size: u64) -> Result<Range<u64>, Fault> {
+    let range = range.start..range.end.min(size);
+    if range.start > range.end || (range.is_empty() && size > 0) {
+        let message = format!("the range begins at {}, and the object has {size} bytes", range.start);
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
+    Ok(range)
 }
 
 /// The bytes of `range` from those of the whole object: not every server heeds ranges. What comes before
@@ -63,8 +73,8 @@ fn cut(
                 return Ok(None);
             }
             let Some(piece) = whole.try_next().await? else { return Ok(None) };
-            let within = |offset: u64| offset.saturating_sub(at).min(piece.len() as u64) as usize;
-            let wanted = piece.slice(within(start)..within(end));
+            let in_piece = |offset: u64| offset.saturating_sub(at).min(piece.len() as u64) as usize;
+            let wanted = piece.slice(in_piece(start)..in_piece(end));
             Ok(Some((wanted, (whole, at + piece.len() as u64))))
         }
     })
@@ -86,13 +96,15 @@ fn extent(status: StatusCode, headers: &HeaderMap) -> Option<(Range<u64>, u64)> 
 }
 
 /// The `left` bytes of an answer; fewer or more are a fault.
-fn bytes(response: reqwest::Response, left: u64) -> BoxStream<'static, Result<Bytes, Fault>> {
+pub(in crate::backend) fn exactly(
+    left: u64,
+    pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,
+) -> BoxStream<'static, Result<Bytes, Fault>> {
     let odd = |message| Fault::new(FaultKind::Transient, message);
-    stream::try_unfold((response, left), move |(mut response, left)| async move {
-        let piece = response.chunk().await.map_err(unanswered::fault)?;
-        match piece {
+    stream::try_unfold((Box::pin(pieces), left), move |(mut pieces, left)| async move {
+        match pieces.try_next().await? {
             Some(piece) => match left.checked_sub(piece.len() as u64) {
-                Some(left) => Ok(Some((piece, (response, left)))),
+                Some(left) => Ok(Some((piece, (pieces, left)))),
                 None => Err(odd("the store sent more bytes than it said")),
             },
             None if left > 0 => Err(odd("the store sent fewer bytes than it said")),

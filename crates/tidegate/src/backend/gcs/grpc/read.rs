@@ -1,6 +1,5 @@
 //! Objects described, read, listed and removed.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use futures::StreamExt;
@@ -10,7 +9,8 @@ use super::call::Answers;
 use super::convert::{object, signed, size};
 use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{Failure, Page, paged, stuck};
+use crate::backend::gcs::list;
+use crate::backend::http::{Failure, download, paged};
 use crate::backend::{Body, Entry, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -75,11 +75,7 @@ impl Grpc {
             // Of a whole object, and of one without bytes, it need not be said.
             None => 0..whole,
         };
-        let range = range.start..range.end.min(whole);
-        if range.start > range.end || (range.is_empty() && whole > 0) {
-            let message = format!("the range begins at {}, and the object has {whole} bytes", range.start);
-            return Err(Fault::new(FaultKind::Invalid, message));
-        }
+        let range = download::within(range, whole)?;
         if sent != range {
             let message = format!(
                 "the store sent bytes {}..{} of {whole} where {}..{} were asked for",
@@ -87,26 +83,18 @@ impl Grpc {
             );
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
-        let left = range.end - range.start;
-        let stream =
-            stream::try_unfold((answers, Some(first), left), |(mut answers, first, left)| async move {
-                let message = match first {
-                    Some(first) => Some(first),
-                    None => answers.next().await?,
-                };
-                match message.map(|message| message.checksummed_data) {
-                    Some(data) => {
-                        // One without is sent while the store looks for more: it shows that it is there.
-                        let bytes = data.map(checked).transpose()?.unwrap_or_default();
-                        let more = || odd("the store sent more bytes than it said");
-                        let left = left.checked_sub(bytes.len() as u64).ok_or_else(more)?;
-                        Ok(Some((bytes, (answers, None, left))))
-                    }
-                    None if left > 0 => Err(odd("the store sent fewer bytes than it said")),
-                    None => Ok(None),
-                }
-            });
-        Ok(Body { object, range, stream: stream.boxed() })
+        let pieces = stream::try_unfold((answers, Some(first)), |(mut answers, first)| async move {
+            let message = match first {
+                Some(first) => Some(first),
+                None => answers.next().await?,
+            };
+            let Some(message) = message else { return Ok(None) };
+            // One without bytes is sent while the store looks for more: it shows that it is there.
+            let bytes = message.checksummed_data.map(checked).transpose()?.unwrap_or_default();
+            Ok(Some((bytes, (answers, None))))
+        });
+        let stream = download::exactly(range.end - range.start, pieces);
+        Ok(Body { object, range, stream })
     }
 
     /// Objects and prefixes below `prefix`, in key order.
@@ -131,21 +119,8 @@ impl Grpc {
                 };
                 let page: proto::ListObjectsResponse =
                     grpc.caller.ask("ListObjects", About::Bucket, &request).await?;
-                let next = match page.next_page_token {
-                    next if next.is_empty() => Page::End,
-                    next if next != token => Page::At(next),
-                    _ => return Err(stuck()),
-                };
-                let mut entries = Vec::with_capacity(page.objects.len() + page.prefixes.len());
-                for described in page.objects {
-                    let object = object(described)?;
-                    entries.push((object.key.clone(), Entry::Object(object)));
-                }
-                entries
-                    .extend(page.prefixes.into_iter().map(|prefix| (prefix.clone(), Entry::Prefix(prefix))));
-                // Each list is in order; together they are made so, within the page.
-                entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-                Ok((entries.into_iter().map(|(_, entry)| entry).collect::<VecDeque<_>>(), next))
+                let objects = page.objects.into_iter().map(object).collect::<Result<_, _>>()?;
+                Ok((list::entries(objects, page.prefixes), list::next(page.next_page_token, &token)?))
             }
         })
     }
