@@ -350,6 +350,20 @@ def test_journals_of_google_are_reached_as_was_asked(tidegate, embedded, journal
     assert google.exists("k") == (what == "resume")
 
 
+def test_an_upload_that_is_named_twice_is_done_once(tidegate, embedded, embedded_bucket, journal, proxy_to):
+    proxy = proxy_to(embedded.address)
+    env = embedded_bucket.endpoint.at(proxy.url).env
+    for command, said in (("resume", "published 1 object"), ("abort", "ended 1 upload")):
+        unanswered(tidegate, embedded_bucket, journal, os.urandom(777), proxy)
+        [left] = listed(tidegate, journal)
+        run = tidegate("journal", command, journal, left["id"], "nobody", env=env)
+        one_sentence(run, "nobody", exit=2)
+        run = tidegate("journal", command, journal, left["id"], left["id"], env=env)
+        assert run.exit == 0 and said in run.text and run.err == "", run
+        assert embedded_bucket.exists("k") == (command == "resume")
+        embedded_bucket.client.delete_object(Bucket=embedded_bucket.name, Key="k")
+
+
 def test_what_was_read_to_its_end_must_have_the_expected_size(tidegate, embedded, embedded_bucket, journal, proxy_to):
     proxy = proxy_to(embedded.address)
     data = os.urandom(PART + 777)
@@ -557,6 +571,11 @@ def test_two_processes_do_not_share_a_journal(tidegate, embedded_bucket, journal
         assert second.exit == 1 and f"process {run.pid}" in second.err, second
         quiet = tidegate("journal", "resume", journal, env=embedded_bucket.env)
         assert quiet.exit == 0 and quiet.err == "", quiet
+        for forget in ((), ("--forget",)):
+            left_alone = tidegate("journal", "abort", journal, "--all", *forget, env=embedded_bucket.env)
+            assert left_alone.exit == 0 and "left alone" in left_alone.text and left["id"] in left_alone.text, left_alone
+            third = tidegate("journal", "abort", journal, left["id"], *forget, env=embedded_bucket.env)
+            assert third.exit == 1 and f"process {run.pid}" in third.err, third
         pipe.end()
         assert run.wait(20).exit == 0
     assert embedded_bucket.get("k") == b"a" * MIB
