@@ -7,7 +7,7 @@ import random
 import pytest
 
 from harness.command import CommandLine, binary
-from harness.s3 import Bucket
+from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
 
@@ -101,6 +101,11 @@ def any_bucket(request):
 @pytest.fixture
 def embedded_bucket(embedded):
     return Bucket(embedded.endpoint)
+
+
+@pytest.fixture
+def google_bucket(embedded):
+    return GoogleBucket(embedded.endpoint)
 
 
 @pytest.fixture

@@ -1,0 +1,81 @@
+"""`tidegate bench crash`: processes that are killed while they upload through a journal."""
+
+import pytest
+
+from harness.process import until
+from harness.s3 import Bucket
+from journals import listed
+from said import one_sentence
+
+
+@pytest.fixture(params=["minio", "versitygw", "embedded", "google"])
+def kind(request):
+    """A new bucket on each server, and as each kind of store."""
+    if request.param == "google":
+        return request.getfixturevalue("google_bucket")
+    return Bucket(request.getfixturevalue(request.param).endpoint)
+
+
+def test_processes_that_are_killed_lose_nothing(tidegate, kind, journal):
+    run = tidegate(
+        "bench", "crash", "--count", "12", "--most", "20MiB", "--seed", "7", "--to", kind.url("crash"), "--journal", journal,
+        "--json", env=kind.env, timeout=120,
+    )  # fmt: skip
+    assert run.exit == 0, run
+    [figures] = run.json
+    assert figures["objects"] == 12 and figures["kills"] >= 3 and figures["resumed"] >= 1, figures
+    assert all(figures[what] == 0 for what in ("lost_bytes", "differing_objects", "sessions_left", "journals_left")), figures
+
+
+def test_the_killed_processes_write_to_the_store_that_was_named_only(tidegate, embedded):
+    run = tidegate("bench", "crash", "--count", "1", "--endpoint-url", embedded.endpoint.url)
+    one_sentence(run, "--to", exit=2)
+    run = tidegate("bench", "crash", "--count", "1", "--profile", "mine")
+    one_sentence(run, "--to", exit=2)
+
+
+@pytest.mark.parametrize("url", ["memory://crash", "dev://crash/k", "/tmp/crash", "s3://", "nothing://b/k", ""])
+def test_where_crashing_processes_write_is_looked_at_first(tidegate, url):
+    one_sentence(tidegate("bench", "crash", "--count", "1", "--to", url), url or "empty", "s3://", exit=2)
+
+
+def test_the_killed_processes_take_nothing_from_the_environment(tidegate, embedded_bucket, counts, tmp_path):
+    """Without --to they write to a server of their own, wherever the user's own store is."""
+    config = tmp_path / "config"
+    url = embedded_bucket.endpoint.url
+    config.write_text(f"[default]\nservices = mine\n[services mine]\ns3 =\n  endpoint_url = {url}\n")
+    env = embedded_bucket.env | {
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_SESSION_TOKEN": "a token for the user's own store",
+        "AWS_PROFILE": "default",
+        "TMPDIR": str(tmp_path),
+    }
+    crash = ("bench", "crash", "--count", "1", "--kills", "1", "--most", "1MiB")
+    for beside in ({}, {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, {"AWS_CONFIG_FILE": str(config)}):
+        run = tidegate(*crash, env=env | beside)
+        assert counts() == {}, counts()
+        assert run.exit == 0, run
+    assert list(tmp_path.glob("tidegate-crash-*")) == []
+
+
+def test_journals_of_the_user_s_bucket_outlast_ctrl_c(tidegate, embedded, embedded_bucket, tmp_path, proxy_to):
+    proxy = proxy_to(embedded.address)
+    proxy.bandwidth(1_000_000)
+    env = embedded_bucket.endpoint.at(proxy.url).env | {"TMPDIR": str(tmp_path)}
+    run = tidegate.start("bench", "crash", "--to", embedded_bucket.url("crash"), "--least", "40MiB", env=env)
+    until("a process writes", lambda: embedded_bucket.parts("crash/0000100") >= 1)
+    run.interrupt()
+    result = run.wait(20)
+    [journal] = tmp_path.glob("tidegate-crash-*")
+    assert result.exit == 130 and f"`tidegate journal abort {journal} --all`" in result.err, result
+    until("the process is gone", lambda: [left["state"] for left in listed(tidegate, journal)] != ["in-use"])
+    run = tidegate("journal", "abort", journal, "--all", env=env)
+    assert run.exit == 0 and "ended 1 upload" in run.text, run
+    assert embedded_bucket.sessions("crash/0000100") == []
+
+
+def test_a_directory_for_crashes_that_can_not_be_made_is_named(tidegate, tmp_path):
+    nowhere = tmp_path / "nowhere"
+    run = tidegate("bench", "crash", "--count", "1", env={"TMPDIR": str(nowhere)})
+    one_sentence(run, nowhere, exit=1)
+    assert "standard output" not in run.err, run
