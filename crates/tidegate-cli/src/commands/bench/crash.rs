@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::TryStreamExt;
+use tidegate::ErrorKind;
 use tidegate::{Location, Tidegate};
 
 use super::content::Content;
@@ -256,10 +257,15 @@ impl Run<'_> {
         self.figures.differing_objects += u64::from(differs);
         let left: Vec<_> = place.store.unfinished(&place.key).try_collect().await?;
         for found in left {
+            match place.store.abort_session(&found.open.session).await {
+                Ok(()) => {}
+                // What a killed process had asked for came to its end.
+                Err(error) if error.kind() == ErrorKind::SessionLost => continue,
+                Err(error) => return Err(error.into()),
+            }
             let is_empty = found.held.as_ref().is_some_and(|held| held.bytes == 0);
             self.figures.empty_sessions += u64::from(is_empty);
             self.figures.sessions_left += u64::from(!is_empty);
-            place.store.abort_session(&found.open.session).await?;
         }
         Ok(place.store.delete(&place.key).await?)
     }
