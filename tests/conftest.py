@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from harness import google
 from harness.command import CommandLine, binary
-from harness.s3 import Bucket
+from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
 
@@ -101,6 +102,17 @@ def any_bucket(request):
 @pytest.fixture
 def embedded_bucket(embedded):
     return Bucket(embedded.endpoint)
+
+
+@pytest.fixture(params=["http", "grpc"])
+def google_bucket(embedded, request):
+    return GoogleBucket(embedded.endpoint, request.param)
+
+
+@pytest.fixture
+def google_counts(counts):
+    """The same in HTTP's words, over gRPC too."""
+    return google.Counts(counts)
 
 
 @pytest.fixture

@@ -17,17 +17,6 @@ DENIED = {"error": {"status": 403, "code": "AccessDenied"}}
 CP = ("--part-size", "5MiB", "--progress", "never")
 
 
-@pytest.fixture(params=["minio", "versitygw", "embedded"])
-def server(request):
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
-def on(server):
-    """A new bucket on each server."""
-    return Bucket(server.endpoint)
-
-
 def stray(bucket, key, sizes=(PART,)):
     """A session that another program began and left: its id."""
     place = {"Bucket": bucket.name, "Key": key}

@@ -1,5 +1,6 @@
 """An S3 endpoint as a test sees it: its address, its credentials, and what it holds, asked through boto3."""
 
+import copy
 import hashlib
 import secrets
 from dataclasses import dataclass
@@ -47,6 +48,9 @@ class Endpoint:
 class Bucket:
     """One bucket made for one test, and questions about it."""
 
+    # How the program is to reach it, beside its environment.
+    options = ()
+
     def __init__(self, endpoint: Endpoint, name=None):
         self.endpoint = endpoint
         self.client = endpoint.client()
@@ -56,6 +60,12 @@ class Bucket:
     @property
     def env(self):
         return self.endpoint.env
+
+    def by(self, url):
+        """The same bucket as the program is to reach it by another way, such as a proxy; questions go as before."""
+        other = copy.copy(self)
+        other.endpoint = self.endpoint.at(url)
+        return other
 
     def url(self, key=""):
         return f"s3://{self.name}/{key}"
@@ -105,3 +115,20 @@ class Bucket:
         """Nothing was published under the key and no session was left behind."""
         assert not self.exists(key), f"{key} was published"
         assert self.sessions(key) == [], f"a session of {key} was left behind"
+
+
+class GoogleBucket(Bucket):
+    """A bucket of the embedded server that the program reaches as Google's."""
+
+    def __init__(self, endpoint, over):
+        super().__init__(endpoint)
+        self.options = ("--gcs-transport", over)
+        # What a stream that is held open is called.
+        self.stream = "storage.v2.BidiWriteObject" if over == "grpc" else "storage.resumable.append"
+
+    def url(self, key=""):
+        return f"gs://{self.name}/{key}"
+
+    @property
+    def env(self):
+        return {"STORAGE_EMULATOR_HOST": self.endpoint.url}

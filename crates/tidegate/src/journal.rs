@@ -46,6 +46,8 @@ pub(crate) use reader::JournalReader;
 use record::Record;
 pub use record::{End, Header, Part, Session, SessionKind, State};
 pub use recover::Recovered;
+#[cfg(test)]
+pub(crate) use tests::power::SimDisk;
 
 /// How long it may be looked at while somebody wants to go on with it.
 const LOOK: Duration = Duration::from_secs(10);

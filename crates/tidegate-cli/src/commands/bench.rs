@@ -1,6 +1,8 @@
 //! `tidegate bench`: puts the engine under a load, and measures this very process.
 
-use crate::exit::Outcome;
+use std::path::PathBuf;
+
+use crate::exit::{Failure, Outcome};
 
 mod content;
 mod crash;
@@ -21,4 +23,9 @@ impl Command {
             Self::Crash(args) => args.run().await,
         }
     }
+}
+
+/// To be started as another process.
+fn this_program() -> Outcome<PathBuf> {
+    std::env::current_exe().map_err(|error| Failure::Failed(format!("this program can't be found: {error}")))
 }

@@ -34,11 +34,11 @@ use report::{Report, Show};
 /// that ends with a slash gives what is in it, without its own name.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to copy: a path, s3://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
+    /// What to copy: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Where to: a path, s3://BUCKET/KEY, dev://BUCKET/KEY, or - for standard output.
+    /// Where to: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard output.
     #[arg(value_name = "DST")]
     target: OsString,
 
@@ -233,7 +233,7 @@ impl Args {
         let writing = Writing::new(self.strategy(), self.create_only, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
             let report = Report::new(show, stores, writing.is_journaled())?;
-            let job = Job { stores, writing, report };
+            let job = Job { stores, writing, report, journals: &self.journal };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {

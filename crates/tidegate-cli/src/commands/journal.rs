@@ -116,12 +116,19 @@ fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> 
     })
 }
 
-/// Those of these ids, or all where none is given.
+/// Those of these ids, each once, or all where none is given.
 fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
-    if ids.is_empty() {
-        return Ok(all.iter().collect());
+    for id in ids {
+        chosen(all, id, directory)?;
     }
-    ids.iter().map(|id| chosen(all, id, directory)).collect()
+    let is_chosen = |left: &&Left| ids.is_empty() || ids.iter().any(|id| id == left.id());
+    Ok(all.iter().filter(is_chosen).collect())
+}
+
+/// What is said where an upload was asked for by its id, and another process ended it since it was listed.
+fn has_ended(left: &Left) -> Failure {
+    let (id, url) = (left.id(), left.url().unwrap_or_default());
+    Failure::Failed(format!("{id}: {url} has been published or ended by another process meanwhile"))
 }
 
 /// The store that an upload goes to, used with the checksum that it was begun with.
@@ -142,5 +149,33 @@ async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome
         }
         Location::Local { .. } => Ok(stores.tide().open(&header.url).await?),
         _ => Ok(stores.bucket(&location).await?.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Strategy;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn each_upload_is_chosen_once_and_all_ids_must_be_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
+        let store = tide.open("memory://chosen").await.unwrap();
+        for key in ["one", "two"] {
+            let mut writer = store.writer(key).strategy(Strategy::Journal).start().await.unwrap();
+            writer.write("bytes".into()).await.unwrap();
+        }
+        tide.settled().await;
+        let all = tide.recover().await.unwrap();
+        let id = |at: usize| all[at].id().to_owned();
+        let chosen = |ids: &[String]| {
+            let chosen = all_chosen(&all, ids, directory.path())?;
+            Outcome::Ok(chosen.iter().map(|left| left.id().to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(chosen(&[]).unwrap(), [id(0), id(1)]);
+        assert_eq!(chosen(&[id(1), id(1)]).unwrap(), [id(1)]);
+        assert!(matches!(chosen(&[id(0), "nobody".to_owned()]), Err(Failure::Usage(_))));
     }
 }

@@ -7,10 +7,9 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::disk::{JournalFile, RealFile};
+use super::disk::{self, JournalFile};
 use super::error::JournalError;
 use super::format::{HOLDER, SECTOR};
 use super::log::Log;
@@ -82,7 +81,7 @@ pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, Journal
 fn look(path: &Path, check: Check) -> Result<Recovered, JournalError> {
     let file = File::open(path).map_err(|error| JournalError::io(path, "opening", error))?;
     lock(path, &file, file.try_lock_shared())?;
-    Ok(recover::scan(path, &RealFile::new(file), check)?.recovered())
+    Ok(recover::scan(path, &*disk::of(path, file), check)?.recovered())
 }
 
 /// Whether its upload has ended meanwhile.
@@ -161,7 +160,7 @@ fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
         let directory = File::open(directory).map_err(io)?;
         lock(&path, &file, file.try_lock())?;
         let salt = fastrand::u128(..).to_le_bytes();
-        let file = Arc::new(RealFile::new(file));
+        let file = disk::of(&path, file);
         let log = Log::create(&path, file.clone(), header.clone(), salt)?;
         name_holder(&*file);
         rename(&unborn, &path).map_err(io)?;
@@ -211,7 +210,7 @@ pub(super) fn open(path: &Path, waits: bool) -> Result<Option<File>, JournalErro
 pub(super) fn resume(path: &Path, file: File) -> Result<(Log, Recovered), JournalError> {
     // Its name may be as new as it is: who made it may have been killed before that was durable.
     sync_directory(path).map_err(|error| JournalError::io(path, "syncing its directory", error))?;
-    let file = Arc::new(RealFile::new(file));
+    let file = disk::of(path, file);
     let (log, recovered) = recover::resume(path, file.clone())?;
     name_holder(&*file);
     Ok((log, recovered))

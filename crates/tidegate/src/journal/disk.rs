@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::payload::CachedFile;
 
@@ -37,6 +39,17 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
     /// Sets space aside for a range, so that what is written there finds it. The length stays. Cutting
     /// the file off gives it back.
     fn allocate(&self, range: Range<u64>) -> io::Result<()>;
+}
+
+/// What `file`, at `path`, is to a journal.
+#[cfg_attr(not(test), expect(unused_variables, reason = "only tests have other disks"))]
+pub(super) fn of(path: &Path, file: File) -> Arc<dyn JournalFile> {
+    #[cfg(test)]
+    let file = match super::tests::power::simulated(path, file) {
+        Ok(simulated) => return simulated,
+        Err(file) => file,
+    };
+    Arc::new(RealFile::new(file))
 }
 
 /// A file in a directory.

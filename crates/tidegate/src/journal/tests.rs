@@ -16,6 +16,7 @@ mod disk;
 mod faults;
 mod full;
 mod order;
+pub(super) mod power;
 mod real;
 
 use disk::SimFile;

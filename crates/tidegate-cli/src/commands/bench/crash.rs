@@ -1,10 +1,11 @@
 //! `tidegate bench crash`: processes that are killed while they upload through a journal.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::TryStreamExt;
-use tidegate::Tidegate;
+use tidegate::ErrorKind;
+use tidegate::{Location, Tidegate};
 
 use super::content::Content;
 use super::embedded::Embedded;
@@ -13,6 +14,7 @@ use crate::options::Connection;
 use crate::stores::{Place, Stores};
 use crate::{output, values};
 
+mod directory;
 mod figures;
 mod process;
 mod worker;
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     to: Option<String>,
 
     /// Directory for the journals; it must be empty. Default: a new one where temporary files are, which stays
-    /// there where something went wrong.
+    /// there where something went wrong, or the end of a run with --to was not waited for.
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 
@@ -84,7 +86,8 @@ struct Run<'a> {
     stores: &'a Stores,
     to: String,
     journal: PathBuf,
-    environment: Vec<(&'static str, String)>,
+    /// The server of this run's own, where none was named.
+    embedded: Option<&'a Embedded>,
     content: Content,
     seed: u64,
     /// How long a process that is not killed takes for a byte, in seconds.
@@ -107,17 +110,17 @@ impl Args {
                 "the embedded server is reached in its own way: say where with --to, or leave out how";
             return Err(Failure::Usage(message.to_owned()));
         }
+        if let Some(to) = &self.to {
+            check_target(to)?;
+        }
         let embedded = match &self.to {
             Some(_) => None,
             None => Some(Embedded::start(None).await?),
         };
         let (journal, is_own) = match &self.journal {
             Some(directory) => (directory.clone(), false),
-            None => (std::env::temp_dir().join(format!("tidegate-crash-{}", std::process::id())), true),
+            None => (directory::new()?, true),
         };
-        if is_own {
-            std::fs::create_dir(&journal)?;
-        }
         let seed = self.seed.unwrap_or_else(|| {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             u64::from(now.subsec_nanos())
@@ -133,7 +136,7 @@ impl Args {
                 stores,
                 to: self.to.clone().unwrap_or_else(|| "s3://bench/tidegate-crash".to_owned()),
                 journal: journal.clone(),
-                environment: embedded.iter().flat_map(Embedded::environment).collect(),
+                embedded: embedded.as_ref(),
                 content: Content::new(),
                 seed,
                 pace: 0.0,
@@ -143,21 +146,21 @@ impl Args {
         })
         .await;
         if is_own {
-            clear(&journal, &done);
+            directory::clear(&journal, &done, self.to.is_some());
         }
         done
     }
 }
 
-/// Removes the journals, unless they may show what went wrong.
-fn clear(journal: &Path, done: &Outcome) {
-    let is_evidence = !matches!(done, Ok(()) | Err(Failure::Interrupted(_)));
-    if is_evidence && std::fs::read_dir(journal).is_ok_and(|mut entries| entries.next().is_some()) {
-        output::say(&format!("the journals are in {}", journal.display()));
-        return;
+/// Refuses what each process would have for itself, or by turns.
+fn check_target(to: &str) -> Outcome {
+    match to.parse()? {
+        Location::S3 { .. } | Location::Gcs { .. } => Ok(()),
+        location => {
+            let message = format!("{location}: --to is s3://BUCKET/PREFIX or gs://BUCKET/PREFIX");
+            Err(Failure::Usage(message))
+        }
     }
-    // A directory for temporary files is emptied by others, too.
-    let _ = std::fs::remove_dir_all(journal);
 }
 
 impl Run<'_> {
@@ -254,10 +257,15 @@ impl Run<'_> {
         self.figures.differing_objects += u64::from(differs);
         let left: Vec<_> = place.store.unfinished(&place.key).try_collect().await?;
         for found in left {
+            match place.store.abort_session(&found.open.session).await {
+                Ok(()) => {}
+                // What a killed process had asked for came to its end.
+                Err(error) if error.kind() == ErrorKind::SessionLost => continue,
+                Err(error) => return Err(error.into()),
+            }
             let is_empty = found.held.as_ref().is_some_and(|held| held.bytes == 0);
             self.figures.empty_sessions += u64::from(is_empty);
             self.figures.sessions_left += u64::from(!is_empty);
-            place.store.abort_session(&found.open.session).await?;
         }
         Ok(place.store.delete(&place.key).await?)
     }
@@ -282,21 +290,6 @@ async fn is_written(content: &Content, index: u64, size: u64, place: &Place) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_journals_of_a_run_that_failed_stay() {
-        let directory = tempfile::tempdir().unwrap();
-        let journal = directory.path().join("journal");
-        for (done, stays) in [(Err(Failure::Failed(String::new())), true), (Ok(()), false)] {
-            std::fs::create_dir_all(&journal).unwrap();
-            std::fs::write(journal.join("1.journal"), "bytes").unwrap();
-            clear(&journal, &done);
-            assert_eq!(journal.exists(), stays, "{done:?}");
-        }
-        std::fs::create_dir(&journal).unwrap();
-        clear(&journal, &Err(Failure::Failed(String::new())));
-        assert!(!journal.exists(), "there is nothing in it");
-    }
 
     #[tokio::test]
     async fn an_object_that_is_not_what_was_written_is_counted() {

@@ -24,17 +24,17 @@ impl Embedded {
 
     /// Starts `tidegate serve`, objects in memory, which receives `rate` bytes a second at most.
     pub(super) async fn start(rate: Option<u64>) -> Outcome<Self> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(super::this_program()?);
         command.args(["serve", "--storage", "memory", "--listen", "127.0.0.1:0", "--auto-create-buckets"]);
         if let Some(rate) = rate {
             command.arg("--knobs").arg(format!(r#"{{"bandwidth": {{"total_in": {rate}}}}}"#));
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        let mut child = command.spawn()?;
+        let mut child = command.spawn().map_err(|error| failed(&format!("can't be started: {error}")))?;
         let output = child.stdout.take().ok_or_else(|| failed("has no output"))?;
         let mut lines = BufReader::new(output).lines();
-        let first =
-            timeout(Self::PATIENCE, lines.next_line()).await.map_err(|_| failed("does not begin"))??;
+        let first = timeout(Self::PATIENCE, lines.next_line()).await.map_err(|_| failed("does not begin"))?;
+        let first = first.map_err(|error| failed(&format!("can't be heard: {error}")))?;
         let url = first.as_deref().and_then(|line| line.strip_prefix("listening on "));
         let url = url.ok_or_else(|| failed("says something else than where it listens"))?.to_owned();
         // What else it says is read, so that it is never held up.
@@ -49,24 +49,28 @@ impl Embedded {
             .with_credentials(Credentials::fixed(dev::KEY, dev::KEY, None))
     }
 
-    /// How another process reaches it: what an S3 user has in the environment.
-    pub(super) fn environment(&self) -> [(&'static str, String); 4] {
-        [
-            ("AWS_ENDPOINT_URL", self.url.clone()),
-            ("AWS_ACCESS_KEY_ID", dev::KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", dev::KEY.to_owned()),
-            ("AWS_REGION", dev::REGION.to_owned()),
-        ]
+    /// Has another `tidegate` write to this server, and to none that the user's environment and files name.
+    pub(super) fn reach(&self, command: &mut Command) {
+        // An argument goes before every variable.
+        command.args(["--endpoint-url", &self.url, "--region", dev::REGION]);
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"AWS_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("AWS_ACCESS_KEY_ID", dev::KEY).env("AWS_SECRET_ACCESS_KEY", dev::KEY);
+        for file in ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"] {
+            command.env(file, "/dev/null");
+        }
     }
 
     /// Stops the process for a while: connections stay up and nothing moves.
     pub(super) async fn stall(&self, time: Duration) -> Outcome {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let process = id.ok_or_else(|| failed("has ended"))?;
-        kill_process(process, Signal::STOP).map_err(std::io::Error::from)?;
+        kill_process(process, Signal::STOP).map_err(|error| failed(&format!("can't be stopped: {error}")))?;
         tokio::time::sleep(time).await;
-        kill_process(process, Signal::CONT).map_err(std::io::Error::from)?;
-        Ok(())
+        kill_process(process, Signal::CONT).map_err(|error| failed(&format!("can't go on: {error}")))
     }
 }
 

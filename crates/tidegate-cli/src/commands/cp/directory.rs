@@ -47,7 +47,7 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
     let target = Target::new(job, source, target).await?;
     // The embedded server's own files change while it takes them.
     let except = dev::directory().canonicalize().ok();
-    let files = walk::files(path.to_owned(), except, job.report.wants_total());
+    let files = walk::files(path.to_owned(), except, job.journals, job.report.wants_total());
     let target = &target;
     let copies = files.map(|file| async move {
         match file {
@@ -120,7 +120,7 @@ where
 }
 
 /// Journals that are written while they are copied would be journaled themselves. To leave them out would be no
-/// copy of all that is there.
+/// copy of all that is there. Those that a link leads to are met on the way.
 pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
     let Ok(source) = source.canonicalize() else { return Ok(()) };
     let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));

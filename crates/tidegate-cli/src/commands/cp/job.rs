@@ -1,5 +1,7 @@
 //! What every transfer of one `cp` shares.
 
+use std::path::PathBuf;
+
 use tidegate::{Attributes, Strategy, WriterBuilder};
 
 use super::report::Report;
@@ -10,6 +12,8 @@ pub(super) struct Job<'a> {
     pub(super) stores: &'a Stores,
     pub(super) writing: Writing,
     pub(super) report: Report<'a>,
+    /// The directories for journals.
+    pub(super) journals: &'a [PathBuf],
 }
 
 /// How objects are written.

@@ -9,7 +9,7 @@
 
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
-use tidegate::{Claimed, ErrorKind, Left, Resumed, WriterBuilder};
+use tidegate::{Claimed, ErrorKind, Left, Resumed, Store, WriterBuilder};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
@@ -46,7 +46,7 @@ pub(super) async fn begin(
     let url = to.url();
     let claimed = match &left[..] {
         [] => None,
-        [left] => match claim(left, to).await? {
+        [left] => match claim(left, &to.store).await? {
             Found::Ours(claimed) => Some((*left, claimed)),
             Found::Ended => None,
             Found::InUse(who) => {
@@ -70,8 +70,8 @@ pub(super) async fn begin(
 }
 
 /// Takes an upload that was found, so that nothing is added to it.
-pub(in crate::commands) async fn claim(left: &Left, to: &Place) -> Outcome<Found> {
-    let claimed = match left.claim_on(&to.store).await {
+pub(in crate::commands) async fn claim(left: &Left, store: &Store) -> Outcome<Found> {
+    let claimed = match left.claim_on(store).await {
         Ok(claimed) => claimed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Ended),
         Err(error) if is_in_use(&error) => return Ok(Found::InUse(error.to_string())),
@@ -85,7 +85,8 @@ pub(in crate::commands) async fn claim(left: &Left, to: &Place) -> Outcome<Found
     Ok(Found::Ours(Box::new(claimed)))
 }
 
-fn is_in_use(error: &tidegate::Error) -> bool {
+/// Whether it is refused because another process has the journal.
+pub(in crate::commands) fn is_in_use(error: &tidegate::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
     matches!(source, Some(JournalError::InUse { .. }))
 }
@@ -172,7 +173,7 @@ mod tests {
         drop(other);
         tide.settled().await;
 
-        let Found::Ours(claimed) = claim(left, &to).await.unwrap() else { panic!("nobody has it") };
+        let Found::Ours(claimed) = claim(left, &store).await.unwrap() else { panic!("nobody has it") };
         for other in ["listed", "listed, and other bytes"] {
             let compared = compare(left, &claimed, &mut other.as_bytes(), &to, "the source").await;
             assert!(compared.is_err(), "{other}");

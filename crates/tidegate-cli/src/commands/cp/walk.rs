@@ -30,19 +30,27 @@ pub(super) enum Missed {
     NoFile(PathBuf),
 }
 
-/// The files below `root`, but none below `except`. Links are followed, not round in circles. Its
-/// sizes cost a look at each file.
+/// The files below `root`, but none below `except`. Links are followed, not round in circles, and where one
+/// leads to the directory of `journals` all ends with that. Its sizes cost a look at each file.
 pub(super) fn files(
     root: PathBuf,
     except: Option<PathBuf>,
+    journals: &[PathBuf],
     with_sizes: bool,
 ) -> impl Stream<Item = Result<Found, Missed>> {
     let (found, mut waiting) = mpsc::channel(WAITING);
+    let journals = journals.to_owned();
     tokio::task::spawn_blocking(move || {
         let walk = WalkDir::new(&root).min_depth(1).follow_links(true).into_iter();
         let is_kept =
             |entry: &DirEntry| !(entry.file_type().is_dir() && is_same(entry.path(), except.as_deref()));
+        // One that can't be looked at now takes no journal either, and that is told.
+        let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
         for entry in walk.filter_entry(is_kept) {
+            if let Some(failure) = entry.as_ref().ok().and_then(|entry| refused(entry, &journals)) {
+                let _ = found.blocking_send(Err(Missed::Failed(failure)));
+                return;
+            }
             let Some(file) = look_at(&root, entry, with_sizes) else { continue };
             if found.blocking_send(file).is_err() {
                 return; // nobody waits any more
@@ -57,6 +65,21 @@ fn is_same(path: &Path, except: Option<&Path>) -> bool {
         path.file_name() == except.file_name()
             && path.canonicalize().is_ok_and(|canonical| canonical == except)
     })
+}
+
+/// What is said of an entry that is in a directory of journals: they change while they are copied, and those of
+/// the copies of them would, too.
+fn refused(entry: &DirEntry, journals: &[PathBuf]) -> Option<Failure> {
+    // What is no directory is in the one that was met before, unless a link leads to it.
+    if journals.is_empty() || !(entry.file_type().is_dir() || entry.path_is_symlink()) {
+        return None;
+    }
+    let canonical = entry.path().canonicalize().ok()?;
+    let journal = journals.iter().find(|journal| canonical.starts_with(journal))?;
+    let (path, journal) = (entry.path().display(), journal.display());
+    Some(Failure::Usage(format!(
+        "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
+    )))
 }
 
 fn look_at(root: &Path, entry: walkdir::Result<DirEntry>, with_sizes: bool) -> Option<Result<Found, Missed>> {
@@ -105,8 +128,16 @@ mod tests {
     use super::*;
 
     async fn keys(root: &Path, except: Option<PathBuf>) -> (Vec<String>, Vec<Missed>) {
+        keys_beside(root, except, &[]).await
+    }
+
+    async fn keys_beside(
+        root: &Path,
+        except: Option<PathBuf>,
+        journals: &[PathBuf],
+    ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
-        let mut files = Box::pin(files(root.to_owned(), except, true));
+        let mut files = Box::pin(files(root.to_owned(), except, journals, true));
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.key),
@@ -148,5 +179,30 @@ mod tests {
         fs::write(root.path().join("file"), "1").unwrap();
         let except = root.path().join("store").canonicalize().unwrap();
         assert_eq!(keys(root.path(), Some(except)).await.0, ["file"]);
+    }
+
+    #[tokio::test]
+    async fn a_link_to_where_journals_are_ends_the_walk() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let journal = elsewhere.path().join("disk/journal");
+        fs::create_dir_all(&journal).unwrap();
+        fs::write(journal.join("1.journal"), "1").unwrap();
+        fs::write(elsewhere.path().join("disk/file"), "1").unwrap();
+        fs::create_dir(root.path().join("a")).unwrap();
+        let link = root.path().join("a/link");
+        let targets = ["disk", "disk/journal", "disk/journal/1.journal"];
+        for (target, named) in targets.into_iter().zip([link.join("journal"), link.clone(), link.clone()]) {
+            symlink(elsewhere.path().join(target), &link).unwrap();
+            let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
+            assert!(keys.iter().all(|key| key == "a/link/file"), "{keys:?}");
+            let [Missed::Failed(Failure::Usage(sentence))] = &missed[..] else { panic!("{missed:?}") };
+            for path in [&named, &journal] {
+                assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
+            }
+            fs::remove_file(&link).unwrap();
+        }
+        symlink(elsewhere.path().join("disk/file"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, &[journal]).await;
+        assert!(keys == ["a/link"] && missed.is_empty(), "{keys:?} {missed:?}");
     }
 }

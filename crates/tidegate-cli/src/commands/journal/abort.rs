@@ -3,9 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tidegate::{Left, Object, Tidegate};
+use tidegate::journal::JournalError;
+use tidegate::{ErrorKind, Left, Tidegate};
 
-use super::{all_chosen, store};
+use super::{all_chosen, has_ended, store};
+use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -13,6 +15,8 @@ use crate::{output, text};
 
 /// End uploads that are in a journal directory: their sessions at the store are aborted and their
 /// journals removed, with all bytes that are in them.
+///
+/// What another process is writing is left alone; where it was asked for by its ID, that is an error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Abort {
     /// The journal directory.
@@ -36,6 +40,18 @@ pub(crate) struct Abort {
     connection: Connection,
 }
 
+/// What has become of an upload.
+#[derive(Debug, PartialEq, Eq)]
+enum Fate {
+    Ended,
+    /// Its object was there already, and is yet.
+    Published,
+    /// Another process writes it.
+    InUse,
+    /// It had ended since it was listed.
+    Gone,
+}
+
 impl Abort {
     pub(super) async fn run(self) -> Outcome {
         let engine = self.connection.reached(Tidegate::builder()).journal([&self.directory]);
@@ -46,11 +62,15 @@ impl Abort {
             for left in all_chosen(&all, &self.ids, &self.directory)? {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
                 match self.end(stores, left).await {
-                    Ok(None) => {
+                    Ok(Fate::Ended) => {
                         ended += 1;
                         writeln!(out, "ended  {id}  {url}")?;
                     }
-                    Ok(Some(_)) => writeln!(out, "published before, and left as it is  {id}  {url}")?,
+                    Ok(Fate::Published) => {
+                        writeln!(out, "published before, and left as it is  {id}  {url}")?;
+                    }
+                    Ok(Fate::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
+                    Ok(Fate::Gone) => {}
                     Err(failure) => {
                         failed += 1;
                         output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
@@ -67,12 +87,80 @@ impl Abort {
         .await
     }
 
-    /// Ends one; the object, where it was published before.
-    async fn end(&self, stores: &Stores, left: &Left) -> Outcome<Option<Object>> {
-        if self.forget {
-            left.forget().await?;
-            return Ok(None);
+    /// Ends one.
+    async fn end(&self, stores: &Stores, left: &Left) -> Outcome<Fate> {
+        let is_asked_for = !self.ids.is_empty();
+        if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {
+            return Ok(Fate::InUse);
         }
-        Ok(left.abort_on(&store(stores, left, &self.connection).await?).await?)
+        let found = match self.forget {
+            true => match left.forget().await {
+                Ok(()) => return Ok(Fate::Ended),
+                Err(error) if error.kind() == ErrorKind::NotFound => Found::Ended,
+                Err(error) if journaled::is_in_use(&error) => Found::InUse(error.to_string()),
+                Err(error) => return Err(error.into()),
+            },
+            false => journaled::claim(left, &store(stores, left, &self.connection).await?).await?,
+        };
+        match found {
+            Found::Ours(claimed) => Ok(match claimed.abort().await? {
+                Some(_) => Fate::Published,
+                None => Fate::Ended,
+            }),
+            Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
+            Found::Ended if is_asked_for => Err(has_ended(left)),
+            Found::InUse(_) => Ok(Fate::InUse),
+            Found::Ended => Ok(Fate::Gone),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Strategy;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_another_process_took_or_ended_since_is_no_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journals, target) = (directory.path().join("journals"), directory.path().join("target"));
+        std::fs::create_dir(&journals).unwrap();
+        std::fs::create_dir(&target).unwrap();
+        let tide = Tidegate::builder().journal([&journals]).build().unwrap();
+        let store = tide.open(target.to_str().unwrap()).await.unwrap();
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        writer.write("bytes".into()).await.unwrap();
+        drop(writer);
+        tide.settled().await;
+        let all = tide.recover().await.unwrap();
+        let [left] = &all[..] else { panic!("{all:?}") };
+        let command = |ids, forget| Abort {
+            directory: journals.clone(),
+            ids,
+            all: false,
+            forget,
+            connection: Connection::default(),
+        };
+        let (any, this) =
+            (|forget| command(Vec::new(), forget), |forget| command(vec![left.id().into()], forget));
+
+        let claimed = left.claim().await.unwrap();
+        Stores::with(Tidegate::builder().journal([&journals]), async |stores| {
+            for forget in [false, true] {
+                assert_eq!(any(forget).end(stores, left).await.unwrap(), Fate::InUse);
+                let failure = this(forget).end(stores, left).await.unwrap_err();
+                assert!(failure.sentence().unwrap().contains("in use"), "{failure:?}");
+            }
+            claimed.abort().await.unwrap();
+            for forget in [false, true] {
+                assert_eq!(any(forget).end(stores, left).await.unwrap(), Fate::Gone);
+                let failure = this(forget).end(stores, left).await.unwrap_err();
+                assert!(failure.sentence().unwrap().contains("meanwhile"), "{failure:?}");
+            }
+            Ok(())
+        })
+        .await
+        .unwrap();
     }
 }

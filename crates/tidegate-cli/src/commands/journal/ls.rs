@@ -10,7 +10,8 @@ use crate::output;
 /// List the uploads that are in a journal directory: those that were left, and those that go on.
 ///
 /// `finished` ones need their producer no more: `journal resume` publishes them. Those that were `cut`
-/// go on when they are copied again.
+/// go on when they are copied again. Files of uploads that have ended are removed, and after a day those of
+/// uploads that never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
     /// The journal directory.

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{Left, Resumed, Tidegate};
 
-use super::{all_chosen, store};
+use super::{all_chosen, has_ended, store};
+use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
@@ -77,12 +78,63 @@ impl Resume {
             return Ok(None);
         }
         let store = store(stores, left, &self.connection).await?;
-        match left.resume_on(&store).await? {
+        // What was listed may be another's by now, or have ended.
+        let claimed = match journaled::claim(left, &store).await? {
+            Found::Ours(claimed) => claimed,
+            Found::InUse(who) if is_asked_for => return Err(Failure::Failed(who)),
+            Found::Ended if is_asked_for => return Err(has_ended(left)),
+            Found::InUse(_) | Found::Ended => return Ok(None),
+        };
+        match claimed.resume().await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
                 Ok(Some(format!("{id}  {:>12}  {url}", text::size(object.size))))
             }
             Resumed::Writer(_) => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::Strategy;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_another_process_took_or_ended_since_is_no_failure() {
+        let directory = tempfile::tempdir().unwrap();
+        let (journals, target) = (directory.path().join("journals"), directory.path().join("target"));
+        std::fs::create_dir(&journals).unwrap();
+        std::fs::create_dir(&target).unwrap();
+        let tide = Tidegate::builder().journal([&journals]).build().unwrap();
+        let store = tide.open(target.to_str().unwrap()).await.unwrap();
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        writer.write("bytes".into()).await.unwrap();
+        // Nothing can be published in the place of a directory.
+        std::fs::create_dir_all(target.join("k/in the way")).unwrap();
+        writer.finish().await.unwrap_err();
+        std::fs::remove_dir_all(target.join("k")).unwrap();
+        tide.settled().await;
+        let all = tide.recover().await.unwrap();
+        let [left] = &all[..] else { panic!("{all:?}") };
+        assert!(left.is_finished(), "{left:?}");
+        let command = |ids| Resume { directory: journals.clone(), ids, connection: Connection::default() };
+        let (any, this) = (command(Vec::new()), command(vec![left.id().into()]));
+
+        let claimed = left.claim().await.unwrap();
+        Stores::with(Tidegate::builder().journal([&journals]), async |stores| {
+            assert_eq!(any.resume(stores, left).await.unwrap(), None);
+            let failure = this.resume(stores, left).await.unwrap_err();
+            assert!(failure.sentence().unwrap().contains("in use"), "{failure:?}");
+            claimed.resume().await.unwrap();
+            assert_eq!(any.resume(stores, left).await.unwrap(), None);
+            let failure = this.resume(stores, left).await.unwrap_err();
+            assert!(failure.sentence().unwrap().contains("meanwhile"), "{failure:?}");
+            Ok(())
+        })
+        .await
+        .unwrap();
+        assert_eq!(std::fs::read(target.join("k")).unwrap(), b"bytes");
     }
 }

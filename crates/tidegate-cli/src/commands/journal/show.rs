@@ -11,6 +11,9 @@ use crate::exit::{Failure, Outcome};
 use crate::{output, text};
 
 /// Show all that is known of one upload in a journal directory.
+///
+/// As with `journal ls`, files of uploads that have ended are removed, and after a day those of uploads that
+/// never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// The journal directory.

@@ -95,6 +95,11 @@ impl SimFile {
         set(&mut self.lock().faults);
     }
 
+    /// Whether the power has failed.
+    pub(super) fn is_off(&self) -> bool {
+        self.lock().faults.power == Some(0)
+    }
+
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.lock().cache.clone()
     }

@@ -5,8 +5,8 @@ use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use tokio::io::AsyncWriteExt;
 
-use crate::backend::Capabilities;
 use crate::backend::memory::Memory;
+use crate::backend::{Capabilities, Layer};
 use crate::journal::{Durability, JournalError};
 use crate::{Builder, ErrorKind, Result, Resumed, RetryPolicy, Store, Strategy, Tidegate, Writer};
 
@@ -17,9 +17,11 @@ mod faulty;
 mod lost;
 mod memory;
 mod outage;
+mod power;
 mod resumed;
 
 use faulty::{Fate, Faulty};
+use power::Power;
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;
@@ -71,6 +73,17 @@ impl Place {
 
     async fn sessions(&self, store: &Store) -> usize {
         store.sessions("").count().await
+    }
+
+    /// Those that hold anything.
+    async fn sessions_with_parts(&self, store: &Store) -> usize {
+        let sessions: Vec<_> = store.sessions("").collect().await;
+        let mut with_parts = 0;
+        for session in sessions {
+            let parts = self.backend.below().parts(&session.unwrap().session).await.unwrap();
+            with_parts += usize::from(!parts.is_empty());
+        }
+        with_parts
     }
 }
 

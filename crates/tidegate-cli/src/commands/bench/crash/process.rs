@@ -1,5 +1,6 @@
 //! A process that writes, seen from the one that kills it.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep_until};
 
 use super::Run;
+use crate::commands::bench::this_program;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
@@ -57,9 +59,9 @@ impl Run<'_> {
         let mut kill_at = if let Limit::Started(after) = limit { Some(begun + after) } else { None };
         loop {
             let line = tokio::select! {
-                line = lines.next_line() => line?,
+                line = lines.next_line() => line.map_err(failed("can't be heard"))?,
                 () = sleep_until(kill_at.unwrap_or(begun)), if kill_at.is_some() => {
-                    child.start_kill()?;
+                    child.start_kill().map_err(failed("can't be killed"))?;
                     kill_at = None;
                     continue; // what it had said before is in the pipe yet
                 }
@@ -80,7 +82,7 @@ impl Run<'_> {
                 _ => output::say(&line),
             }
         }
-        let status = child.wait().await?;
+        let status = child.wait().await.map_err(failed("can't be waited for"))?;
         ended.took = begun.elapsed();
         // It may have ended by itself in the moment when it was to be killed.
         ended.is_killed = status.signal() == Some(Signal::KILL.as_raw());
@@ -91,7 +93,7 @@ impl Run<'_> {
     }
 
     fn start(&self, index: u64, size: u64, linger: Option<Duration>) -> Outcome<Child> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(this_program()?);
         command.args(std::env::args_os().skip(1));
         command.args(["--worker", &index.to_string(), "--size", &size.to_string()]);
         if let Some(linger) = linger {
@@ -103,8 +105,14 @@ impl Run<'_> {
         if self.args.journal.is_none() {
             command.arg("--journal").arg(&self.journal);
         }
-        command.envs(self.environment.iter().cloned());
+        if let Some(embedded) = self.embedded {
+            embedded.reach(&mut command);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true);
-        Ok(command.spawn()?)
+        command.spawn().map_err(failed("can't be started"))
     }
+}
+
+fn failed(what: &str) -> impl FnOnce(io::Error) -> Failure {
+    move |error| Failure::Failed(format!("a process {what}: {error}"))
 }

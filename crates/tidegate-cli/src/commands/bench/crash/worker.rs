@@ -73,7 +73,7 @@ async fn begin(args: &Args, place: &Place, source: &mut &[u8]) -> Outcome<Option
         };
         sleep(Duration::from_millis(args.linger.unwrap_or(0))).await;
         let claimed = loop {
-            match journaled::claim(left, place).await? {
+            match journaled::claim(left, &place.store).await? {
                 Found::Ours(claimed) => break Some(claimed),
                 Found::Ended => break None,
                 Found::InUse(_) => sleep(LOOK).await,

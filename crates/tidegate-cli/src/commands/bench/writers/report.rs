@@ -258,7 +258,8 @@ fn peak() -> Outcome<u64> {
 
 /// A line of `/proc/self/status` (proc(5)), in bytes.
 fn status(name: &str) -> Outcome<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
+    let unread = |error| Failure::Failed(format!("/proc/self/status: {error}"));
+    let status = fs::read_to_string("/proc/self/status").map_err(unread)?;
     let kib = status
         .lines()
         .find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse::<u64>().ok());

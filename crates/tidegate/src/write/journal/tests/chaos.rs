@@ -1,5 +1,6 @@
 //! Seeded trouble: a store that comes and goes, forgets its sessions, loses answers; writers that are
-//! dropped in the middle. What was written is there in the end, once, and nothing else.
+//! dropped in the middle; and, of every other seed, a disk that loses power. What was written, or was durable when
+//! the power went, is there in the end, once, and nothing else.
 
 use fastrand::Rng;
 
@@ -43,6 +44,8 @@ async fn one(seed: u64) -> Result<()> {
     let durability = durabilities[random.usize(..3)];
     let process = || place.process_of(place.builder().journal_keep(keep).durability(durability));
     let bytes = data(random.u64(0..40 * PART));
+    let mut power = Power::of(place.folder.path(), durability, random.fork());
+    place.backend.end_with(power.disk.clone());
     let (mut tide, mut store) = process();
     let mut writer: Option<Writer> = None;
     // Bytes whose write has returned.
@@ -53,6 +56,10 @@ async fn one(seed: u64) -> Result<()> {
         }
         let Some(now) = &mut writer else {
             tide.settled().await;
+            written = power.restart(written);
+            if step <= 60 && random.u32(..8) == 0 {
+                power.fail();
+            }
             (tide, store) = process();
             let left = tide.recover().await?;
             assert!(left.len() <= 1, "seed {seed}: {left:?}");
@@ -63,7 +70,14 @@ async fn one(seed: u64) -> Result<()> {
                     break;
                 }
                 assert_eq!(written, 0, "seed {seed}: nothing is left of {written} bytes");
-                writer = Some(place.writer(&store).await?);
+                writer = match place.writer(&store).await {
+                    Ok(writer) => Some(writer),
+                    Err(error) if power.is_failing() => {
+                        assert_eq!(error.operation(), crate::Operation::Write, "seed {seed}: {error}");
+                        None
+                    }
+                    Err(error) => return Err(error),
+                };
                 continue;
             };
             let whole = left.is_finished();
@@ -71,10 +85,13 @@ async fn one(seed: u64) -> Result<()> {
             match left.resume_on(&store).await {
                 Ok(Resumed::Writer(resumed)) => {
                     assert!(!whole && resumed.position() >= written, "seed {seed}");
+                    power.synced(resumed.position());
                     writer = Some(resumed);
                 }
                 Ok(Resumed::Object(_)) => break,
-                Err(error) => assert!(whole && step < 200, "seed {seed}: {error}"),
+                Err(error) => {
+                    assert!(power.is_failing() || whole && step < 200, "seed {seed}: {error}");
+                }
             }
             continue;
         };
@@ -85,18 +102,21 @@ async fn one(seed: u64) -> Result<()> {
             1 | 2 => place.backend.go_down(false),
             3 => writer = None,
             4 if keeps_all => place.backend.forget_sessions().await,
-            5 => {
-                if now.sync().await.is_err() {
-                    writer = None;
-                }
-            }
+            5 => match now.sync().await {
+                Ok(synced) => power.synced(synced),
+                Err(_) => writer = None,
+            },
             6 => tokio::time::sleep(Duration::from_millis(random.u64(..20))).await,
             7 => place.backend.lose_answers(random.bool()),
+            8 if step <= 60 => power.fail(),
             _ if rest > 0 => {
                 let piece = random.u64(1..=rest.min(3 * PART));
                 let write = now.write(bytes.slice(position as usize..(position + piece) as usize));
                 match cut(&mut random, write).await {
-                    Some(Ok(())) => written = position + piece,
+                    Some(Ok(())) => {
+                        written = position + piece;
+                        power.written(written);
+                    }
                     Some(Err(_)) => writer = None,
                     None => {} // some of it was taken
                 }
@@ -113,7 +133,7 @@ async fn one(seed: u64) -> Result<()> {
     place.backend.go_down(false);
     tide.settled().await;
     assert_eq!(stored(&store, "k").await, bytes, "seed {seed}");
-    assert_eq!((place.files(), place.sessions(&store).await), (0, 0), "seed {seed}");
+    assert_eq!((place.files(), place.sessions_with_parts(&store).await), (0, 0), "seed {seed}");
     assert_eq!(tide.usage().held, 0, "seed {seed}");
     Ok(())
 }

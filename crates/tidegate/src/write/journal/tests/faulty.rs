@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use tokio::sync::Barrier;
 
 use super::*;
-use crate::backend::{Backend, Fault, FaultKind, Layer, Receipt, Session, StoredPart, WriteOptions};
+use crate::backend::{Backend, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
 use crate::checksum::Checksum;
+use crate::journal::SimDisk;
 use crate::object::Object;
 use crate::payload::Payload;
 
@@ -39,6 +40,8 @@ pub(super) enum Fate {
 pub(super) struct Faulty {
     memory: Memory,
     is_down: AtomicBool,
+    /// Nothing is asked any more from when this has lost its power.
+    ends_with: Mutex<Option<Arc<SimDisk>>>,
     /// Parts are refused for good.
     denies: AtomicBool,
     /// The answer to a completion is lost once it was carried out.
@@ -61,6 +64,7 @@ impl Faulty {
         Self {
             memory: Memory::new("test").with_capabilities(capabilities),
             is_down: AtomicBool::default(),
+            ends_with: Mutex::default(),
             denies: AtomicBool::default(),
             loses_completion: AtomicBool::default(),
             hides: AtomicBool::default(),
@@ -75,6 +79,10 @@ impl Faulty {
 
     pub(super) fn go_down(&self, down: bool) {
         self.is_down.store(down, SeqCst);
+    }
+
+    pub(super) fn end_with(&self, disk: Option<Arc<SimDisk>>) {
+        *self.ends_with.lock().unwrap() = disk;
     }
 
     pub(super) fn deny(&self, denies: bool) {
@@ -133,7 +141,8 @@ impl Faulty {
     }
 
     fn check(&self) -> Result<(), Fault> {
-        if self.is_down.load(SeqCst) {
+        let has_power = self.ends_with.lock().unwrap().as_ref().is_none_or(|disk| !disk.is_off());
+        if self.is_down.load(SeqCst) || !has_power {
             return Err(Fault::new(FaultKind::Unreachable, "connection refused"));
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! Seeded trouble on sessions that are appended to: faults of all kinds at once, and writers that are dropped in
-//! the middle.
+//! the middle, disks that lose power.
 
 use fastrand::Rng;
 
@@ -70,6 +70,7 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
     let process =
         || place.process_of(place.builder().journal_keep(keep).durability(durability).retry(retry.clone()));
     let bytes = data(random.u64(0..40 * CHUNK));
+    let mut power = Power::of(place.folder.path(), durability, random.fork());
     let (mut tide, mut store) = process().await;
     let mut writer: Option<Writer> = None;
     // Bytes whose write has returned.
@@ -81,6 +82,10 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
         }
         let Some(now) = &mut writer else {
             tide.settled().await;
+            written = power.restart(written);
+            if step <= 60 && random.u32(..8) == 0 {
+                power.fail();
+            }
             (tide, store) = process().await;
             let left = tide.recover().await?;
             assert!(left.len() <= 1, "seed {seed}: {left:?}");
@@ -91,7 +96,14 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
                     break;
                 }
                 assert_eq!(written, 0, "seed {seed}: nothing is left of {written} bytes");
-                writer = Some(begin(&store).await);
+                writer = match store.writer("k").strategy(Strategy::Journal).start().await {
+                    Ok(writer) => Some(writer),
+                    Err(error) if power.is_failing() => {
+                        assert_eq!(error.operation(), crate::Operation::Write, "seed {seed}: {error}");
+                        None
+                    }
+                    Err(error) => return Err(error),
+                };
                 continue;
             };
             let whole = left.is_finished();
@@ -99,10 +111,14 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
             match left.resume_on(&store).await {
                 Ok(Resumed::Writer(resumed)) => {
                     assert!(!whole && resumed.position() >= written, "seed {seed}");
+                    power.synced(resumed.position());
                     writer = Some(resumed);
                 }
                 Ok(Resumed::Object(_)) => break,
-                Err(error) => assert!(whole && step < 200, "seed {seed}, step {step}: {error}"),
+                Err(error) => {
+                    let expected = power.is_failing() || whole && step < 200;
+                    assert!(expected, "seed {seed}, step {step}: {error}");
+                }
             }
             continue;
         };
@@ -110,16 +126,19 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
         let rest = bytes.len() as u64 - position;
         match random.u32(..12) {
             0 => writer = None,
-            1 => {
-                if now.sync().await.is_err() {
-                    writer = None;
-                }
-            }
+            1 => match now.sync().await {
+                Ok(synced) => power.synced(synced),
+                Err(_) => writer = None,
+            },
             2 | 3 => tokio::time::sleep(Duration::from_millis(random.u64(..60))).await,
+            4 if step <= 60 => power.fail(),
             _ if rest > 0 => {
                 let piece = random.u64(1..=rest.min(5 * CHUNK));
                 match now.write(bytes.slice(position as usize..(position + piece) as usize)).await {
-                    Ok(()) => written = position + piece,
+                    Ok(()) => {
+                        written = position + piece;
+                        power.written(written);
+                    }
                     Err(_) => writer = None,
                 }
             }
