@@ -10,10 +10,11 @@ use tidegate::checksum::Algorithm;
 use tidegate::journal::{JournalError, State};
 use tidegate::{Left, Location, Store, Tidegate};
 
+use crate::commands::cp::journaled::Found;
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::stores::Stores;
-use crate::text;
+use crate::{output, text};
 
 mod abort;
 mod ls;
@@ -125,10 +126,39 @@ fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<
     Ok(all.iter().filter(is_chosen).collect())
 }
 
-/// What is said where an upload was asked for by its id, and another process ended it since it was listed.
-fn has_ended(left: &Left) -> Failure {
-    let (id, url) = (left.id(), left.url().unwrap_or_default());
-    Failure::Failed(format!("{id}: {url} has been published or ended by another process meanwhile"))
+/// What was listed may be another's by now, or have ended: that is left alone, but where it was asked for by its id.
+fn left_alone(found: Found, left: &Left, is_asked_for: bool) -> Outcome<Found> {
+    match found {
+        Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
+        Found::Ended if is_asked_for => {
+            let (id, url) = (left.id(), left.url().unwrap_or_default());
+            let message = format!("{id}: {url} has been published or ended by another process meanwhile");
+            Err(Failure::Failed(message))
+        }
+        found => Ok(found),
+    }
+}
+
+/// How many could not be done what was asked.
+#[derive(Default)]
+struct Undone(u64);
+
+impl Undone {
+    /// What was done; why it was not is said.
+    fn or_done<T>(&mut self, done: Outcome<T>) -> Option<T> {
+        done.inspect_err(|failure| {
+            self.0 += 1;
+            output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
+        })
+        .ok()
+    }
+
+    fn end(self, asked: &str) -> Outcome {
+        match self.0 {
+            0 => Ok(()),
+            n => Err(Failure::Failed(format!("{} could not be {asked}", text::count(n, "upload")))),
+        }
+    }
 }
 
 /// The store that an upload goes to, used with the checksum that it was begun with.
@@ -157,6 +187,28 @@ mod tests {
     use tidegate::Strategy;
 
     use super::*;
+
+    /// Where journals are, and the directory that the one upload there goes to; its object is `k`, of `bytes`.
+    pub(super) async fn one_upload(directory: &Path, is_finished: bool) -> (PathBuf, PathBuf, Tidegate) {
+        let [journals, target] = ["journals", "target"].map(|name| directory.join(name));
+        for directory in [&journals, &target] {
+            std::fs::create_dir(directory).unwrap();
+        }
+        let tide = Tidegate::builder().journal([&journals]).build().unwrap();
+        let store = tide.open(target.to_str().unwrap()).await.unwrap();
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
+        writer.write("bytes".into()).await.unwrap();
+        if is_finished {
+            // Nothing can be published in the place of a directory.
+            std::fs::create_dir_all(target.join("k/in the way")).unwrap();
+            writer.finish().await.unwrap_err();
+            std::fs::remove_dir_all(target.join("k")).unwrap();
+        } else {
+            drop(writer);
+        }
+        tide.settled().await;
+        (journals, target, tide)
+    }
 
     #[tokio::test]
     async fn each_upload_is_chosen_once_and_all_ids_must_be_there() {

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{ErrorKind, Left, Tidegate};
 
-use super::{all_chosen, has_ended, store};
+use super::{Undone, all_chosen, left_alone, store};
 use crate::commands::cp::journaled::{self, Found};
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::options::Connection;
 use crate::stores::Stores;
 use crate::{output, text};
@@ -58,31 +58,24 @@ impl Abort {
         Stores::with(engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
-            let (mut ended, mut failed) = (0, 0);
+            let (mut ended, mut undone) = (0, Undone::default());
             for left in all_chosen(&all, &self.ids, &self.directory)? {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
-                match self.end(stores, left).await {
-                    Ok(Fate::Ended) => {
+                match undone.or_done(self.end(stores, left).await) {
+                    Some(Fate::Ended) => {
                         ended += 1;
                         writeln!(out, "ended  {id}  {url}")?;
                     }
-                    Ok(Fate::Published) => {
+                    Some(Fate::Published) => {
                         writeln!(out, "published before, and left as it is  {id}  {url}")?;
                     }
-                    Ok(Fate::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
-                    Ok(Fate::Gone) => {}
-                    Err(failure) => {
-                        failed += 1;
-                        output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
-                    }
+                    Some(Fate::InUse) => writeln!(out, "in use, and left alone  {id}  {url}")?,
+                    Some(Fate::Gone) | None => {}
                 }
             }
             writeln!(out, "ended {}", text::count(ended, "upload"))?;
             out.flush()?;
-            match failed {
-                0 => Ok(()),
-                n => Err(Failure::Failed(format!("{} could not be ended", text::count(n, "upload")))),
-            }
+            undone.end("ended")
         })
         .await
     }
@@ -102,13 +95,11 @@ impl Abort {
             },
             false => journaled::claim(left, &store(stores, left, &self.connection).await?).await?,
         };
-        match found {
+        match left_alone(found, left, is_asked_for)? {
             Found::Ours(claimed) => Ok(match claimed.abort().await? {
                 Some(_) => Fate::Published,
                 None => Fate::Ended,
             }),
-            Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
-            Found::Ended if is_asked_for => Err(has_ended(left)),
             Found::InUse(_) => Ok(Fate::InUse),
             Found::Ended => Ok(Fate::Gone),
         }
@@ -117,22 +108,13 @@ impl Abort {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Strategy;
-
+    use super::super::tests::one_upload;
     use super::*;
 
     #[tokio::test]
     async fn what_another_process_took_or_ended_since_is_no_failure() {
         let directory = tempfile::tempdir().unwrap();
-        let (journals, target) = (directory.path().join("journals"), directory.path().join("target"));
-        std::fs::create_dir(&journals).unwrap();
-        std::fs::create_dir(&target).unwrap();
-        let tide = Tidegate::builder().journal([&journals]).build().unwrap();
-        let store = tide.open(target.to_str().unwrap()).await.unwrap();
-        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
-        writer.write("bytes".into()).await.unwrap();
-        drop(writer);
-        tide.settled().await;
+        let (journals, _target, tide) = one_upload(directory.path(), false).await;
         let all = tide.recover().await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
         let command = |ids, forget| Abort {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{Left, Resumed, Tidegate};
 
-use super::{all_chosen, has_ended, store};
+use super::{Undone, all_chosen, left_alone, store};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
@@ -37,26 +37,16 @@ impl Resume {
         Stores::with(engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
-            let (mut published, mut failed) = (0, 0);
+            let (mut published, mut undone) = (0, Undone::default());
             for left in all_chosen(&all, &self.ids, &self.directory)? {
-                match self.resume(stores, left).await {
-                    Ok(Some(line)) => {
-                        published += 1;
-                        writeln!(out, "{line}")?;
-                    }
-                    Ok(None) => {}
-                    Err(failure) => {
-                        failed += 1;
-                        output::say(&format!("error: {}", failure.sentence().unwrap_or_default()));
-                    }
+                if let Some(line) = undone.or_done(self.resume(stores, left).await).flatten() {
+                    published += 1;
+                    writeln!(out, "{line}")?;
                 }
             }
             writeln!(out, "published {}", text::count(published, "object"))?;
             out.flush()?;
-            match failed {
-                0 => Ok(()),
-                n => Err(Failure::Failed(format!("{} could not be published", text::count(n, "upload")))),
-            }
+            undone.end("published")
         })
         .await
     }
@@ -78,13 +68,8 @@ impl Resume {
             return Ok(None);
         }
         let store = store(stores, left, &self.connection).await?;
-        // What was listed may be another's by now, or have ended.
-        let claimed = match journaled::claim(left, &store).await? {
-            Found::Ours(claimed) => claimed,
-            Found::InUse(who) if is_asked_for => return Err(Failure::Failed(who)),
-            Found::Ended if is_asked_for => return Err(has_ended(left)),
-            Found::InUse(_) | Found::Ended => return Ok(None),
-        };
+        let found = journaled::claim(left, &store).await?;
+        let Found::Ours(claimed) = left_alone(found, left, is_asked_for)? else { return Ok(None) };
         match claimed.resume().await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
@@ -97,25 +82,13 @@ impl Resume {
 
 #[cfg(test)]
 mod tests {
-    use tidegate::Strategy;
-
+    use super::super::tests::one_upload;
     use super::*;
 
     #[tokio::test]
     async fn what_another_process_took_or_ended_since_is_no_failure() {
         let directory = tempfile::tempdir().unwrap();
-        let (journals, target) = (directory.path().join("journals"), directory.path().join("target"));
-        std::fs::create_dir(&journals).unwrap();
-        std::fs::create_dir(&target).unwrap();
-        let tide = Tidegate::builder().journal([&journals]).build().unwrap();
-        let store = tide.open(target.to_str().unwrap()).await.unwrap();
-        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
-        writer.write("bytes".into()).await.unwrap();
-        // Nothing can be published in the place of a directory.
-        std::fs::create_dir_all(target.join("k/in the way")).unwrap();
-        writer.finish().await.unwrap_err();
-        std::fs::remove_dir_all(target.join("k")).unwrap();
-        tide.settled().await;
+        let (journals, target, tide) = one_upload(directory.path(), true).await;
         let all = tide.recover().await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
         assert!(left.is_finished(), "{left:?}");

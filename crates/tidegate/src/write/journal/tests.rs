@@ -17,11 +17,10 @@ mod faulty;
 mod lost;
 mod memory;
 mod outage;
-mod power;
 mod resumed;
+mod trial;
 
 use faulty::{Fate, Faulty};
-use power::Power;
 
 const KIB: u64 = 1 << 10;
 const PART: u64 = 16 * KIB;

@@ -85,18 +85,17 @@ impl http_body::Body for Incoming {
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         self.line.is_waiting = true;
         let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let hear = |end| *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = end;
         let frame = frame.map(|frame| {
             frame.map_err(|error| {
-                *heard = End::Broken(error);
+                hear(End::Broken(error));
                 Status::unknown("the connection broke")
             })
         });
         let trailers = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.trailers_ref());
         if let Some(status) = trailers.and_then(Status::from_header_map) {
-            *heard = End::Said(status.code());
+            hear(End::Said(status.code()));
         }
-        drop(heard);
         self.line.is_waiting = matches!(frame, Some(Err(_)));
         Poll::Ready(frame)
     }

@@ -1,8 +1,9 @@
-//! Seeded trouble on sessions that are appended to: faults of all kinds at once, and writers that are dropped in
-//! the middle, disks that lose power.
+//! Seeded trouble on sessions that are appended to: faults of all kinds at once, writers that are dropped in the
+//! middle, disks that lose power.
 
 use fastrand::Rng;
 
+use super::super::trial::{ENOUGH, Trial, each_seed};
 use super::*;
 
 over_both! {
@@ -10,19 +11,8 @@ over_both! {
 }
 
 /// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::appended::chaos`.
-fn seeds() -> std::ops::Range<u64> {
-    let given = std::env::var("TIDEGATE_JOURNAL_SEEDS").ok();
-    let range = given.as_deref().and_then(|given| given.split_once(".."));
-    range.map_or(0..15, |(from, to)| from.parse().unwrap()..to.parse().unwrap())
-}
-
 async fn whatever_happens_the_object_is_there_in_the_end(over: GcsTransport) -> Result<()> {
-    for seed in seeds() {
-        tokio::time::timeout(Duration::from_secs(60), one(seed, over))
-            .await
-            .unwrap_or_else(|_| panic!("seed {seed} does not end"))?;
-    }
-    Ok(())
+    each_seed(15, async |seed| one(seed, over).await).await
 }
 
 /// A fault that passes; one that takes the session away only where the journal `keeps_all`.
@@ -48,16 +38,8 @@ fn fault(random: &mut Rng, keeps_all: bool) -> Rule {
 }
 
 async fn one(seed: u64, over: GcsTransport) -> Result<()> {
-    let mut random = Rng::with_seed(seed);
     let place = Google::new(over).await;
-    let keeps_all = random.bool();
-    let keep = if keeps_all { u64::MAX } else { random.u64(1..4 * CHUNK) };
-    let durabilities = [
-        Durability::Write,
-        Durability::Sync,
-        Durability::Group { bytes: 64 * KIB, delay: Duration::from_millis(2) },
-    ];
-    let durability = durabilities[random.usize(..3)];
+    let mut trial = Trial::new(seed, place.folder.path(), 40 * CHUNK, 4 * CHUNK);
     let retry = RetryPolicy {
         attempts: 4,
         first_pause: Duration::from_millis(1),
@@ -67,97 +49,34 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
         slowest: 1 << 30,
         ..RetryPolicy::default()
     };
-    let process =
-        || place.process_of(place.builder().journal_keep(keep).durability(durability).retry(retry.clone()));
-    let bytes = data(random.u64(0..40 * CHUNK));
-    let mut power = Power::of(place.folder.path(), durability, random.fork());
-    let (mut tide, mut store) = process().await;
-    let mut writer: Option<Writer> = None;
-    // Bytes whose write has returned.
-    let mut written = 0;
     for step in 0.. {
-        let faults = if step > 60 { 0 } else { random.usize(..3) };
-        if random.u32(..3) == 0 || step > 60 {
-            place.goes_wrong((0..faults).map(|_| fault(&mut random, keeps_all)).collect());
+        let faults = if step > ENOUGH { 0 } else { trial.random.usize(..3) };
+        if trial.random.u32(..3) == 0 || step > ENOUGH {
+            let keeps_all = trial.keeps_all();
+            place.goes_wrong((0..faults).map(|_| fault(&mut trial.random, keeps_all)).collect());
         }
-        let Some(now) = &mut writer else {
-            tide.settled().await;
-            written = power.restart(written);
-            if step <= 60 && random.u32(..8) == 0 {
-                power.fail();
-            }
-            (tide, store) = process().await;
-            let left = tide.recover().await?;
-            assert!(left.len() <= 1, "seed {seed}: {left:?}");
-            let Some(left) = left.first() else {
-                place.goes_wrong(Vec::new());
-                if let Ok(object) = store.head("k").await {
-                    assert_eq!(object.size, bytes.len() as u64, "seed {seed}");
-                    break;
-                }
-                assert_eq!(written, 0, "seed {seed}: nothing is left of {written} bytes");
-                writer = match store.writer("k").strategy(Strategy::Journal).start().await {
-                    Ok(writer) => Some(writer),
-                    Err(error) if power.is_failing() => {
-                        assert_eq!(error.operation(), crate::Operation::Write, "seed {seed}: {error}");
-                        None
-                    }
-                    Err(error) => return Err(error),
-                };
-                continue;
-            };
-            let whole = left.is_finished();
-            assert!(left.length() >= written, "seed {seed}: {} of {written} bytes", left.length());
-            match left.resume_on(&store).await {
-                Ok(Resumed::Writer(resumed)) => {
-                    assert!(!whole && resumed.position() >= written, "seed {seed}");
-                    power.synced(resumed.position());
-                    writer = Some(resumed);
-                }
-                Ok(Resumed::Object(_)) => break,
-                Err(error) => {
-                    let expected = power.is_failing() || whole && step < 200;
-                    assert!(expected, "seed {seed}, step {step}: {error}");
-                }
+        if trial.writer.is_none() {
+            trial.end().await;
+            let process = place.process_of(trial.builder(place.builder()).retry(retry.clone())).await;
+            if trial.go_on(step, process, || place.goes_wrong(Vec::new())).await? {
+                break;
             }
             continue;
-        };
-        let position = now.position();
-        let rest = bytes.len() as u64 - position;
-        match random.u32(..12) {
-            0 => writer = None,
-            1 => match now.sync().await {
-                Ok(synced) => power.synced(synced),
-                Err(_) => writer = None,
-            },
-            2 | 3 => tokio::time::sleep(Duration::from_millis(random.u64(..60))).await,
-            4 if step <= 60 => power.fail(),
-            _ if rest > 0 => {
-                let piece = random.u64(1..=rest.min(5 * CHUNK));
-                match now.write(bytes.slice(position as usize..(position + piece) as usize)).await {
-                    Ok(()) => {
-                        written = position + piece;
-                        power.written(written);
-                    }
-                    Err(_) => writer = None,
-                }
-            }
+        }
+        match trial.random.u32(..12) {
+            0 => trial.writer = None,
+            1 => trial.sync().await,
+            2 | 3 => tokio::time::sleep(Duration::from_millis(trial.random.u64(..60))).await,
+            4 if step <= ENOUGH => trial.lose_power(),
             _ => {
-                let whole = writer.take().unwrap();
-                let finish = tokio::time::timeout(Duration::from_millis(random.u64(..2000)), whole.finish());
-                if let Ok(Ok(_)) = finish.await {
+                if trial.go_further(5 * CHUNK, Duration::from_secs(2)).await {
                     break;
                 }
             }
         }
     }
-    tide.settled().await;
-    place.check(&store, &bytes).await;
-    let is_free = async {
-        while tide.usage().held > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), is_free).await.unwrap_or_else(|_| panic!("seed {seed}"));
+    let (tide, store) = trial.end().await.expect("a process");
+    place.check(&store, &trial.bytes).await;
+    until("the memory is free", || tide.usage().held == 0).await;
     Ok(())
 }
