@@ -68,9 +68,9 @@ impl Trial {
         self.keep == u64::MAX
     }
 
-    /// The power fails soon, in the middle of something.
+    /// The power fails soon, in the middle of something, and is gone until the process [ends](Self::end).
     pub(super) fn lose_power(&mut self) {
-        if let Some(disk) = &self.disk {
+        if let Some(disk) = self.disk.as_ref().filter(|_| !self.is_failing) {
             disk.fail_after(self.random.u32(..20));
             self.is_failing = true;
         }
