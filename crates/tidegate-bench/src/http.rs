@@ -50,6 +50,13 @@ impl Client {
         Ok(self.0.put(url).send_json(body)?.body_mut().read_json()?)
     }
 
+    /// Begins something with a POST of nothing; gives where it is to go on.
+    pub fn begin(&self, url: &str) -> Result<String> {
+        let answer = self.0.post(url).send_empty()?;
+        let location = answer.headers().get("location").ok_or_else(|| format!("{url}: no location"))?;
+        Ok(location.to_str()?.to_owned())
+    }
+
     /// Puts nothing, with these headers.
     pub fn put_empty(&self, url: &str, headers: &[(String, String)]) -> Result<()> {
         let mut request = self.0.put(url);

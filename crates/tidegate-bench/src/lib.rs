@@ -4,7 +4,8 @@
 //! as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time, CPU seconds
 //! and peak memory of exactly that process ([`measure`]), and from the server what it was asked ([`embedded`]).
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
-//! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]).
+//! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
+//! and `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
@@ -12,6 +13,7 @@ pub mod contest;
 pub mod embedded;
 pub mod hedge;
 pub mod http;
+pub mod journal;
 pub mod machine;
 pub mod measure;
 pub mod peer;

@@ -1,14 +1,17 @@
 //! `tidegate-bench`: uploads by tidegate and by what people would use instead, measured side by side.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 use tidegate_bench::contest::Contest;
 use tidegate_bench::embedded::Embedded;
 use tidegate_bench::hedge::Trial;
+use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::machine::{self, Machine};
 use tidegate_bench::report::{Line, Report};
 use tidegate_bench::scratch::Scratch;
@@ -68,6 +71,20 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Streams of unknown length: journaled, chunked, spooled, in parts; and by Google's client for Java.
+    Journal {
+        #[command(flatten)]
+        trial: journal::Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the uploads of one run of `journal`.
+    #[command(name = journal::UPLOADS, hide = true)]
+    Uploads {
+        #[command(flatten)]
+        uploads: Uploads,
+    },
     /// Run a program and write what it cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
     Measured {
@@ -123,7 +140,9 @@ fn main() -> ExitCode {
                 format!("{files} files of {}, server on the same machine, unshaped", size::format(size));
             bench(&common, title, files, size, &TREE_TOOLS, None)
         }
-        Command::Hedge { trial, json } => hedge(&trial, json),
+        Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Uploads { uploads } => uploads.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),
     };
@@ -144,9 +163,7 @@ fn bench(
     tools: &[Tool],
     shape: Option<Shape>,
 ) -> Result<()> {
-    let tidegate = Tool::Tidegate
-        .find()
-        .ok_or("there is no program tidegate: cargo build --release, or TIDEGATE_BIN")?;
+    let tidegate = tidegate()?;
     // A file takes whole pages.
     let room = count * size.next_multiple_of(4 * KIB);
     let scratch = Scratch::new(common.scratch.as_deref(), room)?;
@@ -194,21 +211,19 @@ fn bench(
         tools: entrants.iter().filter_map(|entrant| Line::of(entrant, &contest.source)).collect(),
         missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
     };
-    if common.json {
-        println!("{}", serde_json::to_string(&report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
+    print(&report, common.json)
 }
 
-fn hedge(trial: &Trial, json: bool) -> Result<()> {
-    let tidegate = Tool::Tidegate
+/// The program that is measured.
+fn tidegate() -> Result<PathBuf> {
+    Tool::Tidegate
         .find()
-        .ok_or("there is no program tidegate: cargo build --release, or TIDEGATE_BIN")?;
-    let report = trial.hold(&tidegate)?;
+        .ok_or_else(|| "there is no program tidegate: cargo build --release, or TIDEGATE_BIN".into())
+}
+
+fn print(report: &(impl Serialize + Display), json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        println!("{}", serde_json::to_string(report)?);
     } else {
         print!("{report}");
     }

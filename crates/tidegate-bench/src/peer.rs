@@ -1,5 +1,7 @@
 //! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line.
 
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
 use std::path::PathBuf;
 
 /// How a peer's program ends: any error is good enough to be printed.
@@ -38,6 +40,25 @@ impl Job {
 /// The value of an environment variable that a peer cannot do without.
 pub fn variable(name: &str) -> Result<String> {
     std::env::var(name).map_err(|_| format!("{name} is not set").into())
+}
+
+/// Reads one answer, whose body a success has only with a length.
+pub fn expect_success(answers: &mut BufReader<TcpStream>) -> Result<()> {
+    let mut line = String::new();
+    answers.read_line(&mut line)?;
+    let is_success = line.starts_with("HTTP/1.1 200 ");
+    let status = line.trim_end().to_owned();
+    let mut length = 0;
+    loop {
+        line.clear();
+        answers.read_line(&mut line)?;
+        let Some((name, value)) = line.split_once(':') else { break };
+        if name.eq_ignore_ascii_case("content-length") {
+            length = value.trim().parse()?;
+        }
+    }
+    std::io::copy(&mut answers.take(length), &mut std::io::sink())?;
+    if is_success { Ok(()) } else { Err(format!("the server answers: {status}").into()) }
 }
 
 #[cfg(test)]

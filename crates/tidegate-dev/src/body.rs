@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 
 use crate::counts::Counters;
 use crate::exchange::Exchange;
-use crate::shaping::{BEFORE_RESET, Link};
+use crate::shaping::{BEFORE_RESET, BodyPace, Link};
 
 /// A body that a knob has broken off.
 #[derive(Debug, thiserror::Error)]
@@ -32,18 +32,25 @@ pub(crate) struct RequestBody {
     received: u64,
     nap: Option<Pin<Box<Sleep>>>,
     has_stalled: bool,
+    pace: BodyPace,
     exchange: Arc<Exchange>,
     counters: Arc<Counters>,
 }
 
 impl RequestBody {
-    pub(crate) fn new(incoming: Incoming, exchange: Arc<Exchange>, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(
+        incoming: Incoming,
+        pace: BodyPace,
+        exchange: Arc<Exchange>,
+        counters: Arc<Counters>,
+    ) -> Self {
         Self {
             incoming: Some(incoming),
             rest: Bytes::new(),
             received: 0,
             nap: None,
             has_stalled: false,
+            pace,
             exchange,
             counters,
         }
@@ -110,6 +117,7 @@ impl Body for RequestBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
         let this = &mut *self;
         let next = ready!(this.poll_knobs(cx))?;
+        ready!(this.pace.poll_ready(cx));
         let Some(frame) = ready!(this.poll_incoming(cx)?) else {
             return Poll::Ready(None);
         };
@@ -121,6 +129,7 @@ impl Body for RequestBody {
                 }
                 this.received += data.len() as u64;
                 this.counters.received(data.len());
+                this.pace.took(data.len());
                 Frame::data(data)
             }
             Err(other) => other,

@@ -21,7 +21,7 @@ use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Refusal};
 use crate::gcs::{self, Google};
-use crate::shaping::{Link, Rates, ShapedStream};
+use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
 use crate::{aws_chunked, control};
 
 /// What all connections of a server share.
@@ -123,7 +123,8 @@ impl Shared {
         let waits_for_continue = request.headers().contains_key(http::header::EXPECT);
         let (mut parts, incoming) = request.into_parts();
         parts.extensions.insert(Arc::clone(&exchange));
-        let body = RequestBody::new(incoming, Arc::clone(&exchange), Arc::clone(&self.counters));
+        let pace = BodyPace::new(Arc::clone(&self.rates));
+        let body = RequestBody::new(incoming, pace, Arc::clone(&exchange), Arc::clone(&self.counters));
         let is_http2 = parts.version == http::Version::HTTP_2;
         let dialect = Dialect::of(&parts);
         let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();

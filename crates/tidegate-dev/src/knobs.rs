@@ -93,6 +93,8 @@ pub struct Bandwidth {
     pub connection_out: Option<u64>,
     /// What all connections together receive.
     pub total_in: Option<u64>,
+    /// What comes of one request's body, also where several share a connection (HTTP/2).
+    pub stream_in: Option<u64>,
     /// What all connections together send.
     pub total_out: Option<u64>,
 }

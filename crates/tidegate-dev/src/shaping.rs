@@ -50,6 +50,8 @@ pub(crate) const BEFORE_RESET: Duration = Duration::from_millis(20);
 const BURST_SECONDS: f64 = 0.05;
 /// How much is worth waking up for, as a share of a second.
 const STEP_SECONDS: f64 = 0.02;
+/// The same, of one body: what its client has on the way meanwhile is no more than a window of HTTP/2.
+const BODY_STEP_SECONDS: f64 = 0.005;
 
 /// One direction's rates: what a connection may do, and what all of them share.
 #[derive(Debug)]
@@ -84,6 +86,7 @@ impl Way {
 pub(crate) struct Rates {
     reads: Way,
     writes: Way,
+    bodies: AtomicU64,
 }
 
 impl Rates {
@@ -95,6 +98,7 @@ impl Rates {
         store(&self.reads.total, bandwidth.total_in);
         store(&self.writes.connection, bandwidth.connection_out);
         store(&self.writes.total, bandwidth.total_out);
+        store(&self.bodies, bandwidth.stream_in);
     }
 }
 
@@ -169,6 +173,45 @@ impl Pace {
     fn refund(&mut self, way: &Way, bytes: usize) {
         self.own.take(-(bytes as f64));
         way.with_shared(|shared| shared.take(-(bytes as f64)));
+    }
+}
+
+/// Paces one request's body, above HTTP: where requests share a connection, each has its own pace.
+#[derive(Debug)]
+pub(crate) struct BodyPace {
+    rates: Arc<Rates>,
+    tokens: TokenBucket,
+    nap: Option<Pin<Box<Sleep>>>,
+}
+
+impl BodyPace {
+    pub(crate) fn new(rates: Arc<Rates>) -> Self {
+        // The first bytes wait for nothing, and are owed for.
+        Self { rates, tokens: TokenBucket::full(1.0, Instant::now()), nap: None }
+    }
+
+    /// Waits until more of the body may be read.
+    pub(crate) fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(nap) = &mut self.nap {
+                ready!(nap.as_mut().poll(cx));
+                self.nap = None;
+            }
+            let rate = self.rates.bodies.load(Ordering::Relaxed) as f64;
+            if rate == 0.0 {
+                return Poll::Ready(());
+            }
+            let tokens = self.tokens.available(rate, (rate * BURST_SECONDS).max(1.0), Instant::now());
+            if tokens > 0.0 {
+                return Poll::Ready(());
+            }
+            let wait = BODY_STEP_SECONDS - tokens / rate;
+            self.nap = Some(Box::pin(tokio::time::sleep(Duration::from_secs_f64(wait))));
+        }
+    }
+
+    pub(crate) fn took(&mut self, bytes: usize) {
+        self.tokens.take(bytes as f64);
     }
 }
 

@@ -80,8 +80,8 @@ struct Shared {
 }
 
 impl Journal {
-    /// Begins a journal in one of these directories, the one with most space that takes it. It is
-    /// durable when this returns, and it is locked. Where the future is dropped there is none.
+    /// Begins a journal in the first of these directories that takes it. It is durable when this
+    /// returns, and it is locked. Where the future is dropped there is none.
     pub(crate) async fn create(
         directories: &[PathBuf],
         header: Header,

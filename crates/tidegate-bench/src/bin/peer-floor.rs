@@ -6,12 +6,12 @@
 //! What answers is read only as far as to know that it was a success.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_bench::peer::{Job, Result, variable};
+use tidegate_bench::peer::{Job, Result, expect_success, variable};
 use tidegate_bench::sign::Signer;
 use tidegate_bench::size::{KIB, MIB};
 
@@ -83,23 +83,4 @@ impl Upload<'_> {
         head.push_str("\r\n");
         Ok(head)
     }
-}
-
-/// Reads one answer, whose body a success has only with a length.
-fn expect_success(answers: &mut BufReader<TcpStream>) -> Result<()> {
-    let mut line = String::new();
-    answers.read_line(&mut line)?;
-    let is_success = line.starts_with("HTTP/1.1 200 ");
-    let status = line.trim_end().to_owned();
-    let mut length = 0;
-    loop {
-        line.clear();
-        answers.read_line(&mut line)?;
-        let Some((name, value)) = line.split_once(':') else { break };
-        if name.eq_ignore_ascii_case("content-length") {
-            length = value.trim().parse()?;
-        }
-    }
-    std::io::copy(&mut answers.take(length), &mut std::io::sink())?;
-    if is_success { Ok(()) } else { Err(format!("the server answers: {status}").into()) }
 }

@@ -70,3 +70,20 @@ async fn a_slow_request_is_received_so_many_times_slower() {
     // At 500 kB/s, but for what may move in one go.
     assert!(start.elapsed() > Duration::from_millis(250), "{:?}", start.elapsed());
 }
+
+#[tokio::test]
+async fn each_body_keeps_the_rate() {
+    let rates = Arc::new(Rates::default());
+    rates.set(&Bandwidth { stream_in: Some(1_000_000), ..Bandwidth::default() });
+    let start = Instant::now();
+    let read = || async {
+        let mut pace = BodyPace::new(rates.clone());
+        for _ in 0..30 {
+            std::future::poll_fn(|cx| pace.poll_ready(cx)).await;
+            pace.took(10_000);
+        }
+    };
+    tokio::join!(read(), read());
+    let seconds = start.elapsed().as_secs_f64();
+    assert!((0.2..0.9).contains(&seconds), "twice 300 kB at 1 MB/s each took {seconds} s");
+}

@@ -120,22 +120,10 @@ impl Drop for Begun {
     }
 }
 
-/// Makes a journal in the first of these directories that takes one; those with more space for each
-/// journal that they have come first. The error is that of the last one.
+/// Makes a journal in the first of these directories that takes one. The error is that of the last one.
 pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<(Begun, Log), JournalError> {
-    // Those that were begun just now have not taken their space yet. Where there is nothing to choose, none
-    // is counted: there may be ten thousand.
-    let free = |directory: &PathBuf| {
-        let free =
-            rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
-        free / (1 + fs::read_dir(directory).map_or(0, |entries| entries.count() as u64))
-    };
-    let mut order: Vec<_> = directories.iter().collect();
-    if order.len() > 1 {
-        order.sort_by_cached_key(|directory| std::cmp::Reverse(free(directory)));
-    }
     let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
-    for directory in order {
+    for directory in directories {
         match create_in(directory, header) {
             Ok(log) => return Ok((Begun(Some(log.path.clone())), log)),
             Err(error) => last = error,

@@ -92,7 +92,8 @@ impl Journaled {
             upload.error(ErrorKind::InvalidInput, Operation::Write, error.to_string()).with_source(error)
         })?;
         let created = header.created;
-        let journal = Journal::create(&journaling.directories, header, journaling.durability).await;
+        let directories = journaling.order().await;
+        let journal = Journal::create(&directories, header, journaling.durability).await;
         let journal = journal.map_err(|error| failed(&upload, error))?;
         let disk = journaling.disk(journal.path()).await;
         let before = Before { created, ..Before::default() };

@@ -1,6 +1,8 @@
 //! Where an engine's journals are, and how they are kept and sent.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +12,7 @@ use super::journal::Disk;
 use super::streamed::RING;
 use crate::budget::Budget;
 use crate::journal::Durability;
+use crate::off::off;
 
 /// The journal directories of an engine, and what holds for every journal in them.
 #[derive(Debug)]
@@ -53,10 +56,72 @@ impl Journaling {
         Self { directories, durability, keep, patience, memory, disks: Mutex::default() }
     }
 
-    /// The disk that a journal is on.
-    pub(super) async fn disk(&self, journal: &Path) -> Arc<Disk> {
+    /// The disk that a journal, or a directory for them, is on.
+    pub(super) async fn disk(&self, path: &Path) -> Arc<Disk> {
         // One that can't be asked is told by whoever writes to it.
-        let id = tokio::fs::metadata(journal).await.map_or(0, |found| found.dev());
+        let id = tokio::fs::metadata(path).await.map_or(0, |found| found.dev());
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
+    }
+
+    /// The directories, the best one for a new journal first.
+    pub(super) async fn order(&self) -> Vec<PathBuf> {
+        // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
+        if self.directories.len() < 2 {
+            return self.directories.clone();
+        }
+        let mut places = Vec::new();
+        for directory in &self.directories {
+            let (cost, counted) = (self.disk(directory).await.cost(), directory.clone());
+            places.push(Place { share: off(move || share(&counted)).await, cost, directory });
+        }
+        places.sort_by(Place::before);
+        places.into_iter().map(|place| place.directory.clone()).collect()
+    }
+}
+
+/// A directory with less space for each of its journals comes behind those with more, however fast its disk.
+const ENOUGH: u64 = 1 << 30;
+
+/// A directory that a journal could be in.
+struct Place<'a> {
+    directory: &'a PathBuf,
+    /// Bytes that are free for each of its journals, the new one among them.
+    share: u64,
+    /// As [`Disk::cost`].
+    cost: f64,
+}
+
+impl Place<'_> {
+    fn before(&self, other: &Self) -> Ordering {
+        let (has, others) = (self.share >= ENOUGH, other.share >= ENOUGH);
+        let faster = if has { self.cost.total_cmp(&other.cost) } else { Ordering::Equal };
+        others.cmp(&has).then(faster).then(other.share.cmp(&self.share))
+    }
+}
+
+/// What is free of a directory's disk for each of its journals: those that were begun just now have not
+/// taken their space yet.
+fn share(directory: &Path) -> u64 {
+    let free =
+        rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));
+    free / (1 + fs::read_dir(directory).map_or(0, |entries| entries.count() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_faster_disk_is_chosen_where_it_has_enough_space() {
+        let names = ["full", "slow", "fast", "twin"].map(PathBuf::from);
+        let facts = [(ENOUGH - 1, 0.0), (9 * ENOUGH, 2.0), (ENOUGH, 1.0), (2 * ENOUGH, 1.0)];
+        let mut places: Vec<_> = names
+            .iter()
+            .zip(facts)
+            .map(|(directory, (share, cost))| Place { directory, share, cost })
+            .collect();
+        places.sort_by(Place::before);
+        let order: Vec<_> = places.iter().map(|place| place.directory.to_str().unwrap()).collect();
+        assert_eq!(order, ["twin", "fast", "slow", "full"]);
     }
 }

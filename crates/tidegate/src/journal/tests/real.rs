@@ -57,23 +57,6 @@ async fn whoever_only_looks_at_it_is_waited_for() {
 }
 
 #[tokio::test]
-async fn journals_go_round_the_directories() {
-    let folder = tempfile::tempdir().unwrap();
-    let directories = ["a", "b", "c"].map(|name| folder.path().join(name));
-    for directory in &directories {
-        std::fs::create_dir(directory).unwrap();
-    }
-    let mut open = Vec::new();
-    for number in 0..9 {
-        let header = Header { upload: format!("u{number}"), ..header(Algorithm::Crc64Nvme) };
-        open.push(Journal::create(&directories, header, Durability::Sync).await.unwrap());
-    }
-    for directory in &directories {
-        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 3, "{}", directory.display());
-    }
-}
-
-#[tokio::test]
 async fn an_upload_is_left_found_gone_on_with_and_ended() {
     let (folder, directories) = folder();
     let journal = begin(&directories, Durability::Sync).await;

@@ -53,7 +53,8 @@ impl Appender {
                 return Ok(());
             }
             let bytes: usize = pieces.iter().map(Bytes::len).sum();
-            let length = self.patiently(|| self.journal.append(pieces.clone())).await?;
+            let append = || self.disk.append(bytes as u64, self.journal.append(pieces.clone()));
+            let length = self.patiently(append).await?;
             self.progress.journaled(bytes as u64);
             self.feed.send_modify(|feed| feed.length = length);
         }

@@ -23,9 +23,89 @@ pub(crate) struct Disk {
     /// Goes up as bytes leave it.
     moved: AtomicU64,
     uploads: Mutex<Vec<Weak<watch::Sender<Feed>>>>,
+    pace: Mutex<Pace>,
+}
+
+/// How fast a disk takes what is appended to all of its journals together.
+#[derive(Debug, Default)]
+struct Pace {
+    /// Appends that are under way, and since when any is.
+    under_way: u32,
+    since: Option<Instant>,
+    /// What was appended, and for how long there was something to append, since that was last looked at.
+    bytes: u64,
+    busy: Duration,
+    /// Bytes a second; 0 where nothing is known.
+    rate: f64,
+}
+
+impl Pace {
+    /// Fewer bytes say more of the calls than of the disk.
+    const LEAST: u64 = 4 << 20;
+
+    fn count(&mut self, bytes: u64) {
+        let now = Instant::now();
+        if let Some(since) = self.since.replace(now).filter(|_| self.under_way > 0) {
+            self.busy += now - since;
+        }
+        self.bytes += bytes;
+        if self.bytes >= Self::LEAST {
+            let rate = self.bytes as f64 / self.busy.as_secs_f64().max(1e-6);
+            self.rate = if self.rate > 0.0 { self.rate * 0.8 + rate * 0.2 } else { rate };
+            (self.bytes, self.busy) = (0, Duration::ZERO);
+        }
+    }
+}
+
+/// An append that is under way, until this is dropped.
+struct Appending<'a> {
+    disk: &'a Disk,
+    appended: u64,
+}
+
+impl Drop for Appending<'_> {
+    fn drop(&mut self) {
+        let mut pace = self.disk.pace();
+        pace.count(self.appended);
+        pace.under_way -= 1;
+    }
 }
 
 impl Disk {
+    /// Appends `bytes`, and measures how fast the disk is.
+    pub(super) async fn append<T, E>(
+        &self,
+        bytes: u64,
+        append: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        {
+            let mut pace = self.pace();
+            pace.count(0);
+            pace.under_way += 1;
+        }
+        let mut appending = Appending { disk: self, appended: 0 };
+        let appended = append.await;
+        if appended.is_ok() {
+            appending.appended = bytes;
+        }
+        appended
+    }
+
+    /// How long the disk would take for a byte of each of its journals and of a new one: nothing where it
+    /// was not measured yet, and who knows how long while that goes on.
+    pub(crate) fn cost(&self) -> f64 {
+        let journals = self.lock().iter().filter(|upload| upload.strong_count() > 0).count();
+        match (self.pace().rate, journals) {
+            (rate, _) if rate > 0.0 => (journals + 1) as f64 / rate,
+            (_, 0) => 0.0,
+            _ => f64::INFINITY,
+        }
+    }
+
+    fn pace(&self) -> MutexGuard<'_, Pace> {
+        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// An upload has its journal there.
     pub(super) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
         let mut uploads = self.lock();
@@ -135,5 +215,36 @@ impl ReadAt for Leaving {
 
     fn differs(&self, offset: u64) -> io::Error {
         self.reader.differs(offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_is_measured_while_it_is_written_to() {
+        const MIB: u64 = 1 << 20;
+        let disk = Disk::default();
+        let upload = Arc::new(watch::channel(Feed::default()).0);
+        assert_eq!(disk.cost(), 0.0);
+        disk.join(&upload);
+        assert_eq!(disk.cost(), f64::INFINITY);
+        // Two at once, 4 MiB in a second; then nothing for a long time, and then the same again.
+        for _ in 0..2 {
+            let append = || {
+                disk.append(2 * MIB, async {
+                    sleep(Duration::from_secs(1)).await;
+                    Ok::<_, ()>(())
+                })
+            };
+            let _ = tokio::join!(append(), append());
+            sleep(Duration::from_secs(1000)).await;
+            let rate = 2.0 / disk.cost();
+            assert!((rate / (4 * MIB) as f64 - 1.0).abs() < 0.01, "{rate}");
+        }
+        let _ = disk.append(100 * MIB, async { Err::<(), _>(()) }).await;
+        drop(upload);
+        assert!((1.0 / disk.cost() / (4 * MIB) as f64 - 1.0).abs() < 0.01, "{}", disk.cost());
     }
 }

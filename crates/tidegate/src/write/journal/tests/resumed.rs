@@ -270,3 +270,23 @@ async fn parts_that_can_not_be_are_refused() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn journals_go_round_the_directories() -> Result<()> {
+    let place = Place::new();
+    let directories = ["a", "b", "c"].map(|name| place.folder.path().join(name));
+    for directory in &directories {
+        std::fs::create_dir(directory).unwrap();
+    }
+    place.backend.go_down(true);
+    let (_tide, store) = place.process_of(Tidegate::builder().journal(&directories));
+    let mut open = Vec::new();
+    for number in 0..9 {
+        let writer = store.writer(format!("{number}")).strategy(Strategy::Journal);
+        open.push(writer.start().await?);
+    }
+    for directory in &directories {
+        assert_eq!(std::fs::read_dir(directory).unwrap().count(), 3, "{}", directory.display());
+    }
+    Ok(())
+}

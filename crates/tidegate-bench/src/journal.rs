@@ -1,0 +1,252 @@
+//! The published table of journaling, re-run: `BidiBlobWriteSessionConfig` and its siblings of Google's Java
+//! client were measured with a stream of about 128 MiB/s, 54 ms for each chunk's commit, and a producer of
+//! about 800 MiB/s that waits while a chunk is sent. The embedded server is made to behave so; where this
+//! machine can't carry as many streams, all rates go down and all times up by one factor.
+//!
+//! Each run is a process of its own ([`uploads`]), so that the kernel says what it held at most.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::Result;
+use crate::embedded::Embedded;
+use crate::machine::{self, Machine};
+use crate::measure::{self, Usage};
+use crate::size::{self, GIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+use disk::Watched;
+use uploads::{Done, Uploads};
+use way::Way;
+
+mod disk;
+mod producer;
+pub mod uploads;
+mod way;
+
+pub use way::UPLOADS;
+
+/// What is uploaded, and to what kind of store.
+#[derive(Clone, Debug, Serialize, Args)]
+pub struct Trial {
+    /// Objects at once, each with a producer of its own; one table line for each number.
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32")]
+    pub streams: Vec<u32>,
+    /// Size of each object.
+    #[arg(long, default_value = "1GiB", value_parser = size::parse)]
+    pub size: u64,
+    /// MiB a second that one stream moves.
+    #[arg(long, default_value_t = 128)]
+    pub stream_mib: u64,
+    /// Milliseconds that a commit takes.
+    #[arg(long, default_value_t = 54.0)]
+    pub commit_ms: f64,
+    /// MiB a second that a producer makes.
+    #[arg(long, default_value_t = 800)]
+    pub producer_mib: u64,
+    /// MiB a second that this machine is to carry of all streams together; with more of them, rates go down and
+    /// times up.
+    #[arg(long, default_value_t = 256)]
+    pub most_mib: u64,
+    /// Runs of each that count.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// Only ways whose name has this in it.
+    #[arg(long)]
+    pub only: Option<String>,
+    /// Folder for journals and spools; default: the system's temporary one.
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// Seconds that one run may take.
+    #[arg(long, default_value_t = 1200, value_name = "SECONDS")]
+    pub limit: u64,
+}
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// Seconds of each object.
+    pub seconds: Vec<f64>,
+    /// What the process cost.
+    pub usage: Usage,
+    /// The most bytes that the folder of journals or spools had on its disk.
+    pub disk: u64,
+}
+
+/// All runs of one way with one number of streams.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// How.
+    pub way: String,
+    /// Objects at once.
+    pub streams: u32,
+    /// Rates were so many times lower, and times longer.
+    pub scale: f64,
+    /// MiB a second of each object, at the published rates.
+    pub speed: Spread,
+    /// The processes.
+    pub runs: Vec<Run>,
+}
+
+/// What came of a trial; it displays as Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub trial: Trial,
+    /// Where.
+    pub machine: Machine,
+    /// Load average before and after.
+    pub load: [f64; 2],
+    /// What was measured.
+    pub lines: Vec<Line>,
+    /// What is not built.
+    pub missing: Vec<String>,
+}
+
+impl Trial {
+    /// Holds it against the server of the program `tidegate`: for each number of streams all ways in turn.
+    ///
+    /// # Errors
+    /// Where the server does not start, an upload fails, or takes longer than the limit.
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let folder = tempfile::tempdir()?;
+        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let scratch = tempfile::Builder::new().prefix("tidegate-bench-").tempdir_in(scratch)?;
+        let server = Embedded::start(tidegate, folder.path())?;
+        let before = machine::load();
+        let is_wanted = |way: &Way| self.only.as_ref().is_none_or(|only| way.name().contains(only));
+        let ways: Vec<_> = Way::ALL.into_iter().filter(is_wanted).collect();
+        let missing = ways.iter().filter(|way| way.find().is_none()).map(|way| way.name()).collect();
+        let mut lines = Vec::new();
+        for &streams in &self.streams {
+            let scale = ((u64::from(streams) * self.stream_mib) as f64 / self.most_mib as f64).max(1.0);
+            server.behave(&json!({
+                "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
+                "commit_latency": {"fixed_ms": self.commit_ms * scale},
+            }))?;
+            let mut runs: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
+            for number in 0..self.runs {
+                for (way, runs) in &mut runs {
+                    let Some(path) = way.find() else { continue };
+                    let uploads = Uploads {
+                        url: server.endpoint().url.clone(),
+                        bucket: server.endpoint().bucket.to_owned(),
+                        prefix: format!("{streams}-{number}-"),
+                        objects: streams,
+                        size: self.size,
+                        produce: ((self.producer_mib * MIB) as f64 / scale) as u64,
+                        how: uploads::How::Stream,
+                        chunk: None,
+                        grpc: false,
+                        scratch: scratch.path().to_owned(),
+                    };
+                    let program = way.program(&path, &uploads);
+                    let (log, disk) = (folder.path().join("uploads.log"), Watched::new(scratch.path()));
+                    let usage = measure::measure(&program, &log, Duration::from_secs(self.limit))?;
+                    let (disk, seconds) = (disk.most(), seconds(&log, streams)?);
+                    let longest = seconds.iter().copied().fold(0.0, f64::max);
+                    eprintln!("{streams} at once, run {}: {}: {longest:.2} s", number + 1, way.name());
+                    runs.push(Run { seconds, usage, disk });
+                }
+            }
+            lines.extend(runs.into_iter().filter_map(|(way, runs)| self.line(way, streams, scale, runs)));
+        }
+        let (machine, load) = (Machine::this(), [before, machine::load()]);
+        Ok(Report { trial: self.clone(), machine, load, lines, missing })
+    }
+
+    fn line(&self, way: Way, streams: u32, scale: f64, runs: Vec<Run>) -> Option<Line> {
+        let mib = self.size as f64 / MIB as f64;
+        let seconds = runs.iter().flat_map(|run| run.seconds.iter().copied());
+        let speed = Spread::of(seconds.map(|seconds| mib / seconds * scale))?;
+        Some(Line { way: way.name(), streams, scale, speed, runs })
+    }
+}
+
+/// What a process said at its end.
+fn seconds(log: &Path, streams: u32) -> Result<Vec<f64>> {
+    let said = std::fs::read_to_string(log)?;
+    let done = said.lines().rev().find_map(|line| serde_json::from_str::<Done>(line).ok());
+    let seconds = done.ok_or_else(|| format!("no figures were said, but: {said}"))?.seconds;
+    if seconds.len() != streams as usize {
+        return Err(format!("figures of {} objects, not {streams}", seconds.len()).into());
+    }
+    Ok(seconds)
+}
+
+impl Report {
+    /// The speed of a way beside these streams.
+    fn speed(&self, way: Way, streams: u32) -> Option<f64> {
+        let line = self.lines.iter().find(|line| line.way == way.name() && line.streams == streams);
+        line.map(|line| line.speed.median)
+    }
+
+    fn table(&self) -> Table {
+        let columns = [
+            "way",
+            "streams",
+            "scale",
+            "MiB/s a stream",
+            "of the rate",
+            "journal: times this",
+            "CPU s/GiB",
+            "peak RSS MiB",
+            "peak disk MiB",
+        ];
+        let mut table = Table::new(columns);
+        for line in &self.lines {
+            let Spread { median, min, max } = line.speed;
+            let most = |figure: fn(&Run) -> f64| line.runs.iter().map(figure).fold(0.0, f64::max);
+            let gib = line.runs.len() as f64 * f64::from(line.streams) * self.trial.size as f64 / GIB as f64;
+            let cpu: f64 = line.runs.iter().map(|run| run.usage.cpu()).sum();
+            let gain = self.speed(Way::JOURNAL, line.streams).map(|journal| journal / median);
+            table.row([
+                line.way.clone(),
+                line.streams.to_string(),
+                line.scale.to_string(),
+                format!("{median:.1} ({min:.1}–{max:.1})"),
+                format!("{:.3}", median / self.trial.stream_mib as f64),
+                gain.map_or_else(String::new, |gain| format!("{gain:.2}")),
+                format!("{:.2}", cpu / gib),
+                format!("{:.0}", most(|run| run.usage.peak_kib as f64 / 1024.0)),
+                format!("{:.0}", most(|run| run.disk as f64 / MIB as f64)),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trial { stream_mib, commit_ms, producer_mib, most_mib, runs, size, .. } = &self.trial;
+        writeln!(
+            out,
+            "Objects of {} at once; a stream moves {stream_mib} MiB/s, a commit takes {commit_ms} ms, a producer makes \
+             {producer_mib} MiB/s;\nmore than {most_mib} MiB/s in all: rates divided and times multiplied by `scale`\n",
+            size::format(*size)
+        )?;
+        writeln!(out, "{}", self.table())?;
+        writeln!(
+            out,
+            "Speed: median (least–most) of all objects of {runs} runs, from an object's first byte to its publication,\n\
+             times the scale. Peaks: the most of all runs; disk: of what has a name in the journals' folder.\n"
+        )?;
+        for way in &self.missing {
+            writeln!(
+                out,
+                "- {way}: MISSING, not built (`mvn -q -f crates/tidegate-bench/peers/java/pom.xml package`)"
+            )?;
+        }
+        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
+        writeln!(
+            out,
+            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {:.2} before, {:.2} after",
+            self.load[0], self.load[1]
+        )
+    }
+}

@@ -1,0 +1,77 @@
+//! A producer that makes bytes at a rate, and makes none while its writer does not take them.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::size::MIB;
+
+/// What is made in one go.
+const PIECE: u64 = MIB;
+
+/// What a clock can be asked to sleep; less is saved up.
+const LEAST: f64 = 0.002;
+
+/// Makes the bytes of one object.
+#[derive(Debug)]
+pub(super) struct Producer {
+    piece: Bytes,
+    left: u64,
+    /// Bytes a second.
+    rate: f64,
+    /// Seconds that were not slept yet; negative where sleeping took longer than it should.
+    owed: f64,
+}
+
+impl Producer {
+    pub(super) fn new(piece: Bytes, size: u64, rate: u64) -> Self {
+        Self { piece, left: size, rate: rate as f64, owed: 0.0 }
+    }
+
+    /// What all producers give, again and again: no byte like the next.
+    pub(super) fn piece() -> Bytes {
+        let mut bytes = vec![0; PIECE as usize];
+        fastrand::Rng::with_seed(1).fill(&mut bytes);
+        bytes.into()
+    }
+
+    /// The next bytes, and how long to sleep before they are there; [`slept`](Self::slept) takes how long that was.
+    pub(super) fn next(&mut self) -> Option<(Bytes, Option<Duration>)> {
+        let now = self.left.min(self.piece.len() as u64);
+        if now == 0 {
+            return None;
+        }
+        self.left -= now;
+        self.owed += now as f64 / self.rate;
+        let nap = (self.owed >= LEAST).then(|| Duration::from_secs_f64(self.owed));
+        Some((self.piece.slice(..now as usize), nap))
+    }
+
+    /// The sleep that was asked for began then.
+    pub(super) fn slept(&mut self, began: Instant) {
+        self.owed -= began.elapsed().as_secs_f64();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_bytes_take_their_time() {
+        let size = 3 * PIECE + 5;
+        let mut producer = Producer::new(Producer::piece(), size, 100 * MIB);
+        let (mut bytes, mut began) = (0, Instant::now());
+        let start = began;
+        while let Some((piece, nap)) = producer.next() {
+            bytes += piece.len() as u64;
+            if let Some(nap) = nap {
+                began = Instant::now();
+                std::thread::sleep(nap);
+                producer.slept(began);
+            }
+        }
+        assert_eq!(bytes, size);
+        assert!(start.elapsed() >= Duration::from_millis(28), "{:?}", start.elapsed());
+    }
+}

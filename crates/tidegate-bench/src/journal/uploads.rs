@@ -1,0 +1,215 @@
+//! The measured process: some objects at once, each from a producer of its own.
+
+use std::io::{BufReader, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+use tidegate::backend::gcs::{GcsSettings, GcsTransport};
+use tidegate::{Store, Strategy, Tidegate};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
+
+use super::producer::Producer;
+use crate::Result;
+use crate::http::Client;
+use crate::peer::expect_success;
+use crate::size::MIB;
+
+/// What one process uploads. Our own and Google's Java client take the same arguments.
+#[derive(Clone, Debug, Args)]
+pub struct Uploads {
+    /// The server's address.
+    #[arg(long)]
+    pub url: String,
+    /// Where the objects go.
+    #[arg(long)]
+    pub bucket: String,
+    /// The objects are `PREFIX0`, `PREFIX1` and so on.
+    #[arg(long)]
+    pub prefix: String,
+    /// How many, all at once.
+    #[arg(long)]
+    pub objects: u32,
+    /// Bytes of each.
+    #[arg(long)]
+    pub size: u64,
+    /// Bytes a second that each producer makes.
+    #[arg(long)]
+    pub produce: u64,
+    /// How they travel.
+    #[arg(long)]
+    pub how: How,
+    /// Bytes of a chunk.
+    #[arg(long)]
+    pub chunk: Option<u64>,
+    /// Over gRPC, not HTTP.
+    #[arg(long)]
+    pub grpc: bool,
+    /// For spool or journal.
+    #[arg(long)]
+    pub scratch: PathBuf,
+}
+
+/// How an object's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum How {
+    /// [`Strategy::Chunked`].
+    Chunked,
+    /// [`Strategy::Spool`].
+    Spool,
+    /// [`Strategy::Parallel`].
+    Parallel,
+    /// [`Strategy::Journal`].
+    Journal,
+    /// No library: a request that is held open, and bytes that are written to its socket as they are made.
+    Stream,
+}
+
+/// What the process says at its end, as the Java client does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// Of each object, from its first byte's making to its publication.
+    pub seconds: Vec<f64>,
+}
+
+impl Uploads {
+    /// Makes all uploads and prints what they took.
+    ///
+    /// # Errors
+    /// The first that any of them ends with.
+    pub fn run(&self) -> Result<()> {
+        let seconds = match self.how {
+            How::Stream => self.stream_all()?,
+            _ => tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()?
+                .block_on(self.upload_all())?,
+        };
+        println!("{}", serde_json::to_string(&Done { seconds })?);
+        Ok(())
+    }
+
+    async fn upload_all(&self) -> Result<Vec<f64>> {
+        let transport = if self.grpc { GcsTransport::Grpc } else { GcsTransport::Http };
+        let chunk = self.chunk.unwrap_or(16 * MIB);
+        let tide = Tidegate::builder().gcs(GcsSettings::default().with_transport(transport));
+        let tide = match self.how {
+            // Each holds one chunk, which is what this way costs; of parts, as many as there are objects.
+            How::Chunked | How::Parallel => {
+                tide.memory((256 * MIB).max((chunk + 8 * MIB) * u64::from(self.objects) * 2))
+            }
+            How::Spool => tide.spool([&self.scratch]),
+            How::Journal | How::Stream => tide.journal([&self.scratch]),
+        };
+        let store = tide.build()?.open(&format!("gs://{}/", self.bucket)).await?;
+        let strategy = match self.how {
+            How::Chunked => Strategy::Chunked,
+            How::Spool => Strategy::Spool,
+            How::Parallel => Strategy::Parallel,
+            How::Journal | How::Stream => Strategy::Journal,
+        };
+        let piece = Producer::piece();
+        // Connections, and what is set up once.
+        let mut warm = store.writer(format!("{}warm", self.prefix)).strategy(strategy).start().await?;
+        warm.write(piece.clone()).await?;
+        warm.finish().await?;
+        let start = std::sync::Arc::new(Barrier::new(self.objects as usize));
+        let mut uploads = JoinSet::new();
+        for number in 0..self.objects {
+            let (store, start, piece, this) = (store.clone(), start.clone(), piece.clone(), self.clone());
+            uploads.spawn(async move {
+                start.wait().await;
+                this.upload(&store, number, strategy, piece).await
+            });
+        }
+        let mut seconds = Vec::new();
+        while let Some(upload) = uploads.join_next().await {
+            seconds.push(upload??);
+        }
+        Ok(seconds)
+    }
+
+    async fn upload(&self, store: &Store, number: u32, strategy: Strategy, piece: Bytes) -> Result<f64> {
+        let began = Instant::now();
+        let mut producer = Producer::new(piece, self.size, self.produce);
+        let writer = store.writer(format!("{}{number}", self.prefix)).strategy(strategy);
+        let mut writer = match self.chunk {
+            Some(chunk) => writer.part_size(chunk),
+            None => writer,
+        }
+        .start()
+        .await?;
+        while let Some((bytes, nap)) = producer.next() {
+            if let Some(nap) = nap {
+                let began = Instant::now();
+                tokio::time::sleep(nap).await;
+                producer.slept(began);
+            }
+            writer.write(bytes).await?;
+        }
+        let object = writer.finish().await?;
+        if object.size != self.size {
+            return Err(format!("{}: {} of {} bytes", object.key, object.size, self.size).into());
+        }
+        Ok(began.elapsed().as_secs_f64())
+    }
+
+    fn stream_all(&self) -> Result<Vec<f64>> {
+        let piece = Producer::piece();
+        let start = std::sync::Barrier::new(self.objects as usize);
+        std::thread::scope(|scope| {
+            let work = |number| {
+                let (piece, start) = (piece.clone(), &start);
+                scope.spawn(move || {
+                    start.wait();
+                    self.stream(number, piece)
+                })
+            };
+            let threads: Vec<_> = (0..self.objects).map(work).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+                .collect()
+        })
+    }
+
+    /// One resumable upload in one request of unknown length (`bytes 0-*/*`), whose clean end publishes it.
+    fn stream(&self, number: u32, piece: Bytes) -> Result<f64> {
+        let began = Instant::now();
+        let mut producer = Producer::new(piece, self.size, self.produce);
+        let (url, bucket, prefix) = (self.url.trim_end_matches('/'), &self.bucket, &self.prefix);
+        let name = format!("{prefix}{number}").replace('/', "%2F");
+        let session = Client::default()
+            .begin(&format!("{url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&name={name}"))?;
+        let address = url.strip_prefix("http://").ok_or("only http://HOST:PORT addresses")?;
+        let path = session.strip_prefix(url).ok_or_else(|| format!("a session elsewhere: {session}"))?;
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        let mut answers = BufReader::new(socket.try_clone()?);
+        socket.write_all(
+            format!(
+                "PUT {path} HTTP/1.1\r\nhost: {address}\r\ntransfer-encoding: chunked\r\n\
+                 content-range: bytes 0-*/*\r\n\r\n"
+            )
+            .as_bytes(),
+        )?;
+        while let Some((bytes, nap)) = producer.next() {
+            if let Some(nap) = nap {
+                let began = Instant::now();
+                std::thread::sleep(nap);
+                producer.slept(began);
+            }
+            socket.write_all(format!("{:x}\r\n", bytes.len()).as_bytes())?;
+            socket.write_all(&bytes)?;
+            socket.write_all(b"\r\n")?;
+        }
+        socket.write_all(b"0\r\n\r\n")?;
+        socket.set_read_timeout(Some(Duration::from_secs(60)))?;
+        expect_success(&mut answers)?;
+        Ok(began.elapsed().as_secs_f64())
+    }
+}

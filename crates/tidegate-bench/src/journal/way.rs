@@ -1,0 +1,96 @@
+//! The ways that are compared: our strategies, the bare stream, and Google's client for Java.
+
+use std::path::{Path, PathBuf};
+
+use super::uploads::{How, Uploads};
+use crate::process::Program;
+use crate::size::MIB;
+
+/// The hidden subcommand of this program that is an [`Uploads`].
+pub const UPLOADS: &str = "uploads";
+
+/// How the objects of a run travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Ours { how: How, chunk: Option<u64>, grpc: bool },
+    Java { chunk: Option<u64> },
+}
+
+impl Way {
+    pub(super) const JOURNAL: Self = Self::Ours { how: How::Journal, chunk: None, grpc: false };
+    pub(super) const STREAM: Self = Self::Ours { how: How::Stream, chunk: None, grpc: false };
+    pub(super) const CHUNKED: [Self; 2] = [
+        Self::Ours { how: How::Chunked, chunk: Some(16 * MIB), grpc: false },
+        Self::Ours { how: How::Chunked, chunk: Some(64 * MIB), grpc: false },
+    ];
+    pub(super) const ALL: [Self; 9] = [
+        Self::CHUNKED[0],
+        Self::CHUNKED[1],
+        Self::Ours { how: How::Spool, chunk: None, grpc: false },
+        Self::Ours { how: How::Parallel, chunk: None, grpc: false },
+        Self::JOURNAL,
+        Self::Ours { how: How::Journal, chunk: None, grpc: true },
+        Self::STREAM,
+        Self::Java { chunk: Some(16 * MIB) },
+        Self::Java { chunk: None },
+    ];
+
+    pub(super) fn name(self) -> String {
+        match self {
+            Self::Ours { how: How::Stream, .. } => "(bare stream)".to_owned(),
+            Self::Ours { how: How::Chunked, chunk, .. } => {
+                format!("chunked, {} MiB", chunk.unwrap_or_default() / MIB)
+            }
+            Self::Ours { how, grpc, .. } => {
+                format!("{}{}", format!("{how:?}").to_lowercase(), if grpc { ", gRPC" } else { "" })
+            }
+            Self::Java { chunk: Some(chunk) } => format!("Java: chunked, {} MiB", chunk / MIB),
+            Self::Java { chunk: None } => "Java: journaling".to_owned(),
+        }
+    }
+
+    /// Its program, where that is built.
+    pub(super) fn find(self) -> Option<PathBuf> {
+        match self {
+            Self::Ours { .. } => std::env::current_exe().ok(),
+            Self::Java { .. } => java().is_dir().then(|| PathBuf::from("java")),
+        }
+    }
+
+    /// The program that makes these uploads, of which `how`, `chunk` and `grpc` are not looked at.
+    pub(super) fn program(self, path: &Path, uploads: &Uploads) -> Program {
+        let mut program = Program::new(path);
+        let (how, chunk, grpc) = match self {
+            Self::Ours { how, chunk, grpc } => {
+                program = program.arg(UPLOADS);
+                (format!("{how:?}").to_lowercase(), chunk, grpc)
+            }
+            Self::Java { chunk } => {
+                program = program.arg("-cp").arg(java().join("*")).arg("dev.tidegate.bench.PeerGcs");
+                (if chunk.is_some() { "chunked" } else { "journal" }.to_owned(), chunk, false)
+            }
+        };
+        let Uploads { url, bucket, prefix, objects, size, produce, scratch, .. } = uploads;
+        let numbers = [("--objects", u64::from(*objects)), ("--size", *size), ("--produce", *produce)];
+        for (name, value) in [("--url", url), ("--bucket", bucket), ("--prefix", prefix), ("--how", &how)] {
+            program = program.arg(name).arg(value);
+        }
+        for (name, value) in numbers.into_iter().chain(chunk.map(|chunk| ("--chunk", chunk))) {
+            program = program.arg(name).arg(value.to_string());
+        }
+        if grpc {
+            program = program.arg("--grpc");
+        }
+        program
+            .arg("--scratch")
+            .arg(scratch)
+            .variables([("STORAGE_EMULATOR_HOST", url.clone()), ("STORAGE_EMULATOR_HOST_GRPC", url.clone())])
+    }
+}
+
+/// Where the Java client is built to, with what it needs.
+fn java() -> PathBuf {
+    let built =
+        std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.join("peers/java/lib")));
+    built.unwrap_or_default()
+}
