@@ -266,6 +266,13 @@ impl Run<'_> {
             let is_empty = found.held.as_ref().is_some_and(|held| held.bytes == 0);
             self.figures.empty_sessions += u64::from(is_empty);
             self.figures.sessions_left += u64::from(!is_empty);
+            if !is_empty {
+                let (url, id, held) = (place.url(), &found.open.session.id, &found.held);
+                output::say(&format!(
+                    "session {id} of {url} was left: {held:?}, begun {:?}",
+                    found.open.started
+                ));
+            }
         }
         Ok(place.store.delete(&place.key).await?)
     }

@@ -123,7 +123,7 @@ impl Trial {
             return Ok(false);
         };
         let whole = left.is_finished();
-        assert!(left.length() >= written, "seed {seed}: {} of {written} bytes", left.length());
+        assert!(left.length() >= written, "seed {seed}: {} of {written} bytes: {left:?}", left.length());
         match left.resume_on(store).await {
             Ok(Resumed::Writer(resumed)) => {
                 assert!(!whole && resumed.position() >= written, "seed {seed}");
