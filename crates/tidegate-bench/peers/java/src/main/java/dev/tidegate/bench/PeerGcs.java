@@ -61,7 +61,7 @@ public final class PeerGcs {
             System.err.println("peer-gcs: " + wrong.getMessage());
             System.exit(2);
         }
-        // An error in one of the client's own threads, as where the heap is too small, leaves an upload waiting for ever.
+        // Where one of the client's own threads fails, as for want of memory, an upload may wait for ever.
         Thread.setDefaultUncaughtExceptionHandler((thread, failure) -> fail(failure));
         try {
             List<Double> seconds = run(job);
