@@ -31,7 +31,8 @@ pub struct Knobs {
     pub latency: Delay,
     /// Makes some requests much slower than the others.
     pub slow: Option<Slow>,
-    /// Time that passes between the last byte of an object, part, chunk or completion and its answer.
+    /// Time that passes between the last byte of an object, part, chunk or completion and its answer; also
+    /// before that to a flush over gRPC, whose stream goes on meanwhile.
     pub commit_latency: Delay,
     /// How fast bytes move.
     pub bandwidth: Bandwidth,

@@ -1,5 +1,6 @@
 //! The ways that are compared: our strategies, the bare stream, and Google's client for Java.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::uploads::{How, Uploads};
@@ -53,7 +54,7 @@ impl Way {
     pub(super) fn find(self) -> Option<PathBuf> {
         match self {
             Self::Ours { .. } => std::env::current_exe().ok(),
-            Self::Java { .. } => java().is_dir().then(|| PathBuf::from("java")),
+            Self::Java { .. } => folder().join("peer-gcs.jar").is_file().then(|| PathBuf::from("java")),
         }
     }
 
@@ -66,7 +67,8 @@ impl Way {
                 (format!("{how:?}").to_lowercase(), chunk, grpc)
             }
             Self::Java { chunk } => {
-                program = program.arg("-cp").arg(java().join("*")).arg("dev.tidegate.bench.PeerGcs");
+                // By default it may have a quarter of the memory, which is not enough for 32 chunks of 64 MiB.
+                program = program.arg("-Xmx8g").arg("-cp").arg(java()).arg("dev.tidegate.bench.PeerGcs");
                 (if chunk.is_some() { "chunked" } else { "journal" }.to_owned(), chunk, false)
             }
         };
@@ -81,16 +83,23 @@ impl Way {
         if grpc {
             program = program.arg("--grpc");
         }
+        if !matches!(self, Self::Java { chunk: Some(_) }) {
+            program = program.arg("--scratch").arg(scratch);
+        }
         program
-            .arg("--scratch")
-            .arg(scratch)
             .variables([("STORAGE_EMULATOR_HOST", url.clone()), ("STORAGE_EMULATOR_HOST_GRPC", url.clone())])
     }
 }
 
-/// Where the Java client is built to, with what it needs.
-fn java() -> PathBuf {
-    let built =
-        std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.join("peers/java/lib")));
+/// Where the Java client and what it needs are found, once they are built.
+fn java() -> OsString {
+    let mut path = folder().join("peer-gcs.jar").into_os_string();
+    path.push(":");
+    path.push(folder().join("lib/*"));
+    path
+}
+
+fn folder() -> PathBuf {
+    let built = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.join("peers/java")));
     built.unwrap_or_default()
 }

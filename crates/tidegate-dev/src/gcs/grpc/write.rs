@@ -3,7 +3,9 @@
 
 use bytes::Buf;
 use futures::channel::mpsc;
+use futures::stream::FuturesOrdered;
 use futures::{SinkExt, StreamExt};
+use std::pin::pin;
 use std::sync::Arc;
 use tonic::{Status, Streaming};
 
@@ -178,13 +180,29 @@ enum Told {
     Resource(Box<proto::Object>),
 }
 
+/// Who is told what is persisted.
+type Tell = Option<mpsc::Sender<Result<proto::BidiWriteObjectResponse, Status>>>;
+
+async fn tell_one(tell: &mut Tell, persisted: i64) {
+    if let Some(tell) = tell {
+        // A client that has gone is noticed by the end of its stream.
+        let _ = tell.send(Ok(told(Told::Persisted(persisted)))).await;
+    }
+}
+
+async fn tell_all(tell: &mut Tell, answers: &mut FuturesOrdered<impl Future<Output = i64>>) {
+    while let Some(persisted) = answers.next().await {
+        tell_one(tell, persisted).await;
+    }
+}
+
 /// Carries a stream out. `tell` is given what is said before its end, and gives back whether to go on.
 async fn run<M: Into<Step>>(
     context: &Context,
     admitted: &Admitted,
     mut step: Step,
     mut stream: Streaming<M>,
-    mut tell: Option<mpsc::Sender<Result<proto::BidiWriteObjectResponse, Status>>>,
+    mut tell: Tell,
 ) -> Result<Told, Status> {
     let mut writing = match Writing::open(context.store(), admitted, step.offset)? {
         Opened::Writing(writing) => writing,
@@ -192,26 +210,45 @@ async fn run<M: Into<Step>>(
             return Ok(Told::Resource(Box::new(object(&bucket, &finished))));
         }
     };
+    // What is said of bytes that are being committed. The stream goes on meanwhile: Google's client for Java has
+    // four flushes of 4 MiB under way before it waits for one (`FlushPolicy`).
+    let mut answers = FuturesOrdered::new();
     loop {
         let taken = writing.take(&mut step).await;
         let next = match taken {
             Err(status) => Err(status),
-            Ok(()) if step.is_last => return Ok(Told::Resource(Box::new(writing.publish().await?))),
+            Ok(()) if step.is_last => {
+                tell_all(&mut tell, &mut answers).await;
+                return Ok(Told::Resource(Box::new(writing.publish().await?)));
+            }
             Ok(()) => {
                 if step.flush {
                     writing.persist().await?;
-                    context.store().commit_delay().await;
                 }
-                if let Some(tell) = tell.as_mut().filter(|_| step.state_lookup) {
-                    // A client that has gone is noticed by the end of its stream.
-                    let _ = tell.send(Ok(told(Told::Persisted(writing.persisted())))).await;
+                if step.state_lookup {
+                    let (flush, persisted) = (step.flush, writing.persisted());
+                    answers.push_back(async move {
+                        if flush {
+                            context.store().commit_delay().await;
+                        }
+                        persisted
+                    });
                 }
-                context.next(&mut stream).await
+                let mut next = pin!(context.next(&mut stream));
+                loop {
+                    tokio::select! {
+                        Some(persisted) = answers.next() => tell_one(&mut tell, persisted).await,
+                        next = &mut next => break next,
+                    }
+                }
             }
         };
         match next {
             Ok(Some(message)) => step = message.into(),
-            Ok(None) => return Ok(Told::Persisted(writing.leave().await?)),
+            Ok(None) => {
+                tell_all(&mut tell, &mut answers).await;
+                return Ok(Told::Persisted(writing.leave().await?));
+            }
             Err(status) => {
                 // What came before is as good as ever.
                 writing.persist().await?;
