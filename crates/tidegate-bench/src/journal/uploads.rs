@@ -3,6 +3,7 @@
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::{self, Arc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -69,6 +70,19 @@ pub enum How {
     Stream,
 }
 
+impl How {
+    /// `None` where there is no library.
+    fn strategy(self) -> Option<Strategy> {
+        match self {
+            Self::Chunked => Some(Strategy::Chunked),
+            Self::Spool => Some(Strategy::Spool),
+            Self::Parallel => Some(Strategy::Parallel),
+            Self::Journal => Some(Strategy::Journal),
+            Self::Stream => None,
+        }
+    }
+}
+
 /// What the process says at its end, as the Java client does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
@@ -82,42 +96,36 @@ impl Uploads {
     /// # Errors
     /// The first that any of them ends with.
     pub fn run(&self) -> Result<()> {
-        let seconds = match self.how {
-            How::Stream => self.stream_all()?,
-            _ => tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .build()?
-                .block_on(self.upload_all())?,
+        let seconds = match self.how.strategy() {
+            None => self.stream_all()?,
+            Some(strategy) => {
+                let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+                runtime.block_on(self.upload_all(strategy))?
+            }
         };
         println!("{}", serde_json::to_string(&Done { seconds })?);
         Ok(())
     }
 
-    async fn upload_all(&self) -> Result<Vec<f64>> {
+    async fn upload_all(&self, strategy: Strategy) -> Result<Vec<f64>> {
         let transport = if self.grpc { GcsTransport::Grpc } else { GcsTransport::Http };
-        let chunk = self.chunk.unwrap_or(16 * MIB);
         let tide = Tidegate::builder().gcs(GcsSettings::default().with_transport(transport));
-        let tide = match self.how {
-            // Each holds one chunk, which is what this way costs; of parts, as many as there are objects.
-            How::Chunked | How::Parallel => {
-                tide.memory((256 * MIB).max((chunk + 8 * MIB) * u64::from(self.objects) * 2))
+        let tide = match strategy {
+            Strategy::Spool => tide.spool([&self.scratch]),
+            Strategy::Journal => tide.journal([&self.scratch]),
+            // Each object holds one chunk, which is what that way costs; of parts, as many as there are objects.
+            _ => {
+                let chunk = self.chunk.unwrap_or(16 * MIB) + 8 * MIB;
+                tide.memory((256 * MIB).max(2 * chunk * u64::from(self.objects)))
             }
-            How::Spool => tide.spool([&self.scratch]),
-            How::Journal | How::Stream => tide.journal([&self.scratch]),
         };
         let store = tide.build()?.open(&format!("gs://{}/", self.bucket)).await?;
-        let strategy = match self.how {
-            How::Chunked => Strategy::Chunked,
-            How::Spool => Strategy::Spool,
-            How::Parallel => Strategy::Parallel,
-            How::Journal | How::Stream => Strategy::Journal,
-        };
         let piece = Producer::piece();
         // Connections, and what is set up once.
         let mut warm = store.writer(format!("{}warm", self.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
         warm.finish().await?;
-        let start = std::sync::Arc::new(Barrier::new(self.objects as usize));
+        let start = Arc::new(Barrier::new(self.objects as usize));
         let mut uploads = JoinSet::new();
         for number in 0..self.objects {
             let (store, start, piece, this) = (store.clone(), start.clone(), piece.clone(), self.clone());
@@ -160,7 +168,7 @@ impl Uploads {
 
     fn stream_all(&self) -> Result<Vec<f64>> {
         let piece = Producer::piece();
-        let start = std::sync::Barrier::new(self.objects as usize);
+        let start = sync::Barrier::new(self.objects as usize);
         std::thread::scope(|scope| {
             let work = |number| {
                 let (piece, start) = (piece.clone(), &start);
