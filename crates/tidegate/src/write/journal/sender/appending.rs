@@ -48,6 +48,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) idle: Option<u64>,
     /// The same, of one that broke: another is for more than what goes with the request that publishes.
     pub(super) quiet: Option<u64>,
+    /// The disk is full, and of a stream the store says nothing new.
+    pub(super) is_mute: bool,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
     pub(super) is_last: bool,
     /// An object is published that is not what was sent.
@@ -84,6 +86,7 @@ impl Appending {
             again: None,
             idle: None,
             quiet: None,
+            is_mute: false,
             is_last: false,
             is_wrong: false,
             read: Arc::new(AtomicU64::new(committed)),
@@ -151,11 +154,12 @@ impl Appending {
             if full {
                 self.write_down(1).await?;
             }
+            self.is_mute &= full;
             let left = length.saturating_sub(self.stored);
             match finish {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
                 None if left == 0 => self.link.news().await?,
-                _ if full => self.one().await?,
+                _ if full && (self.is_mute || self.quiet == Some(length)) => self.one().await?,
                 None if self.quiet == Some(length) && left <= self.chunk => self.link.news().await?,
                 _ => self.stream().await?,
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::debug;
 
 use super::appending::Appending;
@@ -30,6 +30,10 @@ use crate::write::journal::source::Source;
 
 /// When a store is asked again that has not all that it was sent; then after twice as long.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// While the disk is full it is asked so often. Where it has had nothing new to say for as long as
+/// [`ASK_AGAIN`], it may have nothing of the stream for good before that ends.
+const ASK_WHEN_FULL: Duration = Duration::from_millis(100);
 
 /// How long a stream may have nothing to send: then it is let go, before something on the way forgets of its
 /// connection and says so to nobody.
@@ -118,13 +122,17 @@ impl Appending {
         }
     }
 
-    /// Asks what the store has, each time that it was sent another chunk.
+    /// Asks what the store has, each time that it was sent another chunk; and while the disk is full.
     async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> Ended {
         let source = self.link.source.clone();
         let upload = &source.upload;
         let mut feed = self.link.feed.clone();
         let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
+        let (mut asked, mut nothing_since) = (None, None);
         loop {
+            if !feed.borrow().full {
+                nothing_since = None;
+            }
             let (mut also_sent, least) = (sent.clone(), self.stored + self.chunk);
             // It may get there only while this waits.
             let is_behind = async {
@@ -133,19 +141,33 @@ impl Appending {
                 }
                 sleep(pause).await;
             };
+            let is_full = async {
+                let full = feed.wait_for(|feed| feed.full).await.is_ok();
+                if let Some(asked) = asked.filter(|_| full) {
+                    sleep_until(asked + ASK_WHEN_FULL).await;
+                }
+                full
+            };
             tokio::select! {
                 _ = sent.wait_for(|sent| *sent >= due) => {}
                 () = is_behind => pause *= 2,
-                full = feed.wait_for(|feed| feed.full) => {
-                    return if full.is_ok() { Ended::Enough } else { Ended::Error(source.left_alone()) };
+                full = is_full => {
+                    if !full {
+                        return Ended::Error(source.left_alone());
+                    }
+                    if nothing_since.get_or_insert_with(Instant::now).elapsed() >= ASK_AGAIN {
+                        self.is_mute = true;
+                        return Ended::Enough;
+                    }
                 }
             }
+            asked = Some(Instant::now());
             due = *sent.borrow() + self.chunk;
             let question = || upload.backend.appended(session);
             match upload.requests.send(Operation::Part, None, None, question).await {
                 Ok(Appended::Open(at)) if at >= self.stored => {
                     if at > self.stored {
-                        pause = ASK_AGAIN;
+                        (pause, nothing_since) = (ASK_AGAIN, None);
                     }
                     if let Err(error) = self.stands_at(at).await {
                         return Ended::Error(error);

@@ -1,6 +1,6 @@
 //! Sessions that are appended to, against the embedded server as Google's.
 
-use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
+use tidegate_dev::{Action, Bandwidth, Fault as Rule, Knobs, Server};
 
 use super::*;
 use crate::Concurrency;

@@ -5,6 +5,7 @@ use crate::small_disk::SmallDisk;
 
 over_both! {
     what_a_quiet_upload_holds_makes_room_for_another,
+    one_stream_goes_on_where_the_disk_stays_full,
 }
 
 async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) -> Result<()> {
@@ -24,5 +25,22 @@ async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) ->
         quiet.finish().await?;
         place.check(&store, &bytes).await;
     }
+    Ok(())
+}
+
+/// The producer is faster than the store, which says what it has of the stream.
+async fn one_stream_goes_on_where_the_disk_stays_full(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
+    let bandwidth = Bandwidth { stream_in: Some(24 << 20), ..Bandwidth::default() };
+    place.server.set_knobs(Knobs { bandwidth, ..Knobs::default() });
+    let (_tide, store) = place.process_of(place.builder().part_size(4 << 20)).await;
+    let bytes = data(72 << 20);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
+    // What publishes it is a question's twin where nothing is left to send.
+    assert!(place.count("start") == 1 && place.count("append") <= 2, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
     Ok(())
 }
