@@ -48,7 +48,7 @@ pub(in crate::write::journal) struct Appending {
     pub(super) idle: Option<u64>,
     /// The same, of one that broke: another is for more than what goes with the request that publishes.
     pub(super) quiet: Option<u64>,
-    /// The disk is full, and of a stream the store says nothing new.
+    /// The store has said nothing new of a stream while the disk was full, and of none since.
     pub(super) is_mute: bool,
     /// What is left goes with the request that publishes, however much the last stream has lost of it.
     pub(super) is_last: bool,
@@ -154,12 +154,13 @@ impl Appending {
             if full {
                 self.write_down(1).await?;
             }
-            self.is_mute &= full;
             let left = length.saturating_sub(self.stored);
             match finish {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
                 None if left == 0 => self.link.news().await?,
-                _ if full && (self.is_mute || self.quiet == Some(length)) => self.one().await?,
+                _ if full && (self.is_mute || self.row.failed > 0 || self.quiet == Some(length)) => {
+                    self.one().await?;
+                }
                 None if self.quiet == Some(length) && left <= self.chunk => self.link.news().await?,
                 _ => self.stream().await?,
             }
@@ -196,8 +197,8 @@ impl Appending {
         if source.goes_on(&error, row.is_last).await { Ok(()) } else { Err(error) }
     }
 
-    /// Appends one chunk, which the store acknowledges: what it has of a stream it may not have for good
-    /// for long, and the disk is full.
+    /// Appends one chunk, which the store acknowledges: the disk is full, and the store does not say that it
+    /// has more of a stream, or the last one broke.
     async fn one(&mut self) -> Result<()> {
         let source = self.link.source.clone();
         let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk).await?;

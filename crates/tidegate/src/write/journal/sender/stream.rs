@@ -32,7 +32,7 @@ use crate::write::journal::source::Source;
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// While the disk is full it is asked so often. Where it has had nothing new to say for as long as
-/// [`ASK_AGAIN`], it may have nothing of the stream for good before that ends.
+/// [`ASK_AGAIN`], it may have nothing of the stream for good before the stream ends.
 const ASK_WHEN_FULL: Duration = Duration::from_millis(100);
 
 /// How long a stream may have nothing to send: then it is let go, before something on the way forgets of its
@@ -128,7 +128,7 @@ impl Appending {
         let upload = &source.upload;
         let mut feed = self.link.feed.clone();
         let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
-        let (mut asked, mut nothing_since) = (None, None);
+        let (mut asked, mut nothing_since) = (Instant::now(), None);
         loop {
             if !feed.borrow().full {
                 nothing_since = None;
@@ -143,7 +143,7 @@ impl Appending {
             };
             let is_full = async {
                 let full = feed.wait_for(|feed| feed.full).await.is_ok();
-                if let Some(asked) = asked.filter(|_| full) {
+                if full {
                     sleep_until(asked + ASK_WHEN_FULL).await;
                 }
                 full
@@ -161,13 +161,13 @@ impl Appending {
                     }
                 }
             }
-            asked = Some(Instant::now());
+            asked = Instant::now();
             due = *sent.borrow() + self.chunk;
             let question = || upload.backend.appended(session);
             match upload.requests.send(Operation::Part, None, None, question).await {
                 Ok(Appended::Open(at)) if at >= self.stored => {
                     if at > self.stored {
-                        (pause, nothing_since) = (ASK_AGAIN, None);
+                        (pause, nothing_since, self.is_mute) = (ASK_AGAIN, None, false);
                     }
                     if let Err(error) = self.stands_at(at).await {
                         return Ended::Error(error);
@@ -177,7 +177,10 @@ impl Appending {
                     debug!(fault = %failure.fault, "the store does not say what it has of a stream");
                 }
                 // It is asked once more, without a stream beside it.
-                _ => return Ended::Enough,
+                _ => {
+                    self.is_mute |= feed.borrow().full;
+                    return Ended::Enough;
+                }
             }
         }
     }
