@@ -17,7 +17,7 @@ use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::machine::{self, Machine};
+use crate::machine::{self, Conditions};
 use crate::stats::Spread;
 use crate::table::Table;
 use timed::Timed;
@@ -91,10 +91,9 @@ pub struct Line {
 pub struct Report {
     /// What was asked for.
     pub trial: Trial,
-    /// Where.
-    pub machine: Machine,
-    /// Load average before and after.
-    pub load: [f64; 2],
+    /// Where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// What was measured.
     pub lines: Vec<Line>,
 }
@@ -138,7 +137,7 @@ impl Trial {
             }
         }
         let lines = lines.into_iter().map(|(_, line)| line).collect();
-        Ok(Report { trial: self.clone(), machine: Machine::this(), load: [before, machine::load()], lines })
+        Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines })
     }
 
     fn name(&self, store: Store) -> String {
@@ -214,7 +213,7 @@ fn quantile(sorted: &[f64], share: f64) -> f64 {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trial, machine, load, lines } = self;
+        let Self { trial, conditions, lines } = self;
         writeln!(
             out,
             "One upload of {} parts of {} MiB; {} MB/s a connection, {} ms of latency; {} runs each\n",
@@ -259,12 +258,7 @@ impl fmt::Display for Report {
              answer, all uploads together. Retries and hedges: of all uploads together.\n",
             trial.runs
         )?;
-        let Machine { cores, cpu, kernel, memory_gib } = machine;
-        writeln!(
-            out,
-            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {:.2} before, {:.2} after",
-            load[0], load[1]
-        )
+        writeln!(out, "{conditions}")
     }
 }
 

@@ -9,19 +9,20 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::machine::{self, Machine};
+use crate::machine::{self, Conditions};
 use crate::measure::{self, Usage};
+use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
 use disk::Watched;
-use uploads::{Done, Uploads};
+use uploads::{Done, Load};
 use way::Way;
 
 mod disk;
@@ -35,26 +36,26 @@ pub use way::UPLOADS;
 #[derive(Clone, Debug, Serialize, Args)]
 pub struct Trial {
     /// Objects at once, each with a producer of its own; one table line for each number.
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32")]
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
     pub streams: Vec<u32>,
     /// Size of each object.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
     /// MiB a second that one stream moves.
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub stream_mib: u64,
     /// Milliseconds that a commit takes.
-    #[arg(long, default_value_t = 54.0)]
-    pub commit_ms: f64,
+    #[arg(long, default_value_t = 54)]
+    pub commit_ms: u32,
     /// MiB a second that a producer makes.
-    #[arg(long, default_value_t = 800)]
+    #[arg(long, default_value_t = 800, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub producer_mib: u64,
     /// MiB a second that this machine is to carry of all streams together; with more of them, rates go down and
     /// times up.
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub most_mib: u64,
     /// Runs of each that count.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
     /// Only ways whose name has this in it.
     #[arg(long)]
@@ -98,10 +99,9 @@ pub struct Line {
 pub struct Report {
     /// What was asked for.
     pub trial: Trial,
-    /// Where.
-    pub machine: Machine,
-    /// Load average before and after.
-    pub load: [f64; 2],
+    /// Where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// What was measured.
     pub lines: Vec<Line>,
     /// What is not built.
@@ -116,6 +116,11 @@ impl Trial {
     /// # Errors
     /// Where the server does not start, an upload fails, or takes longer than the limit.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        // A peer's journal keeps all of each object.
+        let most = self.streams.iter().copied().max().unwrap_or_default();
+        let scratch = Scratch::new(Some(&place), u64::from(most) * self.size)?;
+        scratch.remove_when_interrupted()?;
         let folder = tempfile::tempdir()?;
         let server = Embedded::start(tidegate, folder.path())?;
         let before = machine::load();
@@ -127,14 +132,14 @@ impl Trial {
             let scale = ((u64::from(streams) * self.stream_mib) as f64 / self.most_mib as f64).max(1.0);
             server.behave(&json!({
                 "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
-                "commit_latency": {"fixed_ms": self.commit_ms * scale},
+                "commit_latency": {"fixed_ms": f64::from(self.commit_ms) * scale},
             }))?;
             let mut runs: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
             for number in 1..=self.runs {
                 for (way, runs) in &mut runs {
                     let Some(program) = way.find() else { continue };
                     let name = format!("{}, {streams} at once, run {number}", way.name());
-                    match self.run(*way, &program, &server, (streams, scale)) {
+                    match self.run(*way, &program, &server, scratch.path(), (streams, scale)) {
                         Ok(run) => {
                             let longest = run.seconds.iter().copied().fold(0.0, f64::max);
                             eprintln!("{name}: {longest:.2} s");
@@ -151,27 +156,27 @@ impl Trial {
             }
             lines.extend(runs.into_iter().filter_map(|(way, runs)| self.line(way, streams, scale, runs)));
         }
-        let (machine, load) = (Machine::this(), [before, machine::load()]);
-        Ok(Report { trial: self.clone(), machine, load, lines, missing, failed })
+        Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines, missing, failed })
     }
 
-    fn run(&self, way: Way, program: &Path, server: &Embedded, (streams, scale): (u32, f64)) -> Result<Run> {
-        let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let scratch = tempfile::Builder::new().prefix("tidegate-bench-").tempdir_in(place)?;
-        let logs = tempfile::tempdir()?;
-        let uploads = Uploads {
+    fn run(
+        &self,
+        way: Way,
+        program: &Path,
+        server: &Embedded,
+        place: &Path,
+        (streams, scale): (u32, f64),
+    ) -> Result<Run> {
+        let (scratch, logs) = (tempfile::tempdir_in(place)?, tempfile::tempdir()?);
+        let load = Load {
             url: server.endpoint().url.clone(),
             bucket: server.endpoint().bucket.to_owned(),
             prefix: format!("{streams}-"),
             objects: streams,
             size: self.size,
             produce: ((self.producer_mib * MIB) as f64 / scale) as u64,
-            how: uploads::How::Stream,
-            chunk: None,
-            grpc: false,
-            scratch: scratch.path().to_owned(),
         };
-        let program = way.program(program, &uploads);
+        let program = way.program(program, &load, scratch.path());
         let (log, disk) = (logs.path().join("uploads.log"), Watched::new(scratch.path()));
         let usage = measure::measure(&program, &log, Duration::from_secs(self.limit))?;
         Ok(Run { seconds: seconds(&log, streams)?, usage, disk: disk.most() })
@@ -262,11 +267,9 @@ impl fmt::Display for Report {
         for run in &self.failed {
             writeln!(out, "- {run}: FAILED")?;
         }
-        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
-        writeln!(
-            out,
-            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {:.2} before, {:.2} after",
-            self.load[0], self.load[1]
-        )
+        writeln!(out, "{}", self.conditions)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! What the numbers were measured on.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// Facts of this machine that numbers depend on.
@@ -32,6 +34,34 @@ impl Machine {
             kernel: kernel.map_or_else(unknown, |text| format!("Linux {text}")),
             memory_gib: (kib.unwrap_or(0) + (1 << 19)) >> 20,
         }
+    }
+}
+
+/// A machine, and how busy it was while something was measured; it displays as a line of Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Conditions {
+    /// Where.
+    pub machine: Machine,
+    /// The load average before and after.
+    pub load: [f64; 2],
+}
+
+impl Conditions {
+    /// This machine, from when its load average was `before` until now.
+    #[must_use]
+    pub fn since(before: f64) -> Self {
+        Self { machine: Machine::this(), load: [before, load()] }
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
+        let [before, after] = self.load;
+        write!(
+            out,
+            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {before:.2} before, {after:.2} after"
+        )
     }
 }
 

@@ -10,9 +10,9 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use tidegate_bench::contest::Contest;
 use tidegate_bench::embedded::Embedded;
-use tidegate_bench::hedge::Trial;
+use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
-use tidegate_bench::machine::{self, Machine};
+use tidegate_bench::machine::{self, Conditions};
 use tidegate_bench::report::{Line, Report};
 use tidegate_bench::scratch::Scratch;
 use tidegate_bench::size::{self, KIB};
@@ -66,7 +66,7 @@ enum Command {
     /// One upload with some slow parts, each with and without hedging.
     Hedge {
         #[command(flatten)]
-        trial: Trial,
+        trial: hedge::Trial,
         /// Print one JSON object, with every single run, and no table.
         #[arg(long)]
         json: bool,
@@ -167,7 +167,7 @@ fn bench(
     // A file takes whole pages.
     let room = count * size.next_multiple_of(4 * KIB);
     let scratch = Scratch::new(common.scratch.as_deref(), room)?;
-    remove_when_interrupted(&scratch)?;
+    scratch.remove_when_interrupted()?;
     let source = match tools.contains(&Tool::ObjectStore) {
         true => Source::File(scratch.file(size)?),
         false => Source::Directory(scratch.files(count, size)?),
@@ -204,8 +204,7 @@ fn bench(
         objects: count,
         bytes: contest.bytes,
         runs: common.runs,
-        machine: Machine::this(),
-        load: [before, machine::load()],
+        conditions: Conditions::since(before),
         scratch: scratch.place().display().to_string(),
         nothing,
         tools: entrants.iter().filter_map(|entrant| Line::of(entrant, &contest.source)).collect(),
@@ -227,16 +226,5 @@ fn print(report: &(impl Serialize + Display), json: bool) -> Result<()> {
     } else {
         print!("{report}");
     }
-    Ok(())
-}
-
-/// Ctrl-C leaves nothing of the source behind; what was started ends with this process.
-fn remove_when_interrupted(scratch: &Scratch) -> Result<()> {
-    let folder = scratch.path().to_owned();
-    ctrlc::set_handler(move || {
-        // It may be written to at this moment; then a second look finds the rest.
-        let _ = std::fs::remove_dir_all(&folder).or_else(|_| std::fs::remove_dir_all(&folder));
-        std::process::exit(130);
-    })?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::contest::{Entrant, Run};
-use crate::machine::Machine;
+use crate::machine::Conditions;
 use crate::measure::Usage;
 use crate::size::{self, GIB, MIB};
 use crate::stats::Spread;
@@ -24,9 +24,8 @@ pub struct Report {
     /// Runs that count of each tool; there was one more before.
     pub runs: u32,
     /// What it ran on.
-    pub machine: Machine,
-    /// The load average before and after.
-    pub load: [f64; 2],
+    #[serde(flatten)]
+    pub conditions: Conditions,
     /// Where the source was.
     pub scratch: String,
     /// What is measured of a program that does nothing.
@@ -190,10 +189,7 @@ impl fmt::Display for Report {
         let (files, each) = (self.objects, size::format(self.bytes / self.objects.max(1)));
         let files = if files == 1 { "one file".to_owned() } else { format!("{files} files") };
         writeln!(out, "- source: {files} of {each} of random bytes in {}", self.scratch)?;
-        let machine = &self.machine;
-        write!(out, "- machine: {} cores of {}, {} GiB", machine.cores, machine.cpu, machine.memory_gib)?;
-        let [before, after] = self.load;
-        writeln!(out, ", {}; load average {before:.2} before, {after:.2} after", machine.kernel)?;
+        writeln!(out, "{}", self.conditions)?;
         if let Some(ours) = self.ours() {
             let (wall, cpu) = (ours.wall.noise_percent(), ours.cpu.noise_percent());
             writeln!(

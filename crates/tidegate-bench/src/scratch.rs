@@ -1,4 +1,4 @@
-//! What is uploaded: random bytes in files that are gone afterwards.
+//! What is uploaded, random bytes in files, and what is written meanwhile: gone afterwards.
 
 use std::fs::File;
 use std::io::Write;
@@ -31,6 +31,17 @@ impl Scratch {
                 Error::from(format!("{} free are needed, not to be had in {}", needed, names.join(" or ")))
             })?;
         Ok(Self { folder: tempfile::Builder::new().prefix("tidegate-bench-").tempdir_in(place)? })
+    }
+
+    /// Ctrl-C leaves nothing of it behind; what was started ends with this process. Once a process.
+    pub fn remove_when_interrupted(&self) -> Result<()> {
+        let folder = self.path().to_owned();
+        ctrlc::set_handler(move || {
+            // It may be written to at this moment; then a second look finds the rest.
+            let _ = std::fs::remove_dir_all(&folder).or_else(|_| std::fs::remove_dir_all(&folder));
+            std::process::exit(130);
+        })?;
+        Ok(())
     }
 
     /// The folder.

@@ -34,6 +34,10 @@ impl Watched {
     /// The most bytes that were in use at a time, as far as was seen.
     pub(super) fn most(mut self) -> u64 {
         self.end();
+        self.so_far()
+    }
+
+    pub(super) fn so_far(&self) -> u64 {
         self.most.load(Ordering::Relaxed)
     }
 

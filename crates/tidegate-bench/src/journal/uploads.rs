@@ -3,11 +3,12 @@
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::{self, Arc};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate::backend::gcs::{GcsSettings, GcsTransport};
 use tidegate::{Store, Strategy, Tidegate};
@@ -20,9 +21,29 @@ use crate::http::Client;
 use crate::peer::expect_success;
 use crate::size::MIB;
 
-/// What one process uploads. Our own and Google's Java client take the same arguments.
+/// What one process uploads, and how.
 #[derive(Clone, Debug, Args)]
 pub struct Uploads {
+    /// What.
+    #[command(flatten)]
+    pub load: Load,
+    /// A strategy's name, or `stream`.
+    #[arg(long)]
+    pub how: How,
+    /// Bytes of a chunk.
+    #[arg(long)]
+    pub chunk: Option<u64>,
+    /// Over gRPC, not HTTP.
+    #[arg(long)]
+    pub grpc: bool,
+    /// For spool or journal.
+    #[arg(long)]
+    pub scratch: PathBuf,
+}
+
+/// Objects, and where they go. Google's Java client takes the same arguments.
+#[derive(Clone, Debug, Args)]
+pub struct Load {
     /// The server's address.
     #[arg(long)]
     pub url: String,
@@ -41,45 +62,35 @@ pub struct Uploads {
     /// Bytes a second that each producer makes.
     #[arg(long)]
     pub produce: u64,
-    /// How they travel.
-    #[arg(long)]
-    pub how: How,
-    /// Bytes of a chunk.
-    #[arg(long)]
-    pub chunk: Option<u64>,
-    /// Over gRPC, not HTTP.
-    #[arg(long)]
-    pub grpc: bool,
-    /// For spool or journal.
-    #[arg(long)]
-    pub scratch: PathBuf,
 }
 
 /// How an object's bytes travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// [`Strategy::Chunked`].
-    Chunked,
-    /// [`Strategy::Spool`].
-    Spool,
-    /// [`Strategy::Parallel`].
-    Parallel,
-    /// [`Strategy::Journal`].
-    Journal,
-    /// No library: a request that is held open, and bytes that are written to its socket as they are made.
+    /// By the library.
+    Strategy(Strategy),
+    /// A request that is held open, and bytes that are written to its socket as they are made.
     Stream,
 }
 
 impl How {
-    /// `None` where there is no library.
-    fn strategy(self) -> Option<Strategy> {
+    const STREAM: &str = "stream";
+
+    /// As it is given on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
-            Self::Chunked => Some(Strategy::Chunked),
-            Self::Spool => Some(Strategy::Spool),
-            Self::Parallel => Some(Strategy::Parallel),
-            Self::Journal => Some(Strategy::Journal),
-            Self::Stream => None,
+            Self::Strategy(strategy) => strategy.name(),
+            Self::Stream => Self::STREAM,
         }
+    }
+}
+
+impl FromStr for How {
+    type Err = String;
+
+    fn from_str(name: &str) -> std::result::Result<Self, String> {
+        if name == Self::STREAM { Ok(Self::Stream) } else { name.parse().map(Self::Strategy) }
     }
 }
 
@@ -96,9 +107,9 @@ impl Uploads {
     /// # Errors
     /// The first that any of them ends with.
     pub fn run(&self) -> Result<()> {
-        let seconds = match self.how.strategy() {
-            None => self.stream_all()?,
-            Some(strategy) => {
+        let seconds = match self.how {
+            How::Stream => self.load.stream_all()?,
+            How::Strategy(strategy) => {
                 let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
                 runtime.block_on(self.upload_all(strategy))?
             }
@@ -108,6 +119,7 @@ impl Uploads {
     }
 
     async fn upload_all(&self, strategy: Strategy) -> Result<Vec<f64>> {
+        let load = &self.load;
         let transport = if self.grpc { GcsTransport::Grpc } else { GcsTransport::Http };
         let tide = Tidegate::builder().gcs(GcsSettings::default().with_transport(transport));
         let tide = match strategy {
@@ -116,18 +128,18 @@ impl Uploads {
             // Each object holds one chunk, which is what that way costs; of parts, as many as there are objects.
             _ => {
                 let chunk = self.chunk.unwrap_or(16 * MIB) + 8 * MIB;
-                tide.memory((256 * MIB).max(2 * chunk * u64::from(self.objects)))
+                tide.memory((256 * MIB).max(2 * chunk * u64::from(load.objects)))
             }
         };
-        let store = tide.build()?.open(&format!("gs://{}/", self.bucket)).await?;
+        let store = tide.build()?.open(&format!("gs://{}/", load.bucket)).await?;
         let piece = Producer::piece();
         // Connections, and what is set up once.
-        let mut warm = store.writer(format!("{}warm", self.prefix)).strategy(strategy).start().await?;
+        let mut warm = store.writer(format!("{}warm", load.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
         warm.finish().await?;
-        let start = Arc::new(Barrier::new(self.objects as usize));
+        let start = Arc::new(Barrier::new(load.objects as usize));
         let mut uploads = JoinSet::new();
-        for number in 0..self.objects {
+        for number in 0..load.objects {
             let (store, start, piece, this) = (store.clone(), start.clone(), piece.clone(), self.clone());
             uploads.spawn(async move {
                 start.wait().await;
@@ -142,9 +154,9 @@ impl Uploads {
     }
 
     async fn upload(&self, store: &Store, number: u32, strategy: Strategy, piece: Bytes) -> Result<f64> {
-        let began = Instant::now();
-        let mut producer = Producer::new(piece, self.size, self.produce);
-        let writer = store.writer(format!("{}{number}", self.prefix)).strategy(strategy);
+        let (load, began) = (&self.load, Instant::now());
+        let mut producer = Producer::new(piece, load.size, load.produce);
+        let writer = store.writer(format!("{}{number}", load.prefix)).strategy(strategy);
         let mut writer = match self.chunk {
             Some(chunk) => writer.part_size(chunk),
             None => writer,
@@ -160,12 +172,14 @@ impl Uploads {
             writer.write(bytes).await?;
         }
         let object = writer.finish().await?;
-        if object.size != self.size {
-            return Err(format!("{}: {} of {} bytes", object.key, object.size, self.size).into());
+        if object.size != load.size {
+            return Err(format!("{}: {} of {} bytes", object.key, object.size, load.size).into());
         }
         Ok(began.elapsed().as_secs_f64())
     }
+}
 
+impl Load {
     fn stream_all(&self) -> Result<Vec<f64>> {
         let piece = Producer::piece();
         let start = sync::Barrier::new(self.objects as usize);

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::uploads::{How, Uploads};
+use tidegate::Strategy;
+
+use super::uploads::{How, Load};
 use crate::process::Program;
 use crate::size::MIB;
 
-/// The hidden subcommand of this program that is an [`Uploads`].
+/// The hidden subcommand of this program that is [`Uploads`](super::uploads::Uploads).
 pub const UPLOADS: &str = "uploads";
 
 /// How the objects of a run travel.
@@ -18,19 +20,20 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) const JOURNAL: Self = Self::Ours { how: How::Journal, chunk: None, grpc: false };
+    pub(super) const JOURNAL: Self =
+        Self::Ours { how: How::Strategy(Strategy::Journal), chunk: None, grpc: false };
     pub(super) const STREAM: Self = Self::Ours { how: How::Stream, chunk: None, grpc: false };
     pub(super) const CHUNKED: [Self; 2] = [
-        Self::Ours { how: How::Chunked, chunk: Some(16 * MIB), grpc: false },
-        Self::Ours { how: How::Chunked, chunk: Some(64 * MIB), grpc: false },
+        Self::Ours { how: How::Strategy(Strategy::Chunked), chunk: Some(16 * MIB), grpc: false },
+        Self::Ours { how: How::Strategy(Strategy::Chunked), chunk: Some(64 * MIB), grpc: false },
     ];
     pub(super) const ALL: [Self; 9] = [
         Self::CHUNKED[0],
         Self::CHUNKED[1],
-        Self::Ours { how: How::Spool, chunk: None, grpc: false },
-        Self::Ours { how: How::Parallel, chunk: None, grpc: false },
+        Self::Ours { how: How::Strategy(Strategy::Spool), chunk: None, grpc: false },
+        Self::Ours { how: How::Strategy(Strategy::Parallel), chunk: None, grpc: false },
         Self::JOURNAL,
-        Self::Ours { how: How::Journal, chunk: None, grpc: true },
+        Self::Ours { how: How::Strategy(Strategy::Journal), chunk: None, grpc: true },
         Self::STREAM,
         Self::Java { chunk: Some(16 * MIB) },
         Self::Java { chunk: None },
@@ -39,11 +42,11 @@ impl Way {
     pub(super) fn name(self) -> String {
         match self {
             Self::Ours { how: How::Stream, .. } => "(bare stream)".to_owned(),
-            Self::Ours { how: How::Chunked, chunk, .. } => {
+            Self::Ours { how: How::Strategy(Strategy::Chunked), chunk, .. } => {
                 format!("chunked, {} MiB", chunk.unwrap_or_default() / MIB)
             }
             Self::Ours { how, grpc, .. } => {
-                format!("{}{}", format!("{how:?}").to_lowercase(), if grpc { ", gRPC" } else { "" })
+                format!("{}{}", how.name(), if grpc { ", gRPC" } else { "" })
             }
             Self::Java { chunk: Some(chunk) } => format!("Java: chunked, {} MiB", chunk / MIB),
             Self::Java { chunk: None } => "Java: journaling".to_owned(),
@@ -58,25 +61,26 @@ impl Way {
         }
     }
 
-    /// The program that makes these uploads, of which `how`, `chunk` and `grpc` are not looked at.
-    pub(super) fn program(self, path: &Path, uploads: &Uploads) -> Program {
+    /// The program that uploads these; its journals or spools go to `scratch`.
+    pub(super) fn program(self, path: &Path, load: &Load, scratch: &Path) -> Program {
         let mut program = Program::new(path);
         let (how, chunk, grpc) = match self {
             Self::Ours { how, chunk, grpc } => {
                 program = program.arg(UPLOADS);
-                (format!("{how:?}").to_lowercase(), chunk, grpc)
+                (how.name(), chunk, grpc)
             }
             Self::Java { chunk } => {
                 // By default it may have a quarter of the memory, which is not enough for 32 chunks of 64 MiB.
                 program = program.arg("-Xmx8g").arg("-cp").arg(java()).arg("dev.tidegate.bench.PeerGcs");
-                (if chunk.is_some() { "chunked" } else { "journal" }.to_owned(), chunk, false)
+                (if chunk.is_some() { "chunked" } else { "journal" }, chunk, false)
             }
         };
-        let Uploads { url, bucket, prefix, objects, size, produce, scratch, .. } = uploads;
+        let Load { url, bucket, prefix, objects, size, produce } = load;
         let numbers = [("--objects", u64::from(*objects)), ("--size", *size), ("--produce", *produce)];
-        for (name, value) in [("--url", url), ("--bucket", bucket), ("--prefix", prefix), ("--how", &how)] {
+        for (name, value) in [("--url", url), ("--bucket", bucket), ("--prefix", prefix)] {
             program = program.arg(name).arg(value);
         }
+        program = program.arg("--how").arg(how);
         for (name, value) in numbers.into_iter().chain(chunk.map(|chunk| ("--chunk", chunk))) {
             program = program.arg(name).arg(value.to_string());
         }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::machine::Machine;
 
 fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
     let one = |value| Spread::of([value]).unwrap();
@@ -24,8 +25,7 @@ fn report(tools: Vec<Line>) -> Report {
         objects: 1,
         bytes: GIB / 2,
         runs: 1,
-        machine: Machine::this(),
-        load: [0.0, 1.0],
+        conditions: Conditions { machine: Machine::this(), load: [0.0, 1.0] },
         scratch: "/tmp".to_owned(),
         nothing,
         tools,

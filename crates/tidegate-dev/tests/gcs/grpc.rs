@@ -1,6 +1,6 @@
 //! `google.storage.v2` over gRPC, with the generated client.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt, stream};
@@ -9,7 +9,7 @@ use googleapis_tonic_google_storage_v2::google::storage::v2::*;
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use tidegate_dev::{Action, Fault, Knobs, Server};
+use tidegate_dev::{Action, Bandwidth, Delay, Fault, Knobs, Server};
 use tonic::{Code, Streaming};
 
 use crate::client::{Client, K256, bytes, server, until_persisted, until_received};
@@ -370,6 +370,48 @@ async fn a_stream_both_ways_tells_how_far_it_is() {
         matches!(end, bidi_write_object_response::WriteStatus::Resource(object) if object.size == body.len() as i64)
     );
     assert_eq!(client.read("k").await, body);
+}
+
+#[tokio::test]
+async fn a_flush_is_answered_when_it_is_committed_and_holds_up_nothing() {
+    use bidi_write_object_request::FirstMessage;
+    let (server, _client, mut grpc) = start().await;
+    let id = open(&mut grpc, spec("k")).await;
+    server.set_knobs(Knobs { commit_latency: Delay::FixedMs(1500.0), ..Knobs::default() });
+    let flushed = |at: usize| BidiWriteObjectRequest {
+        flush: true,
+        state_lookup: true,
+        ..bidi(at * K256, bytes(K256))
+    };
+    let began = Instant::now();
+    let first = BidiWriteObjectRequest { first_message: Some(FirstMessage::UploadId(id)), ..flushed(0) };
+    let mut stream = Bidi::open(&mut grpc, first).await;
+    for at in 1..4 {
+        stream.sender.send(flushed(at)).await.unwrap();
+    }
+    for at in 1..=4 {
+        assert_eq!(stream.persisted().await, at * K256);
+    }
+    // One after the other they would take 6 s.
+    let seconds = began.elapsed().as_secs_f64();
+    assert!((1.5..4.5).contains(&seconds), "four flushes took {seconds} s");
+}
+
+#[tokio::test]
+async fn each_body_is_paced_on_a_connection_that_several_share() {
+    let (server, _client, mut grpc) = start().await;
+    let bandwidth = Bandwidth { stream_in: Some(1_000_000), ..Bandwidth::default() };
+    server.set_knobs(Knobs { bandwidth, ..Knobs::default() });
+    let began = Instant::now();
+    let body = bytes(2 * K256);
+    let mut other = grpc.clone();
+    let one = write(&mut grpc, messages(of_object(spec("one")), 0, &body, true));
+    let two = write(&mut other, messages(of_object(spec("two")), 0, &body, true));
+    let (one, two) = tokio::join!(one, two);
+    assert_eq!((resource(one.unwrap()).size, resource(two.unwrap()).size), (524_288, 524_288));
+    let seconds = began.elapsed().as_secs_f64();
+    assert!(seconds >= 0.4, "twice 524 kB at 1 MB/s each took {seconds} s");
+    assert_eq!(server.counts().connections, 1);
 }
 
 #[tokio::test]

@@ -267,11 +267,12 @@ impl Run<'_> {
             self.figures.empty_sessions += u64::from(is_empty);
             self.figures.sessions_left += u64::from(!is_empty);
             if !is_empty {
-                let (url, id, held) = (place.url(), &found.open.session.id, &found.held);
-                output::say(&format!(
-                    "session {id} of {url} was left: {held:?}, begun {:?}",
-                    found.open.started
-                ));
+                let (url, id) = (place.url(), &found.open.session.id);
+                let held = found.held.as_ref().map_or_else(
+                    || "what the store does not say".to_owned(),
+                    |held| format!("{} bytes in {} parts", held.bytes, held.parts.unwrap_or(1)),
+                );
+                output::say(&format!("session {id} of {url} was left, with {held}"));
             }
         }
         Ok(place.store.delete(&place.key).await?)

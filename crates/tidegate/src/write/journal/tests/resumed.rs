@@ -290,3 +290,16 @@ async fn journals_go_round_the_directories() -> Result<()> {
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn what_is_appended_measures_its_disk() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let disk = tide.engine().journaling.disk(place.folder.path()).await;
+    assert_eq!(disk.cost(), 0.0);
+    let mut writer = place.writer(&store).await?;
+    assert_eq!(disk.cost(), f64::INFINITY);
+    writer.write(data(5 << 20)).await?;
+    assert!(disk.cost() > 0.0 && disk.cost().is_finite(), "{}", disk.cost());
+    writer.abort().await
+}

@@ -6,6 +6,7 @@ use crate::small_disk::SmallDisk;
 over_both! {
     what_a_quiet_upload_holds_makes_room_for_another,
     one_stream_goes_on_where_the_disk_stays_full,
+    a_store_that_has_nothing_of_a_stream_before_its_end_is_sent_chunks,
 }
 
 async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) -> Result<()> {
@@ -41,6 +42,21 @@ async fn one_stream_goes_on_where_the_disk_stays_full(over: GcsTransport) -> Res
     writer.finish().await?;
     // What publishes it is a question's twin where nothing is left to send.
     assert!(place.count("start") == 1 && place.count("append") <= 2, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+/// Over HTTP the server persists 8 MiB of a stream at once, which the disk has no room for.
+async fn a_store_that_has_nothing_of_a_stream_before_its_end_is_sent_chunks(
+    over: GcsTransport,
+) -> Result<()> {
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 6) else { return Ok(()) };
+    let (_tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(10))).await;
+    let bytes = data(12 << 20);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
     place.check(&store, &bytes).await;
     Ok(())
 }
