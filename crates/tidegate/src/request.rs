@@ -49,6 +49,8 @@ pub(crate) struct Failure {
     pub(crate) late: bool,
     /// Whether an earlier attempt of the same request may be what the last one ran into.
     pub(crate) ran_into: bool,
+    /// Whether the store says that it was carried out, and what there should be then has yet to be seen.
+    pub(crate) unseen: bool,
 }
 
 impl Requests {
@@ -214,7 +216,8 @@ impl Seen {
 
     fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
         let ran_into = attempts > 1 && matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
-        Failure { fault, attempts, elapsed, in_doubt: self.in_doubt, late: self.late, ran_into }
+        let (in_doubt, late) = (self.in_doubt, self.late);
+        Failure { fault, attempts, elapsed, in_doubt, late, ran_into, unseen: false }
     }
 }
 

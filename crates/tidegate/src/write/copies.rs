@@ -45,7 +45,8 @@ impl Upload {
             let sent = self.requests.make(Operation::Complete, None, None, complete).await;
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
                 // It is asked for the object, where it keeps what that is known by: a store that was stopped
-                // while it completed may take that for done (versitygw 1.8.0 does).
+                // while it completed may take that for done, or one that is completing it yet for another
+                // process (versitygw 1.8.0 does).
                 Ok(made)
                     if (made.in_doubt || self.may_be_published) && self.backend.capabilities().tokens =>
                 {
@@ -59,6 +60,7 @@ impl Upload {
                         in_doubt: true,
                         late: true,
                         ran_into: true,
+                        unseen: true,
                     });
                 }
                 Ok(made) => return Ok(made),

@@ -4,14 +4,15 @@
 use std::time::{Duration, SystemTime};
 
 use futures::TryStreamExt;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::upload::Upload;
-use crate::backend::{Body, FaultKind};
+use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Checksum, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
+use crate::progress::Waiting;
 use crate::request::{Failure, Made};
 
 /// How far the store's clock may be from this one: further, and it refuses requests (S3's
@@ -63,6 +64,10 @@ impl Upload {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
         let operation = doubt.written.operation;
         let there = match self.there(&doubt).await {
+            Ok(There::Nothing) if failure.unseen => self.appears(&doubt).await,
+            there => there,
+        };
+        let there = match there {
             Ok(There::Ours(object)) => return Ok(*object),
             // The first attempt was refused by the store's own word, and nothing speaks against it.
             _ if !failure.is_unsettled() => return Err(self.failed(failure, operation)),
@@ -191,6 +196,23 @@ impl Upload {
             There::Nothing => "the session has ended, and no object is there",
         };
         Err(self.uncertain(&doubt, why))
+    }
+
+    /// What is there in the end, where the store says that the object is published and it is not there: it
+    /// may be at that yet. It is asked as often as a request is made again that fails.
+    async fn appears(&self, doubt: &Doubt) -> Result<There> {
+        let unseen = Fault::new(FaultKind::Undone, "not there yet");
+        for attempt in 1.. {
+            let Some(pause) = self.requests.retry.pause(&unseen, attempt) else { break };
+            let waiting = self.requests.progress.waiting(Waiting::Backoff);
+            sleep(pause).await;
+            drop(waiting);
+            match self.there(doubt).await? {
+                There::Nothing => {}
+                there => return Ok(there),
+            }
+        }
+        Ok(There::Nothing)
     }
 
     /// Whose object the store has.

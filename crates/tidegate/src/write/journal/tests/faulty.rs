@@ -23,6 +23,8 @@ pub(super) enum Fate {
     HollowAndLost,
     /// It is carried out, its answer is lost, and somebody takes the object away at once.
     Taken,
+    /// Another one's completion of it is under way, and this one is told that it was carried out.
+    UnderWay,
     /// The session expires.
     Expires,
     /// It is carried out, and something on the way makes it again, to which the store has no parts.
@@ -46,8 +48,8 @@ pub(super) struct Faulty {
     denies: AtomicBool,
     /// The answer to a completion is lost once it was carried out.
     loses_completion: AtomicBool,
-    /// The next question whether there is an object is answered as if it came before the object.
-    hides: AtomicBool,
+    /// So many questions whether there is an object are answered as if they came before the object.
+    hides: AtomicU64,
     /// Of the next completions, so many.
     fates: Mutex<Option<(Fate, u32)>>,
     hollow: Mutex<BTreeSet<String>>,
@@ -67,7 +69,7 @@ impl Faulty {
             ends_with: Mutex::default(),
             denies: AtomicBool::default(),
             loses_completion: AtomicBool::default(),
-            hides: AtomicBool::default(),
+            hides: AtomicU64::default(),
             fates: Mutex::default(),
             hollow: Mutex::default(),
             meeting: Mutex::default(),
@@ -93,9 +95,9 @@ impl Faulty {
         self.loses_completion.store(lose, SeqCst);
     }
 
-    /// Answers the next question as if the object came behind it.
-    pub(super) fn hide(&self) {
-        self.hides.store(true, SeqCst);
+    /// Answers so many questions as if the object came behind them.
+    pub(super) fn hide(&self, questions: u64) {
+        self.hides.store(questions, SeqCst);
     }
 
     pub(super) fn destine(&self, fate: Fate, completions: u32) {
@@ -237,6 +239,7 @@ impl Layer for Faulty {
                 complete().await?;
                 self.memory.delete(&session.key).await?;
             }
+            Some(Fate::UnderWay) => return Ok(Object { key: session.key.clone(), ..Object::default() }),
             Some(Fate::Expires) => {
                 self.memory.abort(session).await?;
                 return complete().await;
@@ -263,7 +266,7 @@ impl Layer for Faulty {
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
         self.check()?;
-        if self.hides.swap(false, SeqCst) {
+        if self.hides.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(refused(FaultKind::NotFound));
         }
         self.memory.head(key).await

@@ -33,6 +33,29 @@ async fn a_session_that_has_lost_its_parts_is_replaced() -> Result<()> {
     Ok(())
 }
 
+/// versitygw 1.8.0 answers a completion as done while it carries out that of a process that was killed.
+#[tokio::test]
+async fn an_object_that_is_said_to_be_there_is_waited_for() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let writer = written(&place, &store, 5 * PART).await?;
+    tide.settled().await;
+    place.backend.lose_answers(true);
+    assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
+    tide.settled().await;
+    place.backend.lose_answers(false);
+    place.backend.go_down(false);
+    place.backend.destine(Fate::UnderWay, 1);
+    // Before the completion, and three times behind it.
+    place.backend.hide(4);
+    let retry = RetryPolicy { first_pause: Duration::from_millis(1), attempts: 4, ..RetryPolicy::default() };
+    let (tide, store) = place.process_of(place.builder().retry(retry));
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, 5 * PART);
+    assert_whole(&place, &store, 5 * PART).await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn without_a_journal_it_is_a_lost_session() -> Result<()> {
     let place = destined(Fate::Hollow, 1);

@@ -208,7 +208,7 @@ async fn an_object_that_came_late_by_an_earlier_process_is_its_own() -> Result<(
         assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::Uncertain);
         tide.settled().await;
         place.backend.go_down(false);
-        place.backend.hide();
+        place.backend.hide(1);
         let (tide, store) = place.process();
         let resumed = tide.recover().await?[0].resume_on(&store).await?;
         assert_eq!(resumed.object().unwrap().size, size);

@@ -104,8 +104,15 @@ impl Trial {
             self.lose_power();
         }
         let (tide, store) = self.process.insert(process);
-        let left = tide.recover().await?;
-        assert!(left.len() <= 1, "seed {seed}: {left:?}");
+        let left = loop {
+            let left = tide.recover().await?;
+            assert!(left.len() <= 1, "seed {seed}: {left:?}");
+            // Where the machine stood still for as long as a journal's end is waited for, it has not ended yet.
+            if !left.iter().any(|left| matches!(left.problem(), Some(JournalError::InUse { .. }))) {
+                break left;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        };
         let Some(left) = left.first() else {
             mend();
             if let Ok(object) = store.head("k").await {
