@@ -255,7 +255,7 @@ impl fmt::Display for Report {
         writeln!(out, "{}", self.table())?;
         writeln!(
             out,
-            "Speed: median (least–most) of all objects of {runs} runs, from an object's first byte to its publication,\n\
+            "Speed: median (least–most) of all objects, {runs} of each, from an object's first byte to its publication,\n\
              times the scale. Peaks: the most of all runs; disk: of what has a name in the journals' folder.\n"
         )?;
         for way in &self.missing {
