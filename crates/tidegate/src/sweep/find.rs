@@ -112,8 +112,14 @@ impl Store {
         let look = || self.backend().unlisted(&session);
         let unlisted = requests.send(Operation::List, None, None, look).await;
         let unlisted = match unlisted {
-            // Of this one alone: it may be there, and what becomes of it is not what becomes of the others.
-            Err(failure) if matches!(failure.fault.kind, FaultKind::Denied | FaultKind::Invalid) => {
+            // Of this one alone (one that was begun over gRPC can't be asked for over HTTP): it may be there, and
+            // what becomes of it is not what becomes of the others.
+            Err(failure)
+                if matches!(
+                    failure.fault.kind,
+                    FaultKind::Denied | FaultKind::Invalid | FaultKind::Unsupported
+                ) =>
+            {
                 Some(OpenSession::new(session))
             }
             looked => looked.map_err(|failure| failure.into_error(Operation::List, &self.url(key)))?,

@@ -311,7 +311,7 @@ impl Layer for Barred {
 
 #[tokio::test]
 async fn one_resumable_upload_that_cannot_be_looked_at_does_not_end_the_sweep() {
-    for kind in [FaultKind::Denied, FaultKind::Invalid] {
+    for kind in [FaultKind::Denied, FaultKind::Invalid, FaultKind::Unsupported] {
         let (machine, (_server, bucket)) = (Machine::new(), gcs().await);
         let mut ids = Vec::new();
         for (pid, key) in [(4711, "a"), (4712, "b")] {
