@@ -23,6 +23,7 @@ mod layer;
 pub mod local;
 pub mod memory;
 pub mod s3;
+mod same;
 #[cfg(test)]
 mod samples;
 mod unfinished;
@@ -316,7 +317,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Reads an object, or a range of it; an end past the object's (`u64::MAX` for an open one) is the
     /// object's, and the answer says which bytes it has. A range that begins past the end is refused.
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
+    ///
+    /// With `same`, the object that was described so before, by the store's own condition where it has one:
+    /// [`FaultKind::Replaced`] where the key has another by now. Not every server heeds conditions, so the
+    /// answer is to be compared ([`Object::is_same`]) all the same.
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
 
     /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes
     /// unless `recursive`.

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     NoBucket,
     /// There is an object already, and `create_only` was asked for. Nothing was changed.
     AlreadyExists,
+    /// The key has another object now than the one that was being read.
+    Replaced,
     /// The credentials do not allow it.
     PermissionDenied,
     /// No usable credentials.
@@ -242,6 +244,7 @@ impl Error {
             ErrorKind::AlreadyExists => {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
+            ErrorKind::Replaced => "read it again from its beginning",
             ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
             ErrorKind::ClockSkew => "set this machine's clock, by NTP for good",
             ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
@@ -329,6 +332,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::NoBucket => ErrorKind::NoBucket,
         FaultKind::NoSession | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
+        FaultKind::Replaced => ErrorKind::Replaced,
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
         FaultKind::Skewed => ErrorKind::ClockSkew,

@@ -67,6 +67,18 @@ pub struct Object {
 }
 
 impl Object {
+    /// Whether `other` describes the same bytes, as far as both tell: of one size, and of one tag (which some
+    /// stores change with the attributes) or one version (which some change with every write of the same bytes);
+    /// where they share neither, of one time.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let told = [(&self.etag, &other.etag), (&self.version, &other.version)];
+        let mut told =
+            told.into_iter().filter_map(|(ours, theirs)| Some(ours.as_ref()? == theirs.as_ref()?)).peekable();
+        let is_told = told.peek().is_some();
+        let same = if is_told { told.any(|same| same) } else { self.modified == other.modified };
+        self.size == other.size && same
+    }
+
     /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of
     /// that algorithm.
     pub fn matches(&self, checksum: &crate::checksum::Checksum) -> Option<bool> {

@@ -73,7 +73,7 @@ impl ReaderBuilder {
         let key = self.store.full_key(&self.key);
         let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
-        let get = || self.store.backend().get(&key, range.clone());
+        let get = || self.store.backend().get(&key, range.clone(), None);
         let Body { object, range, stream } = requests
             .send(Operation::Get, None, None, get)
             .await

@@ -180,7 +180,7 @@ impl Backend for SimStore {
         }
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    async fn get(&self, key: &str, range: Option<Range<u64>>, _same: Option<&Object>) -> Result<Body, Fault> {
         let state = self.state();
         let version =
             state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;

@@ -69,6 +69,8 @@ pub enum FaultKind {
     PartMismatch,
     /// The key has an object already, and `create_only` was asked for.
     Exists,
+    /// The key has another object than the one that is read.
+    Replaced,
     /// The credentials do not allow it.
     Denied,
     /// There are no usable credentials: none found, expired, or refused.

@@ -19,6 +19,7 @@ use super::http::{download, set};
 use super::s3::Addressing;
 use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
+use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession,
     Receipt, Session, StoredPart, WriteOptions,
@@ -319,24 +320,27 @@ impl Backend for Gcs {
         Resource::read(&body)
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         if let Some(grpc) = &self.grpc {
             address::check(key)?;
-            return grpc.get(key, range).await;
+            return grpc.get(key, range, same).await;
         }
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
-            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
+            let object = same_or_replaced(self.head(key).await?, same)?;
+            return Ok(Body { object, range, stream: stream::empty().boxed() });
         }
-        let url = self.bucket.json.object(key, &[("alt", "media")])?;
+        let mut query = vec![("alt", "media")];
+        query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));
+        let url = self.bucket.json.object(key, &query)?;
         let mut request = Request::new(Method::GET, url, About::Object);
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         // As it is stored: what is kept compressed would be decompressed for others ("Transcoding of
         // gzip-compressed files"), with another size and other ranges.
         request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let response = self.bucket.shared.send(request).await?;
+        let response = self.bucket.shared.send(request).await.map_err(replaced)?;
         let object = resource::from_headers(key, response.headers());
-        download::body(object, response, range)
+        download::body(object, response, range, same)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

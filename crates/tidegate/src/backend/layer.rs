@@ -118,7 +118,7 @@ passed_on! {
     async fn lifecycle() -> Result<Lifecycle, Fault>;
     async fn add_abort_rule(to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault>;
     async fn head(key: &str) -> Result<Object, Fault>;
-    async fn get(key: &str, range: Option<Range<u64>>) -> Result<Body, Fault>;
+    async fn get(key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
     async fn delete(key: &str) -> Result<(), Fault>;
 }
 

@@ -256,10 +256,13 @@ impl Backend for Local {
         .await
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         let target = Target::of(&self.root, key)?;
-        let root = self.root.clone();
-        blocking(move || read::open(&target, range).map_err(|fault| Self::or_no_root(&root, fault))).await
+        let (root, same) = (self.root.clone(), same.cloned());
+        blocking(move || {
+            read::open(&target, range, same.as_ref()).map_err(|fault| Self::or_no_root(&root, fault))
+        })
+        .await
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

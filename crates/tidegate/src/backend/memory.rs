@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
+use super::same::same_or_replaced;
 use super::{
     Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
     WriteOptions,
@@ -86,10 +87,10 @@ impl Memory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin_body(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    fn begin_body(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         let state = self.state();
         let stored = state.objects.get(key).ok_or_else(no_object)?;
-        let object = stored.object.clone();
+        let object = same_or_replaced(stored.object.clone(), same)?;
         let range = clamp(range, object.size)?;
         let blocks = cut(&stored.blocks, &range);
         Ok(Body { object, range, stream: stream::iter(blocks).map(Ok).boxed() })
@@ -247,8 +248,8 @@ impl Backend for Memory {
         self.state().objects.get(key).map(|stored| stored.object.clone()).ok_or_else(no_object)
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
-        self.begin_body(key, range)
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        self.begin_body(key, range, same)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

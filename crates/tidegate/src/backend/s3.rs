@@ -15,6 +15,7 @@ use http::{Method, header};
 
 use super::confirm::confirmed;
 use super::http::{download, set};
+use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession, Receipt,
     Session, StoredPart, WriteOptions,
@@ -234,17 +235,19 @@ impl Backend for S3 {
         Ok(attributes::from_headers(key, &headers))
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>) -> Result<Body, Fault> {
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
-            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
+            let object = same_or_replaced(self.head(key).await?, same)?;
+            return Ok(Body { object, range, stream: stream::empty().boxed() });
         }
         let mut request = self.request(Method::GET, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
-        let response = self.bucket.shared.send(request).await?;
+        set(&mut request.headers, "if-match", same.and_then(|same| same.etag.as_ref()))?;
+        let response = self.bucket.shared.send(request).await.map_err(replaced)?;
         let object = attributes::from_headers(key, response.headers());
-        download::body(object, response, range)
+        download::body(object, response, range, same)
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

@@ -56,7 +56,7 @@ impl OnDisk {
 }
 
 pub(super) async fn read_back(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Vec<u8> {
-    let body = store.get(key, range).await.unwrap();
+    let body = store.get(key, range, None).await.unwrap();
     let expected = body.range.end - body.range.start;
     let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
     let all = pieces.concat();
@@ -122,4 +122,24 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
             return;
         }
     }
+}
+
+/// What is read as one object is not gone on with from another.
+pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algorithm) {
+    let options = super::WriteOptions::default();
+    let put = async |data: &[u8]| store.put("k", memory_of(data, algorithm), &options).await.unwrap();
+    let told = async |range, same| kind(store.get("k", range, Some(same))).await.0;
+    let written = put(&bytes_of(300_000)).await;
+    let read = store.get("k", None, None).await.unwrap().object;
+    for same in [&read, &store.head("k").await.unwrap(), &written] {
+        let body = store.get("k", Some(200_000..300_000), Some(same)).await.unwrap();
+        let pieces: Vec<Bytes> = body.stream.try_collect().await.unwrap();
+        assert!(pieces.concat() == bytes_of(300_000)[200_000..]);
+    }
+    put(&vec![7; 300_000]).await;
+    assert_eq!(told(None, &read).await, FaultKind::Replaced);
+    assert_eq!(told(Some(5..10), &read).await, FaultKind::Replaced);
+    assert_eq!(told(Some(5..5), &read).await, FaultKind::Replaced);
+    store.delete("k").await.unwrap();
+    assert_eq!(told(Some(5..10), &read).await, FaultKind::NotFound);
 }

@@ -135,7 +135,8 @@ impl Upload {
     /// The object that is there, and whether it has the bytes that the checksum is of.
     async fn compared(&self, checksum: &Checksum) -> Result<(Object, bool)> {
         let began = Instant::now();
-        let get = self.requests.make(Operation::Get, None, None, || self.backend.get(&self.key, None)).await;
+        let get =
+            self.requests.make(Operation::Get, None, None, || self.backend.get(&self.key, None, None)).await;
         let Made { answer: Body { object, mut stream, .. }, attempts, .. } =
             get.map_err(|failure| self.failed(failure, Operation::Get))?;
         let mut hasher = Hasher::new(checksum.algorithm());

@@ -8,6 +8,7 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, header};
 
 use super::unanswered;
+use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::object::Object;
 
@@ -28,10 +29,11 @@ pub(in crate::backend) fn body(
     object: Object,
     response: reqwest::Response,
     asked: Option<Range<u64>>,
+    same: Option<&Object>,
 ) -> Result<Body, Fault> {
     let (sent, size) = extent(response.status(), response.headers())
         .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
-    let object = Object { size, ..object };
+    let object = same_or_replaced(Object { size, ..object }, same)?;
     let whole = sent == (0..size);
     let range = within(asked.unwrap_or(0..u64::MAX), size)?;
     let pieces = stream::try_unfold(response, |mut response| async move {

@@ -12,38 +12,47 @@ use rustix::buffer::spare_capacity;
 
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
+use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
+use crate::object::Object;
 use crate::payload::SourceChanged;
 
 /// Most bytes of one piece.
 const PIECE: u64 = 256 << 10;
 
 /// Opens a file, or a range of it; each piece is read when it is asked for.
-pub(super) fn open(target: &Target, range: Option<Range<u64>>) -> Result<Body, Fault> {
+pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
     let failed = |error| fault(error, target.directory());
     // Looked at first: opening a pipe would wait for its other end.
     target::check_regular(&fs::metadata(target.path()).map_err(failed)?)?;
     let file = File::open(target.path()).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     target::check_regular(&metadata)?;
-    let object = target::describe(target.key(), &metadata);
+    let object = same_or_replaced(target::describe(target.key(), &metadata), same)?;
     let range = clamp(range, object.size)?;
 
     let file = Arc::new(file);
     let directory: Arc<std::path::Path> = target.directory().into();
-    let end = range.end;
+    let (end, etag) = (range.end, object.etag.clone());
     let stream = stream::unfold(range.start, move |position| {
-        let (file, directory) = (file.clone(), directory.clone());
+        let (file, directory, etag) = (file.clone(), directory.clone(), etag.clone());
         async move {
             let want = end.saturating_sub(position).min(PIECE);
             if want == 0 {
                 return None;
             }
             let read = blocking(move || {
-                read_full(&file, position, want as usize).map_err(|error| match error.kind() {
+                let failed = |error: io::Error| match error.kind() {
                     io::ErrorKind::UnexpectedEof => shrunk(error),
                     _ => fault(error, &directory),
-                })
+                };
+                let piece = read_full(&file, position, want as usize).map_err(failed)?;
+                // Behind the bytes: a writer that comes between is seen with this piece.
+                let now = target::describe("", &file.metadata().map_err(failed)?);
+                if now.etag != etag {
+                    return Err(Fault::new(FaultKind::Replaced, "the file was written to while it was read"));
+                }
+                Ok(piece)
             });
             let read = read.await;
             let next = if read.is_ok() { position + want } else { end }; // an error ends the stream

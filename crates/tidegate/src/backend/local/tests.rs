@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::backend::memory::Memory;
+use crate::backend::samples::only_the_same_is_read;
 use crate::payload::SourceChanged;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;
@@ -67,7 +68,7 @@ fn create_only() -> WriteOptions {
 }
 
 async fn read(store: &impl Backend, key: &str, range: Option<Range<u64>>) -> Result<Vec<u8>, Fault> {
-    let body = store.get(key, range).await?;
+    let body = store.get(key, range, None).await?;
     let pieces: Vec<Bytes> = body.stream.try_collect().await?;
     Ok(pieces.concat())
 }

@@ -24,7 +24,7 @@ fn create_only() -> WriteOptions {
 }
 
 async fn read(store: &Memory, key: &str, range: Option<Range<u64>>) -> Result<Vec<u8>, Fault> {
-    let body = store.get(key, range).await?;
+    let body = store.get(key, range, None).await?;
     let pieces: Vec<Bytes> = body.stream.try_collect().await?;
     assert_eq!(body.range.end - body.range.start, pieces.iter().map(|piece| piece.len() as u64).sum::<u64>());
     Ok(pieces.concat())
@@ -185,4 +185,9 @@ proptest! {
             Err(_) => prop_assert!(a > b || a >= size),
         }
     }
+}
+
+#[tokio::test]
+async fn only_the_same_object_is_read() {
+    crate::backend::samples::only_the_same_is_read(&Memory::new("same"), Algorithm::Crc64Nvme).await;
 }

@@ -9,7 +9,7 @@ use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 
 use super::*;
-use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, read_back};
+use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
 
 mod raw;
 mod reading;

@@ -161,7 +161,7 @@ impl Backend for Odd {
         no()
     }
 
-    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>) -> Result<Body, Fault> {
+    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
         no()
     }
 

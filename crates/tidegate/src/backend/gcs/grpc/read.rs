@@ -11,6 +11,7 @@ use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::gcs::list;
 use crate::backend::http::{Failure, download, paged};
+use crate::backend::same::{replaced, same_or_replaced};
 use crate::backend::{Body, Entry, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -48,10 +49,12 @@ impl Grpc {
         &self,
         key: &str,
         asked: Option<Range<u64>>,
+        same: Option<&Object>,
     ) -> Result<Body, Fault> {
         if let Some(range) = asked.clone().filter(Range::is_empty) {
             // A limit of none is no limit.
-            return Ok(Body { object: self.head(key).await?, range, stream: stream::empty().boxed() });
+            let object = same_or_replaced(self.head(key).await?, same)?;
+            return Ok(Body { object, range, stream: stream::empty().boxed() });
         }
         let range = asked.unwrap_or(0..u64::MAX);
         let (read_offset, end) = (signed(range.start), signed(range.end));
@@ -59,16 +62,24 @@ impl Grpc {
             bucket: self.bucket.to_string(),
             object: key.to_owned(),
             read_offset,
+            if_generation_match: same.and_then(|same| same.version.as_ref()?.parse().ok()),
             read_limit: if end == i64::MAX { 0 } else { end - read_offset },
             ..proto::ReadObjectRequest::default()
         };
         let request = super::frame::whole(&request);
-        let mut answers: Answers<proto::ReadObjectResponse> =
-            self.caller.call("ReadObject", About::Object, request, Failure::default()).await?;
-        let first = answers.next().await?.ok_or_else(|| odd("the store's answer has no message"))?;
+        let mut answers: Answers<proto::ReadObjectResponse> = self
+            .caller
+            .call("ReadObject", About::Object, request, Failure::default())
+            .await
+            .map_err(replaced)?;
+        let first = answers
+            .next()
+            .await
+            .map_err(replaced)?
+            .ok_or_else(|| odd("the store's answer has no message"))?;
         let described =
             first.metadata.clone().ok_or_else(|| odd("the store does not describe the object"))?;
-        let object = object(described)?;
+        let object = same_or_replaced(object(described)?, same)?;
         let whole = object.size;
         let sent = match &first.content_range {
             Some(sent) => size(sent.start)?..size(sent.end)?,

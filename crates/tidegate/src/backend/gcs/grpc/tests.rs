@@ -163,7 +163,7 @@ async fn what_is_read_is_what_its_checksums_say_and_all_of_it() {
     let data = bytes_of(3000);
     let read_with = async |messages: Vec<Bytes>, end| {
         let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), end)).await;
-        store.get("k", None).await?.stream.try_collect::<Vec<_>>().await
+        store.get("k", None, None).await?.stream.try_collect::<Vec<_>>().await
     };
     assert!(read_with(read(&data, sum, 0), Some("0")).await.unwrap().concat() == data);
     let bent = |bytes: &[u8]| sum(bytes) ^ u32::from(bytes[0] != data[0]);
@@ -355,7 +355,7 @@ async fn an_answer_without_its_end_is_none() {
     let data = bytes_of(3000);
     let messages = read(&data, sum, 0);
     let (store, _) = raw(move |_| (StatusCode::OK, messages.clone(), None)).await;
-    let body = store.get("k", None).await.unwrap();
+    let body = store.get("k", None, None).await.unwrap();
     let (of_read, said) = kind(body.stream.try_collect::<Vec<_>>()).await;
     assert_eq!(of_read, FaultKind::Transient, "{said}");
     let (store, _) = raw(|_| (StatusCode::OK, vec![frame::whole(&described(3))], None)).await;

@@ -4,6 +4,7 @@ use super::*;
 
 over_both! {
     ranges_are_read,
+    only_the_same_object_is_read,
     what_is_not_there_is_told,
     a_listing_goes_through_all_pages_in_order,
 }
@@ -13,14 +14,18 @@ async fn ranges_are_read(over: GcsTransport) {
     let data = bytes_of(300_000);
     place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
     for (asked, got) in [(0..1, 0..1), (7..70_000, 7..70_000), (299_999..u64::MAX, 299_999..300_000)] {
-        let body = place.store.get("k", Some(asked.clone())).await.unwrap();
+        let body = place.store.get("k", Some(asked.clone()), None).await.unwrap();
         assert_eq!((body.range.clone(), body.object.size), (got.clone(), 300_000));
         let expected = &data[got.start as usize..got.end as usize];
         assert!(read_back(&place.store, "k", Some(asked)).await == expected);
     }
     assert_eq!(read_back(&place.store, "k", Some(5..5)).await, b"");
-    let (refused, said) = kind(place.store.get("k", Some(300_000..300_001))).await;
+    let (refused, said) = kind(place.store.get("k", Some(300_000..300_001), None)).await;
     assert_eq!(refused, FaultKind::Invalid, "{said}");
+}
+
+async fn only_the_same_object_is_read(over: GcsTransport) {
+    only_the_same_is_read(&place(over).await.store, Algorithm::Crc32c).await;
 }
 
 async fn what_is_not_there_is_told(over: GcsTransport) {
@@ -28,7 +33,7 @@ async fn what_is_not_there_is_told(over: GcsTransport) {
     let elsewhere = Gcs::connect("nowhere", &settings_for(&place.server, over)).await.unwrap();
     let options = WriteOptions::default();
     assert_eq!(kind(place.store.head("k")).await.0, FaultKind::NotFound);
-    assert_eq!(kind(place.store.get("k", None)).await.0, FaultKind::NotFound);
+    assert_eq!(kind(place.store.get("k", None, None)).await.0, FaultKind::NotFound);
     place.store.delete("k").await.unwrap();
     assert_eq!(kind(elsewhere.head("k")).await.0, FaultKind::NoBucket);
     assert_eq!(kind(elsewhere.put("k", in_memory(b"1"), &options)).await.0, FaultKind::NoBucket);

@@ -24,7 +24,7 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
     ] {
         place.server.set_knobs(Knobs { faults: vec![Rule::error("*", status, code)], ..Knobs::default() });
         assert_eq!(kind(place.store.head("k")).await.0, expected, "{status}");
-        assert_eq!(kind(place.store.get("k", None)).await.0, expected, "{status}");
+        assert_eq!(kind(place.store.get("k", None, None)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.delete("k")).await.0, expected, "{status}");
         assert_eq!(kind(place.store.put("k", in_memory(b"1"), &options)).await.0, expected, "{status}");
         assert_eq!(kind(place.store.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{status}");

@@ -116,7 +116,7 @@ async fn attributes_come_back(over: GcsTransport) {
         let head = place.store.head(key).await.unwrap();
         assert_eq!(head.attributes, options.attributes, "{key}");
         assert_eq!(head.token.as_deref(), Some("t"));
-        let body = place.store.get(key, None).await.unwrap();
+        let body = place.store.get(key, None, None).await.unwrap();
         assert_eq!(body.object.attributes.content_type, options.attributes.content_type);
         assert_eq!((body.object.size, &body.object.etag), (head.size, &head.etag));
     }

@@ -47,7 +47,7 @@ async fn a_directory_is_no_object() {
         assert_eq!(kind(disk.store.open("a/b", &options).await), FaultKind::Invalid);
     }
     assert_eq!(kind(disk.store.head("a/b").await), FaultKind::Invalid);
-    assert_eq!(kind(disk.store.get("a/b", None).await.map(|_| ())), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.get("a/b", None, None).await.map(|_| ())), FaultKind::Invalid);
     assert_eq!(kind(disk.store.delete("a/b").await), FaultKind::Invalid);
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
 }
@@ -78,7 +78,7 @@ async fn what_is_no_regular_file_is_neither_read_nor_replaced() {
     for key in ["d/socket", "d/pipe"] {
         let fault = disk.store.put(key, payload(b""), &options()).await.expect_err("a fault");
         assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is not a regular file"));
-        assert_eq!(kind(disk.store.get(key, None).await.map(|_| ())), FaultKind::Invalid);
+        assert_eq!(kind(disk.store.get(key, None, None).await.map(|_| ())), FaultKind::Invalid);
         assert_eq!(kind(disk.store.head(key).await), FaultKind::Invalid);
     }
     assert_eq!(keys(&disk.store, "", true).await, ["d/k"]);

@@ -30,7 +30,7 @@ async fn an_object_comes_back_as_it_was_put() {
     disk.store.delete("a/b/k/under").await.expect("delete what can't be");
     assert_eq!(disk.everything(), ["a/", "a/b/"]);
     assert_eq!(kind(disk.store.head("a/b/k").await), FaultKind::NotFound);
-    assert_eq!(kind(disk.store.get("a/b/k", None).await.map(|_| ())), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.get("a/b/k", None, None).await.map(|_| ())), FaultKind::NotFound);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_root_is_named_as_it_was_given() {
 async fn a_root_that_is_not_there_is_no_bucket() {
     let disk = disk();
     assert_eq!(kind(disk.store.head("k").await), FaultKind::NoBucket);
-    assert_eq!(kind(disk.store.get("k", None).await.map(|_| ())), FaultKind::NoBucket);
+    assert_eq!(kind(disk.store.get("k", None, None).await.map(|_| ())), FaultKind::NoBucket);
     let listed: Result<Vec<Entry>, Fault> = disk.store.list("", true).try_collect().await;
     assert_eq!(kind(listed), FaultKind::NoBucket);
 }
@@ -60,7 +60,7 @@ async fn large_objects_go_in_groups_and_come_back_in_pieces() {
     let tiny = Payload::from_memory(bytes.chunks(100).map(Bytes::copy_from_slice).collect(), checksum);
     disk.store.put("tiny", tiny, &options()).await.expect("put");
     for key in ["one", "tiny"] {
-        let body = disk.store.get(key, Some(1..4_999_999)).await.expect("get");
+        let body = disk.store.get(key, Some(1..4_999_999), None).await.expect("get");
         assert_eq!((body.object.size, body.range.clone()), (5_000_000, 1..4_999_999));
         let pieces: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
         assert!(pieces.iter().all(|piece| piece.len() <= 256 << 10));
@@ -197,7 +197,7 @@ fn nothing_gets_its_name_once_nobody_waits() {
 async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
     let disk = disk();
     disk.file("k", &vec![1; 600 << 10]);
-    let mut body = disk.store.get("k", None).await.expect("get");
+    let mut body = disk.store.get("k", None, None).await.expect("get");
     assert_eq!(body.stream.next().await.expect("a piece").expect("bytes").len(), 256 << 10);
     let file = fs::OpenOptions::new().write(true).open(disk.root().join("k")).expect("the file");
     file.set_len(300 << 10).expect("cut");
@@ -213,9 +213,26 @@ async fn a_file_that_shrinks_while_it_is_read_is_an_error() {
 async fn a_file_replaced_while_it_is_read_is_read_to_its_end() {
     let disk = disk();
     disk.store.put("k", payload(&[1; 600 << 10]), &options()).await.expect("put");
-    let mut body = disk.store.get("k", None).await.expect("get");
+    let mut body = disk.store.get("k", None, None).await.expect("get");
     body.stream.next().await.expect("a piece").expect("bytes");
     disk.store.put("k", payload(b"short"), &options()).await.expect("put");
     let rest: Vec<Bytes> = body.stream.try_collect().await.expect("bytes");
     assert!(rest.concat() == vec![1; 344 << 10]);
+}
+
+#[tokio::test]
+async fn only_the_same_file_is_read() {
+    let disk = disk();
+    only_the_same_is_read(&disk.store, ALGORITHM).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_written_to_while_it_is_read_is_no_object() {
+    let disk = disk();
+    disk.file("k", &[1; 600_000]);
+    let mut body = disk.store.get("k", None, None).await.expect("get").stream;
+    assert_eq!(body.try_next().await.expect("a piece").expect("bytes")[0], 1);
+    let file = fs::OpenOptions::new().write(true).open(disk.root().join("k")).expect("the file");
+    file.write_all_at(&[2; 600_000], 0).expect("bytes");
+    assert_eq!(kind(body.try_next().await), FaultKind::Replaced);
 }

@@ -72,10 +72,10 @@ async fn other_bytes_than_were_asked_for_are_refused() {
     })
     .await;
     for range in [Some(4..6), Some(0..3), None] {
-        let (_, said) = kind(s3.get("k", range)).await;
+        let (_, said) = kind(s3.get("k", range, None)).await;
         assert!(said.contains("bytes 0-1 of 10"), "{said}");
     }
-    assert!(s3.get("k", Some(0..2)).await.is_ok());
+    assert!(s3.get("k", Some(0..2), None).await.is_ok());
 }
 
 #[tokio::test]

@@ -79,12 +79,12 @@ async fn ranges_are_what_was_asked_for() {
     let data = bytes_of(1000);
     place.store.put("k", in_memory(&data), &WriteOptions::default()).await.unwrap();
     for (asked, got) in [(0..10, 0..10), (990..2000, 990..1000), (5..5, 5..5), (0..1000, 0..1000)] {
-        let body = place.store.get("k", Some(asked.clone())).await.unwrap();
+        let body = place.store.get("k", Some(asked.clone()), None).await.unwrap();
         assert_eq!((body.range, body.object.size), (got.clone(), 1000));
         let expected = &data[got.start as usize..got.end as usize];
         assert_eq!(read_back(&place.store, "k", Some(asked)).await, expected);
     }
-    let (refused, said) = kind(place.store.get("k", Some(1000..1001))).await;
+    let (refused, said) = kind(place.store.get("k", Some(1000..1001), None)).await;
     assert_eq!(refused, FaultKind::Invalid, "{said}");
 }
 
@@ -94,7 +94,12 @@ async fn a_body_that_ends_early_is_a_fault() {
     store.put("k", in_memory(&bytes_of(2 * MIB)), &WriteOptions::default()).await.unwrap();
     let rule = Rule::new("GetObject", Action::ResetResponse { after_bytes: 1 << 20 });
     server.set_knobs(Knobs { faults: vec![rule], ..Knobs::default() });
-    let body = store.get("k", None).await.unwrap();
+    let body = store.get("k", None, None).await.unwrap();
     let (cut, said) = kind(body.stream.try_collect::<Vec<_>>()).await;
     assert_eq!(cut, FaultKind::Transient, "{said}");
+}
+
+#[tokio::test]
+async fn only_the_same_object_is_read() {
+    only_the_same_is_read(&place().await.store, Algorithm::Crc64Nvme).await;
 }

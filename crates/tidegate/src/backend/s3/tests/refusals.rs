@@ -23,7 +23,7 @@ async fn a_source_that_changes_is_the_sources_fault() {
 async fn what_is_not_there_is_told_apart() {
     let place = place().await;
     let store = &place.store;
-    assert_eq!(kind(store.get("none", None)).await.0, FaultKind::NotFound);
+    assert_eq!(kind(store.get("none", None, None)).await.0, FaultKind::NotFound);
     assert_eq!(kind(store.head("none")).await.0, FaultKind::NotFound);
     store.delete("none").await.unwrap();
     let client = S3Client { shared: store.bucket.shared.clone() };

@@ -158,7 +158,7 @@ async fn attributes_come_back() {
         assert_eq!(head.attributes.content_type, options.attributes.content_type, "{key}");
         assert_eq!(head.attributes, options.attributes, "{key}");
         assert_eq!(head.token.as_deref(), Some("t"));
-        let body = place.store.get(key, None).await.unwrap();
+        let body = place.store.get(key, None, None).await.unwrap();
         assert_eq!(body.object.attributes.metadata, options.attributes.metadata);
     }
     options.attributes.tags = [("team".into(), "a b".into())].into();

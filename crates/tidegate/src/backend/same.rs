@@ -1,0 +1,23 @@
+//! Whether what is read is still the object that it was.
+
+use super::{Fault, FaultKind};
+use crate::object::Object;
+
+const REPLACED: &str = "the object was replaced while it was read";
+
+/// The object that an answer describes, if it is the one that is asked for: not every server heeds conditions.
+pub(super) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<Object, Fault> {
+    match same {
+        Some(same) if !same.is_same(&object) => Err(Fault::new(FaultKind::Replaced, REPLACED)),
+        _ => Ok(object),
+    }
+}
+
+/// The fault of a read whose condition was that the object is the same.
+pub(super) fn replaced(mut fault: Fault) -> Fault {
+    if fault.kind == FaultKind::Exists {
+        fault.kind = FaultKind::Replaced;
+        fault.message = format!("{REPLACED}: {}", fault.message);
+    }
+    fault
+}
