@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::backend::{Body, Fault, FaultKind};
@@ -18,20 +17,21 @@ use crate::object::Object;
 use crate::progress::Progress;
 
 mod ahead;
+mod blocks;
 mod chunk;
 mod direct;
 mod position;
+mod ranges;
 mod source;
 #[cfg(test)]
 mod tests;
 
 use ahead::Ahead;
+pub use blocks::{Block, BlockStream, BlocksBuilder};
 use chunk::Look;
 use direct::Direct;
+use ranges::Ranges;
 use source::Source;
-
-/// What is no larger than this is read by one request.
-const ONE_REQUEST: u64 = 8 << 20;
 
 /// What is asked for first behind a seek: whoever seeks often reads little from each place.
 const FIRST_REACH: u64 = 256 << 10;
@@ -99,19 +99,18 @@ impl ReaderBuilder {
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let opened = source.open(range, self.same.as_ref()).await;
         let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
-        let engine = self.store.engine();
         // What is read whole is compared with the checksum that the store keeps.
         let algorithm = self.store.backend().capabilities().checksum;
         let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
-        let runtime = Handle::try_current().ok().filter(|_| range.end - range.start > ONE_REQUEST);
-        let ahead = runtime.map(|runtime| Ahead::new(engine.budget.reading(), runtime));
+        let ranges = Ranges::one(range.clone());
+        let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
         Ok(Reader {
             source,
             object: Arc::new(object),
             at: range.start,
-            direct: Some(Direct::of(stream, range.clone())),
+            direct: Some(Direct::of(stream, range)),
             reach: u64::MAX,
-            range,
+            ranges,
             ahead,
             hasher,
             began,
@@ -145,7 +144,7 @@ impl ReaderBuilder {
 pub struct Reader {
     source: Arc<Source>,
     object: Arc<Object>,
-    range: Range<u64>,
+    ranges: Ranges,
     /// The next byte of the object that is to come behind `piece`.
     at: u64,
     direct: Option<Direct>,
@@ -165,7 +164,7 @@ impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
             .field("url", &self.source.url())
-            .field("range", &self.range)
+            .field("range", &self.range())
             .field("at", &self.at)
             .finish_non_exhaustive()
     }
@@ -179,7 +178,7 @@ impl Reader {
 
     /// Which bytes of it are read.
     pub fn range(&self) -> Range<u64> {
-        self.range.clone()
+        self.ranges.span()
     }
 
     /// The next bytes, `None` behind the last.
@@ -188,12 +187,13 @@ impl Reader {
             return Poll::Ready(Some(Err(error.again())));
         }
         let next = loop {
-            if self.at >= self.range.end {
+            let Some(range) = self.ranges.from(self.at) else {
                 return Poll::Ready(self.check_end().err().map(|error| Err(self.fail(error))));
-            }
+            };
+            self.at = range.start;
             // What lies behind its last byte is left to chunks.
             self.direct.take_if(|direct| direct.at >= direct.until);
-            self.read_ahead();
+            self.read_ahead(range.end);
             if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
                 match (chunk.poll(self.at, cx), &mut self.ahead) {
                     (Poll::Ready(Look::Bytes(piece)), _) => break Ok(piece),
@@ -202,7 +202,7 @@ impl Reader {
                     (Poll::Pending, Some(ahead)) => {
                         ahead.waits_for(self.at);
                         // So that more are under way while this one is waited for.
-                        self.read_ahead();
+                        self.read_ahead(range.end);
                         return Poll::Pending;
                     }
                     (_, None) => {}
@@ -220,11 +220,11 @@ impl Reader {
                     }
                 }
                 _ => {
-                    let end = self.range.end.min(self.at.saturating_add(self.reach));
+                    let end = range.end.min(self.at.saturating_add(self.reach));
                     self.reach = self.reach.saturating_mul(2);
                     let next = self.ahead.as_ref().and_then(|ahead| ahead.next_after(self.at));
-                    let range = self.at..end.min(next.unwrap_or(end));
-                    self.direct = Some(Direct::open(&self.source, &self.object, range));
+                    let asked = self.at..end.min(next.unwrap_or(end));
+                    self.direct = Some(Direct::open(&self.source, &self.object, asked));
                 }
             }
         };
@@ -237,25 +237,26 @@ impl Reader {
         }))
     }
 
-    /// Asks for what lies ahead of the open request, or of the consumer where there is none.
-    fn read_ahead(&mut self) {
+    /// Asks for what lies ahead of the open request, or of the consumer where there is none; the range that it is
+    /// in ends at `end`.
+    fn read_ahead(&mut self, end: u64) {
         let Some(ahead) = &mut self.ahead else { return };
         let Some(size) = ahead.chunk_size() else { return };
-        let (source, object, end) = (&self.source, &self.object, self.range.end);
+        let (source, object, ranges) = (&self.source, &self.object, &self.ranges);
         match &mut self.direct {
             Some(direct) if (direct.at..direct.until).contains(&self.at) => {
                 if direct.until < end || end - self.at <= 2 * size {
                     // It ends where a chunk begins already, or soon; or it is of a reader that seeks.
                     if self.reach == u64::MAX {
-                        ahead.fill(source, object, direct.until, end);
+                        ahead.fill(source, object, direct.until, ranges);
                     }
-                } else if ahead.fill(source, object, self.at + size, end) {
+                } else if ahead.fill(source, object, self.at + size, ranges) {
                     direct.until = self.at + size;
                 }
             }
             _ if self.reach >= size => {
                 self.reach = u64::MAX;
-                ahead.fill(source, object, self.at, end);
+                ahead.fill(source, object, self.at, ranges);
             }
             _ => {}
         }

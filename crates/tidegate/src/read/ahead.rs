@@ -12,8 +12,9 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use super::chunk::Chunk;
+use super::ranges::Ranges;
 use super::source::Source;
-use crate::budget::Reading;
+use crate::budget::{Budget, Reading};
 use crate::object::Object;
 
 /// Chunks of one reader, by where they begin; they do not overlap.
@@ -36,8 +37,16 @@ impl Ahead {
     const FIRST: usize = 2;
     const MOST_CHUNKS: usize = 64;
 
-    pub(super) fn new(reading: Reading, runtime: Handle) -> Self {
-        Self { reading, runtime, chunks: BTreeMap::new(), wanted: Self::FIRST, waited: None }
+    /// What is no larger than this is read by one request.
+    const ONE_REQUEST: u64 = 8 << 20;
+
+    /// `None` where one request is enough, or nothing could go on beside the consumer.
+    pub(super) fn for_more_than_one_request(ranges: &Ranges, budget: &Budget) -> Option<Self> {
+        if ranges.is_one() && ranges.bytes() <= Self::ONE_REQUEST {
+            return None;
+        }
+        let (reading, runtime) = (budget.reading(), Handle::try_current().ok()?);
+        Some(Self { reading, runtime, chunks: BTreeMap::new(), wanted: Self::FIRST, waited: None })
     }
 
     /// Bytes of a chunk now; `None` where too little may be lent to gain anything.
@@ -72,11 +81,21 @@ impl Ahead {
     }
 
     /// Asks for what is missing of the chunks from `from` on. Whether the first of them is there.
-    pub(super) fn fill(&mut self, source: &Arc<Source>, object: &Arc<Object>, from: u64, end: u64) -> bool {
+    pub(super) fn fill(
+        &mut self,
+        source: &Arc<Source>,
+        object: &Arc<Object>,
+        from: u64,
+        ranges: &Ranges,
+    ) -> bool {
         let Some(size) = self.chunk_size() else { return self.at(from).is_some() };
-        let reach = from..from.saturating_add(size * self.wanted as u64);
+        let step = |at: u64| ranges.from(at).map(|range| range.end.min(range.start + size));
+        let reach = from..(0..self.wanted).try_fold(from, |at, _| step(at).ok_or(at)).unwrap_or_else(|at| at);
         let (mut next, mut count) = (from, 0);
-        while count < self.wanted && next < end {
+        while count < self.wanted
+            && let Some(Range { start, end }) = ranges.from(next)
+        {
+            next = start;
             if let Some(chunk) = self.at(next) {
                 next = chunk.range.end;
             } else {

@@ -1,6 +1,7 @@
 //! A reader as a file: read into buffers, and sought in.
 
 use std::io::{self, SeekFrom};
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -14,7 +15,7 @@ const SKIP: u64 = 256 << 10;
 
 impl Reader {
     /// The byte of the object that is read next.
-    fn position(&self) -> u64 {
+    pub(super) fn position(&self) -> u64 {
         self.at - self.piece.len() as u64
     }
 
@@ -75,7 +76,7 @@ impl AsyncBufRead for Reader {
 /// no error. What was read ahead is kept where it is of use behind the seek.
 impl AsyncSeek for Reader {
     fn start_seek(mut self: Pin<&mut Self>, to: SeekFrom) -> io::Result<()> {
-        let (start, end) = (self.range.start, self.range.end);
+        let Range { start, end } = self.range();
         let (from, by) = match to {
             SeekFrom::Start(offset) => (start, i128::from(offset)),
             SeekFrom::End(by) => (end, i128::from(by)),
@@ -93,6 +94,6 @@ impl AsyncSeek for Reader {
     }
 
     fn poll_complete(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<u64>> {
-        Poll::Ready(Ok(self.position() - self.range.start))
+        Poll::Ready(Ok(self.position() - self.range().start))
     }
 }

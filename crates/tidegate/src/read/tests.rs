@@ -17,6 +17,7 @@ use crate::payload::Payload;
 use crate::{Concurrency, RetryPolicy, Tidegate};
 
 mod any;
+mod blocks;
 mod memory;
 
 const MIB: u64 = 1 << 20;
