@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::limiter::Concurrency;
 use crate::location::Location;
 use crate::object::Object;
 use crate::progress::Progress;
-use crate::read::{BlocksBuilder, ReaderBuilder};
+use crate::read::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
 use crate::records::Records;
 use crate::request::Requests;
 use crate::retry::Retry;
@@ -219,6 +219,11 @@ impl Store {
         ReaderBuilder::new(self.clone(), key.into())
     }
 
+    /// Downloads `key` to the file at `path`.
+    pub fn download(&self, key: impl Into<String>, path: impl Into<PathBuf>) -> DownloadBuilder {
+        DownloadBuilder::new(self.clone(), key.into(), path.into())
+    }
+
     /// Reads the blocks of `key` that `index` names: where each lies, in ascending order.
     pub fn blocks(
         &self,
@@ -338,7 +343,7 @@ impl Store {
         Self { prefix: String::new(), ..self.clone() }
     }
 
-    fn relative(&self, mut object: Object) -> Object {
+    pub(crate) fn relative(&self, mut object: Object) -> Object {
         object.key = self.relative_key(&object.key);
         object
     }

@@ -53,7 +53,7 @@ pub use limiter::Concurrency;
 pub use location::Location;
 pub use object::{Attributes, Encryption, Object};
 pub use progress::{Progress, Snapshot, Waiting};
-pub use read::{Block, BlockStream, BlocksBuilder, Reader, ReaderBuilder};
+pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};
 pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};

@@ -20,6 +20,7 @@ mod ahead;
 mod blocks;
 mod chunk;
 mod direct;
+mod download;
 mod position;
 mod ranges;
 mod source;
@@ -30,6 +31,7 @@ use ahead::Ahead;
 pub use blocks::{Block, BlockStream, BlocksBuilder};
 use chunk::Look;
 use direct::Direct;
+pub use download::DownloadBuilder;
 use ranges::Ranges;
 use source::Source;
 

@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -189,7 +189,10 @@ impl Requests {
                 None => self.turn().await,
             };
             let bytes = carried.bytes();
-            let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
+            let in_flight = match carried {
+                Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed) => self.progress.carries(bytes),
+                _ => self.progress.request(operation.name(), bytes, attempt > 1),
+            };
             let (endpoint, sent) = (&self.endpoint, Instant::now());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, attempt, seen.timeouts, expected);
@@ -286,11 +289,18 @@ pub(crate) struct Inflow {
     len: u64,
     got: AtomicU64,
     moved: AtomicU64,
+    /// The next attempt's request was made, and counted, before.
+    opened: AtomicBool,
 }
 
 impl Inflow {
     pub(crate) fn new(len: u64) -> Self {
-        Self { len, got: AtomicU64::new(0), moved: AtomicU64::new(0) }
+        Self { len, got: AtomicU64::new(0), moved: AtomicU64::new(0), opened: AtomicBool::new(false) }
+    }
+
+    /// The request of the first attempt was made, and counted, already.
+    pub(crate) fn is_opened(&self) {
+        self.opened.store(true, Relaxed);
     }
 
     /// How many are here for good.

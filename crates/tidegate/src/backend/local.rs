@@ -37,6 +37,7 @@ use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 use crate::payload::Payload;
 
+mod arrival;
 mod fault;
 mod list;
 mod parents;
@@ -48,10 +49,12 @@ mod tests;
 mod waiting;
 mod write;
 
+pub(crate) use arrival::Arrival;
 use fault::{blocking, fault, invalid};
 use list::{Walk, Want};
 use parents::Parents;
 use target::Target;
+pub(crate) use temp::Publish;
 use temp::Temp;
 use waiting::Waiter;
 
@@ -203,7 +206,8 @@ impl Backend for Local {
             if held != size {
                 return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
             }
-            temp::publish(&parents, &file, &path, &target, create_only, &waiting)
+            let how = Publish { create_only, sync: true };
+            temp::publish(&parents, &file, &path, &target, how, &waiting)
         });
         let published = published.await;
         waiter.done();

@@ -66,7 +66,7 @@ impl Chunk {
         received.lock().memory = Some(reading.borrow(len, borrower)?);
         let (source, object, into, asked) = (source.clone(), object.clone(), received.clone(), range.clone());
         let task = runtime.spawn(async move {
-            let ended = source.receive(asked.clone(), &object, &*into).await;
+            let ended = source.receive(asked.clone(), &object, &*into, None).await;
             let at = asked.start + into.inflow.got();
             into.end(ended.map_err(|failure| source.failed(failure, at)));
         });

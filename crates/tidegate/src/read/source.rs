@@ -1,10 +1,11 @@
 //! One object that is read: each request asks for the same one.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use crate::backend::{Backend, Body, Fault, FaultKind};
 use crate::budget::Budget;
@@ -13,6 +14,9 @@ use crate::error::{Error, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
 use crate::request::{Failure, Inflow, Requests};
+
+/// An answer's bytes, as they come.
+pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
 /// Where the bytes of one object come from.
 #[derive(Debug)]
@@ -60,22 +64,51 @@ impl Source {
         self.requests.send(Operation::Get, None, None, || self.get(range.clone(), same)).await
     }
 
-    /// Receives `range`, whole, into `sink`, over as many requests as it takes.
+    /// Describes the object, if it is the same.
+    pub(super) async fn head(&self, same: &Object) -> Result<Object, Failure> {
+        let head = || async {
+            let object = self.backend.head(&self.key).await?;
+            if !same.is_same(&object) {
+                return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
+            }
+            Ok(object)
+        };
+        self.requests.send(Operation::Head, None, None, head).await
+    }
+
+    /// Receives `range`, whole, into `sink`, over as many requests as it takes; the first may be open already, and
+    /// have more than the range.
     pub(super) async fn receive(
         &self,
         range: Range<u64>,
         same: &Object,
         sink: &impl Sink,
+        opened: Option<Pieces>,
     ) -> Result<(), Failure> {
         let inflow = sink.inflow();
+        if opened.is_some() {
+            inflow.is_opened();
+        }
+        let opened = Mutex::new(opened);
+        let take_opened = || opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let length = range.end - range.start;
         let rest = |at: u64| Some(range.start + at..range.end);
         let first = || async {
             let mut at = inflow.got();
-            let mut pieces = self.get(rest(at), Some(same)).await?.stream;
-            while let Some(piece) = pieces.try_next().await? {
+            let (mut pieces, may_have_more) = match take_opened() {
+                Some(pieces) => (pieces, true),
+                None => (self.get(rest(at), Some(same)).await?.stream, false),
+            };
+            while let Some(mut piece) = pieces.try_next().await? {
+                piece.truncate(usize::try_from(length - at).unwrap_or(usize::MAX).min(piece.len()));
                 let len = piece.len() as u64;
                 sink.take(at, piece).await?;
                 at += len;
+                if at == length && may_have_more {
+                    // Where it has not, a look at its end lets the connection be used again.
+                    let _ = pieces.next().now_or_never();
+                    break;
+                }
             }
             all_came(inflow)
         };

@@ -18,6 +18,7 @@ use crate::{Concurrency, RetryPolicy, Tidegate};
 
 mod any;
 mod blocks;
+mod download;
 mod memory;
 
 const MIB: u64 = 1 << 20;

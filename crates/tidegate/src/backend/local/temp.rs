@@ -19,6 +19,15 @@ const TOKEN: usize = 16;
 /// Longest file name on nearly every file system, in bytes.
 const LONGEST_NAME: usize = 255;
 
+/// How a file is given its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Publish {
+    /// Only where there is no file already.
+    pub(crate) create_only: bool,
+    /// Its bytes are forced to disk before, and its name behind that.
+    pub(crate) sync: bool,
+}
+
 /// Whether a file of this name is one of ours that is not finished.
 pub(super) fn is_temp(name: &str) -> bool {
     name.starts_with(BEGIN) && name.ends_with(END)
@@ -44,6 +53,21 @@ pub(super) fn path(target: &Target, id: &str) -> Result<PathBuf, Fault> {
 pub(super) fn open(path: &Path) -> Result<File, Fault> {
     let opened = OpenOptions::new().write(true).open(path);
     opened.map_err(|error| no_session_or(error, path.parent().unwrap_or(path)))
+}
+
+/// Removes such a file's name.
+pub(super) fn remove(path: &Path) {
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::warn!(file = %path.display(), %error, "an unfinished file could not be removed");
+    }
+}
+
+/// The session of that token for a key whose last name is `name`.
+pub(super) fn id(token: &str, name: &str) -> String {
+    let has_room = name.len() + BEGIN.len() + TOKEN + 1 + END.len() <= LONGEST_NAME;
+    if has_room { format!("{token}-{name}") } else { token.to_owned() }
 }
 
 /// Whether a process that lives holds the file as a write that is under way. Where the file system knows
@@ -83,11 +107,7 @@ impl Trace {
     /// Removes the name, and the directories that were made for it. Without a wait for a disk: what the
     /// file holds is freed when it is closed.
     pub(super) fn remove(&self) {
-        if let Err(error) = fs::remove_file(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            tracing::warn!(file = %self.path.display(), %error, "an unfinished file could not be removed");
-        }
+        remove(&self.path);
         self.parents.remove_empty(&self.directory);
     }
 }
@@ -134,7 +154,8 @@ impl Temp {
     /// Gives the file its name, see [`publish`].
     pub(super) fn publish(mut self, create_only: bool, waiting: &Waiting) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
-        let object = publish(parents, &self.file, path, &self.target, create_only, waiting)?;
+        let how = Publish { create_only, sync: true };
+        let object = publish(parents, &self.file, path, &self.target, how, waiting)?;
         self.kept = true;
         Ok(object)
     }
@@ -174,7 +195,7 @@ fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf,
     }
 }
 
-/// Forces the bytes to disk, gives the file its name, and forces that to disk.
+/// Forces the bytes to disk, gives the file its name, and forces that to disk, or only gives it its name.
 ///
 /// The name is not given where nobody waits for it any more.
 pub(super) fn publish(
@@ -182,11 +203,13 @@ pub(super) fn publish(
     file: &File,
     temp: &Path,
     target: &Target,
-    create_only: bool,
+    Publish { create_only, sync }: Publish,
     waiting: &Waiting,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
-    file.sync_all().map_err(|error| fault(error, directory))?;
+    if sync {
+        file.sync_all().map_err(|error| fault(error, directory))?;
+    }
     waiting.check()?;
     let renamed = if create_only { rename_new(temp, target.path()) } else { fs::rename(temp, target.path()) };
     renamed.map_err(|error| match error.kind() {
@@ -199,7 +222,8 @@ pub(super) fn publish(
         _ => no_session_or(error, directory),
     })?;
     parents.settle(directory);
-    let published = parents::sync(directory).and_then(|()| file.metadata());
+    let synced = if sync { parents::sync(directory) } else { Ok(()) };
+    let published = synced.and_then(|()| file.metadata());
     let metadata = published.map_err(|error| unsynced(directory, error))?;
     Ok(target::describe(target.key(), &metadata))
 }

@@ -154,7 +154,7 @@ fn ended_early() -> Fault {
 }
 
 /// Writes all pieces from `position` on; the position behind them.
-fn write_all_at(file: &File, pieces: &[Bytes], mut position: u64) -> io::Result<u64> {
+pub(super) fn write_all_at(file: &File, pieces: &[Bytes], mut position: u64) -> io::Result<u64> {
     for some in pieces.chunks(PIECES) {
         let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();
         let mut left = slices.as_mut_slice();

@@ -5,10 +5,16 @@
 use super::*;
 
 #[derive(Debug)]
-struct Random {
+pub(super) struct Random {
     random: fastrand::Rng,
     /// Of a hundred requests, so many go wrong.
     odd: u32,
+}
+
+impl Random {
+    pub(super) fn new(random: fastrand::Rng, odd: u32) -> Self {
+        Self { random, odd }
+    }
 }
 
 impl Fates for Random {
@@ -36,7 +42,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
         _ => random.u64(0..24 * MIB),
     };
     let data = bytes_of(len, seed);
-    let fates = Random { random: random.fork(), odd: random.u32(0..40) };
+    let fates = Random::new(random.fork(), random.u32(0..40));
     let odd = Odd::with(&data, fates).await;
     let memory = [MIB, 2 * MIB, 5 * MIB, 64 * MIB][random.usize(0..4)];
     let concurrency = [Concurrency::Auto, Concurrency::Fixed(1), Concurrency::Fixed(3)][random.usize(0..3)];
@@ -111,7 +117,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
     }
 }
 
-fn clean(error: &Error) -> std::result::Result<(), String> {
+pub(super) fn clean(error: &Error) -> std::result::Result<(), String> {
     let is_clean = matches!(
         error.kind(),
         ErrorKind::Replaced | ErrorKind::Unavailable | ErrorKind::Throttled | ErrorKind::Timeout

@@ -1,0 +1,174 @@
+//! A file that arrives in pieces, out of order, and may be gone on with after it was cut.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use bytes::Bytes;
+use rustix::fs::FallocateFlags;
+
+use super::fault::{blocking, fault, invalid};
+use super::target::{self, Target};
+use super::temp::Publish;
+use super::waiting::{Waiter, Waiting};
+use super::write::write_all_at;
+use super::{Parents, temp};
+use crate::backend::{Fault, FaultKind};
+use crate::object::Object;
+
+/// A file beside where it will be, locked for as long as this lives. Unless it is published or kept, its name is
+/// removed when this is dropped; work on the file that was handed off may still be under way then.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    file: File,
+    path: PathBuf,
+    target: Target,
+    parents: Parents,
+    /// Where another process, or a download that was cut just now, has what would be found under the mark.
+    other: Option<PathBuf>,
+    is_kept: AtomicBool,
+}
+
+impl Arrival {
+    /// The file that is to be at `path`: what was left under `mark`, 16 hexadecimal digits, or else a new one.
+    /// One that another process has at work is left to it: then it is a new one under another mark.
+    pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
+        let nameless = || invalid("it names no file");
+        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
+        let target = Target::to_write(&root, name)?;
+        let parents = Parents::default();
+        match std::fs::metadata(target.path()) {
+            Ok(metadata) => target::check_regular(&metadata)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fault(error, target.directory())),
+        }
+        let failed = |error| {
+            parents.remove_empty(target.directory());
+            fault(error, target.directory())
+        };
+        let (mut mark, mut other) = (mark.to_owned(), None);
+        loop {
+            let path = temp::path(&target, &temp::id(&mark, target.name()))?;
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let file = match opened {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound && !root.exists() => {
+                    parents.make(target.directory()).map_err(failed)?;
+                    continue;
+                }
+                Err(error) => return Err(failed(error)),
+            };
+            // Where the file system knows no locks, nobody is at work on it as far as can be known.
+            let is_locked = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+            if !is_locked && is_named(&file, &path) {
+                let is_kept = false.into();
+                return Ok(Self { file, path, target, parents, other, is_kept });
+            }
+            if is_locked {
+                other.get_or_insert(path);
+                mark = format!("{:016x}", fastrand::u64(..));
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> Result<u64, Fault> {
+        Ok(self.file.metadata().map_err(|error| self.fault(error))?.len())
+    }
+
+    /// Makes it `size` bytes long, with room for all of them where the file system can: a full disk is known before
+    /// a byte is asked for. What is in it stays where it is.
+    pub(crate) fn reserve(&self, size: u64) -> Result<(), Fault> {
+        use rustix::io::Errno;
+        self.file.set_len(size).map_err(|error| self.fault(error))?;
+        if size == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+            Err(error) => Err(self.fault(error.into())),
+        }
+    }
+
+    pub(crate) fn write(&self, pieces: &[Bytes], at: u64) -> Result<(), Fault> {
+        write_all_at(&self.file, pieces, at).map(|_| ()).map_err(|error| self.fault(error))
+    }
+
+    /// Fills `buffer` from byte `at` on; whether there was as much.
+    pub(crate) fn read(&self, buffer: &mut [u8], at: u64) -> Result<bool, Fault> {
+        use std::os::unix::fs::FileExt;
+        match self.file.read_exact_at(buffer, at) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            Err(error) => Err(self.fault(error)),
+        }
+    }
+
+    /// Leaves the file where it is when this is dropped, or not. One that could not be found again is never kept.
+    pub(crate) fn keep(&self, is_kept: bool) {
+        self.is_kept.store(is_kept && self.other.is_none(), Relaxed);
+    }
+
+    /// Nobody waits for it any more: its name is removed at once, unless it is kept. Work that was handed off goes on
+    /// in a file without a name.
+    pub(crate) fn leave(&self) {
+        if !self.is_kept.load(Relaxed) && is_named(&self.file, &self.path) {
+            temp::remove(&self.path);
+        }
+        self.parents.remove_empty(self.target.directory());
+    }
+
+    /// Cuts it to `size` and gives it its name; not where nobody waits for it any more.
+    pub(crate) async fn publish(self: Arc<Self>, size: u64, how: Publish) -> Result<Object, Fault> {
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let published = blocking(move || self.publish_now(size, how, &waiting)).await;
+        waiter.done();
+        published
+    }
+
+    fn publish_now(&self, size: u64, how: Publish, waiting: &Waiting) -> Result<Object, Fault> {
+        self.file.set_len(size).map_err(|error| self.fault(error))?;
+        // By its name it is renamed: another's file that has come there is none of ours.
+        if !is_named(&self.file, &self.path) {
+            return Err(Fault::new(FaultKind::Source, "the file that was written was removed meanwhile"));
+        }
+        let published = temp::publish(&self.parents, &self.file, &self.path, &self.target, how, waiting)?;
+        self.is_kept.store(true, Relaxed);
+        // What lies under the mark is of no use any more, unless somebody is still at work on it.
+        if let Some(other) = &self.other
+            && File::open(other).is_ok_and(|file| file.try_lock().is_ok())
+        {
+            temp::remove(other);
+        }
+        Ok(published)
+    }
+
+    /// What an error at the file means: a disk that fails is no store to be asked again.
+    fn fault(&self, error: io::Error) -> Fault {
+        let mut fault = fault(error, self.target.directory());
+        if fault.kind.is_retriable() {
+            fault.kind = FaultKind::Source;
+        }
+        fault
+    }
+}
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// Whether `path` is this file's name.
+fn is_named(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(ours), Ok(there)) => place(ours) == place(there),
+        _ => false,
+    }
+}

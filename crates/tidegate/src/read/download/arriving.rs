@@ -1,0 +1,208 @@
+//! Chunks on their way into a file.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use super::left::Opened;
+use super::record::{Description, ENTRY};
+use crate::backend::local::Arrival;
+use crate::backend::{Fault, FaultKind};
+use crate::budget::Budget;
+use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
+use crate::progress::{Progress, Waiting};
+use crate::read::source::{Pieces, Sink, Source};
+use crate::request::Inflow;
+
+/// So much is gathered for one write; as much again comes while it is written.
+const GATHER: u64 = 512 << 10;
+
+/// A download that is under way.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    source: Arc<Source>,
+    arrival: Arc<Arrival>,
+    object: Object,
+    description: Option<Description>,
+    there: Mutex<Vec<Option<Checksum>>>,
+    budget: Budget,
+    algorithm: Algorithm,
+    gather: u64,
+}
+
+impl Arriving {
+    pub(super) fn new(
+        source: Arc<Source>,
+        arrival: Arc<Arrival>,
+        opened: Opened,
+        budget: Budget,
+        algorithm: Algorithm,
+    ) -> Self {
+        let Opened { object, description, there, .. } = opened;
+        let known = there.iter().flatten().map(Checksum::covers).sum();
+        source.requests.progress.acknowledged(known);
+        let gather = GATHER.min(budget.total() / 8);
+        Self { source, arrival, object, description, there: Mutex::new(there), budget, algorithm, gather }
+    }
+
+    pub(super) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// How many may be under way, at most `most`: they take no more than a quarter of the memory, or are one.
+    pub(super) fn at_once(&self, most: u64) -> usize {
+        (self.budget.total() / 4 / (2 * self.gather).max(1)).clamp(1, most) as usize
+    }
+
+    pub(super) fn missing(&self) -> Vec<usize> {
+        let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        there.iter().enumerate().filter(|(_, chunk)| chunk.is_none()).map(|(number, _)| number).collect()
+    }
+
+    /// Of all bytes, where none is missing.
+    pub(super) fn checksum(&self) -> Checksum {
+        let there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        there.iter().flatten().fold(self.algorithm.empty(), |sum, chunk| sum.then(chunk))
+    }
+
+    fn range(&self, number: usize) -> Range<u64> {
+        match &self.description {
+            Some(description) => description.range(number as u64),
+            None => {
+                let chunk = super::CHUNK.max(self.object.size.div_ceil(super::MOST_CHUNKS));
+                let start = number as u64 * chunk;
+                start..self.object.size.min(start + chunk)
+            }
+        }
+    }
+
+    /// Receives a chunk, whose request may be open already, and notes that it is there.
+    pub(super) async fn receive(self: Arc<Self>, number: usize, opened: Option<Pieces>) -> Result<()> {
+        let range = self.range(number);
+        let url = self.source.url();
+        let (memory, waiting) =
+            (self.budget.lease(2 * self.gather), self.source.requests.progress.waiting(Waiting::Memory));
+        let memory = memory
+            .await
+            .map_err(|starved| Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string()))?;
+        drop(waiting);
+        let into = InFile {
+            arrival: self.arrival.clone(),
+            at: range.start,
+            inflow: Inflow::new(range.end - range.start),
+            progress: self.source.requests.progress.clone(),
+            gather: self.gather,
+            state: tokio::sync::Mutex::new(Gathered {
+                pieces: Vec::new(),
+                bytes: 0,
+                next: range.start,
+                hasher: Hasher::new(self.algorithm),
+                writing: None,
+            }),
+        };
+        let received = self.source.receive(range.clone(), &self.object, &into, opened).await;
+        received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
+        let checksum = self
+            .note(number, into)
+            .await
+            .map_err(|fault| Error::from_fault(fault, Operation::Get, url, 1, std::time::Duration::ZERO))?;
+        drop(memory);
+        let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(chunk) = there.get_mut(number) {
+            *chunk = Some(checksum);
+        }
+        Ok(())
+    }
+
+    /// Waits until all is written, and writes down that it is there.
+    async fn note(&self, number: usize, into: InFile) -> Result<Checksum, Fault> {
+        let mut state = into.state.into_inner();
+        state.written().await?;
+        state.write_out(&into.arrival);
+        state.written().await?;
+        let checksum = state.hasher.finish();
+        if let Some(description) = &self.description {
+            let entry = Bytes::copy_from_slice(&description.entry(number as u64, &checksum));
+            let at = description.entries() + number as u64 * ENTRY as u64;
+            let arrival = self.arrival.clone();
+            crate::off::off(move || arrival.write(&[entry], at)).await?;
+            self.arrival.keep(true);
+        }
+        Ok(checksum)
+    }
+}
+
+/// Where the bytes of a chunk go.
+struct InFile {
+    arrival: Arc<Arrival>,
+    at: u64,
+    inflow: Inflow,
+    progress: Progress,
+    gather: u64,
+    /// Held while one who receives waits for the disk, so that a copy of the same bytes waits too.
+    state: tokio::sync::Mutex<Gathered>,
+}
+
+struct Gathered {
+    pieces: Vec<Bytes>,
+    bytes: u64,
+    /// Where in the file they go.
+    next: u64,
+    hasher: Hasher,
+    /// It goes on where whoever waits for it is dropped, and is waited for by who comes next.
+    writing: Option<JoinHandle<Result<(), Fault>>>,
+}
+
+impl Gathered {
+    /// Waits for what is being written.
+    async fn written(&mut self) -> Result<(), Fault> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let ended = writing.await;
+        self.writing = None;
+        ended.unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Fault::new(FaultKind::Source, "the runtime is shutting down")),
+        })
+    }
+
+    /// Has what was gathered written.
+    fn write_out(&mut self, arrival: &Arc<Arrival>) {
+        let (pieces, at, arrival) = (std::mem::take(&mut self.pieces), self.next, arrival.clone());
+        self.next += std::mem::take(&mut self.bytes);
+        if !pieces.is_empty() {
+            let before = self.writing.take();
+            self.writing = Some(tokio::task::spawn_blocking(move || arrival.write(&pieces, at)));
+            debug_assert!(before.is_none(), "one is waited for before the next begins");
+        }
+    }
+}
+
+impl Sink for InFile {
+    fn inflow(&self) -> &Inflow {
+        &self.inflow
+    }
+
+    async fn take(&self, at: u64, piece: Bytes) -> Result<(), Fault> {
+        let mut state = self.state.lock().await;
+        let got = self.inflow.got();
+        let end = at + piece.len() as u64;
+        if end > got {
+            let piece = piece.slice((got - at) as usize..);
+            debug_assert_eq!(state.next + state.bytes, self.at + got);
+            state.hasher.update(&piece);
+            state.bytes += piece.len() as u64;
+            self.progress.acknowledged(piece.len() as u64);
+            state.pieces.push(piece);
+        }
+        self.inflow.reaches(end);
+        if state.bytes >= self.gather {
+            state.written().await?;
+            state.write_out(&self.arrival);
+        }
+        Ok(())
+    }
+}
