@@ -56,6 +56,9 @@ pub(in crate::write::journal) struct Appending {
     pub(super) is_wrong: bool,
     /// How far it was read, by any request.
     pub(super) read: Arc<AtomicU64>,
+    /// How long the object was when an earlier process's session was found: that has no more but what was
+    /// sent since.
+    pub(super) found: u64,
 }
 
 /// Requests that failed in a row, without that the store came further.
@@ -75,7 +78,7 @@ pub(super) struct Again {
 }
 
 impl Appending {
-    pub(super) fn new(link: Link, schedule: Schedule, committed: u64) -> Self {
+    pub(super) fn new(link: Link, schedule: Schedule, committed: u64, found: u64) -> Self {
         Self {
             link,
             chunk: schedule.part_at(0),
@@ -90,6 +93,7 @@ impl Appending {
             is_last: false,
             is_wrong: false,
             read: Arc::new(AtomicU64::new(committed)),
+            found,
         }
     }
 
@@ -118,7 +122,8 @@ impl Appending {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
-            (self.recorded, self.idle, self.quiet, self.is_last) = (0, None, None, false);
+            (self.recorded, self.found) = (0, 0);
+            (self.idle, self.quiet, self.is_last) = (None, None, false);
         }
     }
 
@@ -142,7 +147,11 @@ impl Appending {
                 }
                 (self.stored, self.recorded, self.is_sure) = (0, 0, true);
             }
-            if self.idle == Some(length) && finish.is_none() && !full {
+            if let Some(whole) = finish {
+                self.link.check_durable(whole.covers()).await?;
+            }
+            let reach = self.link.source.reach(self.link.on_record);
+            if self.idle == Some(reach) && finish.is_none() && !full {
                 self.link.news().await?;
                 continue;
             }
@@ -154,14 +163,14 @@ impl Appending {
             if full {
                 self.write_down(1).await?;
             }
-            let left = length.saturating_sub(self.stored);
+            let left = reach.saturating_sub(self.stored);
             match finish {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
                 None if left == 0 => self.link.news().await?,
-                _ if full && (self.is_mute || self.row.failed > 0 || self.quiet == Some(length)) => {
+                _ if full && (self.is_mute || self.row.failed > 0 || self.quiet == Some(reach)) => {
                     self.one().await?;
                 }
-                None if self.quiet == Some(length) && left <= self.chunk => self.link.news().await?,
+                None if self.quiet == Some(reach) && left <= self.chunk => self.link.news().await?,
                 _ => self.stream().await?,
             }
         }
@@ -201,7 +210,8 @@ impl Appending {
     /// has more of a stream, or the last one broke.
     async fn one(&mut self) -> Result<()> {
         let source = self.link.source.clone();
-        let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk).await?;
+        let on_record = self.link.on_record;
+        let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk, on_record).await?;
         let grain = source.upload.backend.capabilities().append.unwrap_or(1);
         let bytes = (safe.saturating_sub(self.stored) / grain * grain).min(self.chunk);
         if bytes == 0 {

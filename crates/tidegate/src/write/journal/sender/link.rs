@@ -24,6 +24,8 @@ pub(super) struct Link {
     disk: Disk,
     /// The session that is open.
     pub(super) session: Option<String>,
+    /// Whether a record may name it, so that somebody may go on with it.
+    pub(super) on_record: bool,
     pub(super) sessions: Sessions,
     /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
@@ -52,6 +54,7 @@ impl Link {
             keep,
             disk: Disk::default(),
             session,
+            on_record: true,
             sessions: Sessions::default(),
             created,
             resumed,
@@ -69,6 +72,8 @@ impl Link {
         let id = self.source.open().await?;
         let source = self.source.clone();
         let opened = Session { kind, id: id.clone() };
+        // Of a record that fails some may be found all the same; none is begun behind a sync that has failed.
+        self.on_record = self.journal().failure().is_none();
         let write = || source.journal.session(opened.clone());
         let progress = &source.upload.requests.progress;
         match source.disk.patiently(progress, source.patience, write).await {

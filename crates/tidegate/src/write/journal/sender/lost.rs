@@ -95,6 +95,21 @@ impl Link {
         }
     }
 
+    /// Fails where the `whole` object can't go to the session, for some of it is not durable and never will be:
+    /// with [`ErrorKind::SessionLost`] where it can go to one that no record names.
+    pub(super) async fn check_durable(&self, whole: u64) -> Result<()> {
+        if self.session.is_none() || self.source.reach(self.on_record) >= whole {
+            return Ok(());
+        }
+        match self.journal().failure() {
+            Some(error) if self.has_all().await? => {
+                Err(self.upload().error(ErrorKind::SessionLost, Operation::Part, error.to_string()))
+            }
+            Some(error) => Err(self.source.failed(error)),
+            None => Ok(()),
+        }
+    }
+
     /// Whether the journal has all bytes that it ever had.
     pub(super) async fn has_all(&self) -> Result<bool> {
         let has_given_back = self.journal().has_given_back().await;

@@ -1,6 +1,7 @@
 //! Where a session that is appended to stands, as the store says, and what of that is written down.
 
 use std::mem;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::sleep;
 
@@ -51,10 +52,11 @@ impl Appending {
 
     /// Takes in where the store says that the session stands.
     pub(super) async fn stands_at(&mut self, at: u64) -> Result<()> {
-        let length = self.link.journal().len();
-        if !(self.stored..=length).contains(&at) {
+        // Not what the producer has written since: somebody else's bytes may be what it has.
+        let most = self.found.max(self.read.load(Relaxed));
+        if !(self.stored..=most).contains(&at) {
             let message = format!(
-                "the store has {at} bytes of the session, where it had {} and the journal has {length}",
+                "the store has {at} bytes of the session, where it had {} and was sent {most}",
                 self.stored
             );
             return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));

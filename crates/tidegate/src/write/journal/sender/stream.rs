@@ -56,6 +56,8 @@ enum Ended {
 /// Gives a stream its bytes.
 struct Feeding<'a> {
     source: &'a Arc<Source>,
+    /// Whether a record may name the session.
+    on_record: bool,
     feed: watch::Receiver<Feed>,
     giver: Giver,
     chunk: u64,
@@ -78,6 +80,7 @@ impl Appending {
         let (sent, asked) = watch::channel(began);
         let feeding = Feeding {
             source: &source,
+            on_record: self.link.on_record,
             feed: self.link.feed.clone(),
             giver,
             chunk: self.chunk,
@@ -97,7 +100,7 @@ impl Appending {
         let sent = *sent.borrow();
         match ended {
             Ended::Answered(answer) => {
-                if sent == self.link.feed.borrow().length {
+                if sent == source.reach(self.link.on_record) {
                     self.quiet = Some(sent);
                 }
                 self.answered(began, answer).await
@@ -222,11 +225,15 @@ impl Feeding<'_> {
     async fn next(&mut self, at: u64) -> Result<u64, Ended> {
         loop {
             let Feed { length, finish, .. } = *self.feed.borrow_and_update();
+            let reach = self.source.reach(self.on_record);
+            if finish.is_some() && reach < length {
+                return Err(Ended::Enough);
+            }
             if finish.is_some() && length.saturating_sub(at) <= self.chunk {
                 return Err(Ended::Last);
             }
-            if length > at {
-                let safe = self.source.durable(&mut self.feed, at + self.chunk).await;
+            if reach > at {
+                let safe = self.source.durable(&mut self.feed, at + self.chunk, self.on_record).await;
                 let safe = safe.map_err(Ended::Error)?;
                 if safe > at {
                     return Ok(safe.min(at + self.chunk));
