@@ -327,7 +327,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
     match fault {
         FaultKind::NotFound => ErrorKind::NotFound,
         FaultKind::NoBucket => ErrorKind::NoBucket,
-        FaultKind::NoSession | FaultKind::PartMismatch => ErrorKind::SessionLost,
+        FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
         FaultKind::Denied => ErrorKind::PermissionDenied,
         FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,

@@ -54,6 +54,8 @@ pub(in crate::write::journal) struct Appending {
     pub(super) is_last: bool,
     /// An object is published that is not what was sent.
     pub(super) is_wrong: bool,
+    /// Where the session stood when a request from there was refused as wrong.
+    pub(super) refused_at: Option<u64>,
     /// How far it was read, by any request.
     pub(super) read: Arc<AtomicU64>,
     /// How long the object was when an earlier process's session was found: that has no more but what was
@@ -92,6 +94,7 @@ impl Appending {
             is_mute: false,
             is_last: false,
             is_wrong: false,
+            refused_at: None,
             read: Arc::new(AtomicU64::new(committed)),
             found,
         }
@@ -131,10 +134,10 @@ impl Appending {
     async fn send(&mut self) -> Result<Object> {
         loop {
             let Feed { length, finish, full } = *self.link.feed.borrow_and_update();
-            if let Some(object) = self.link.was_published().await? {
-                return Ok(object);
-            }
             if self.link.session.is_none() {
+                if let Some(object) = self.link.was_published().await? {
+                    return Ok(object);
+                }
                 match finish {
                     Some(whole) if whole.covers() <= self.chunk => {
                         return self.link.put(whole.covers()).await;
@@ -155,10 +158,16 @@ impl Appending {
                 self.link.news().await?;
                 continue;
             }
-            if !self.is_sure
-                && let Some(object) = self.ask().await?
-            {
-                return Ok(object);
+            if !self.is_sure {
+                match self.ask().await {
+                    Ok(None) => {}
+                    Ok(Some(object)) => return Ok(object),
+                    // A session that is open, or tells of the object, says all; of one that is gone the object does.
+                    Err(error) if error.kind() == ErrorKind::SessionLost => {
+                        return self.link.was_published().await?.ok_or(error);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             if full {
                 self.write_down(1).await?;

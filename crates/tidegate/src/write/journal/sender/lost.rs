@@ -56,7 +56,7 @@ impl Link {
         self.check_rival(Operation::Complete)?;
         if !self.has_all().await? {
             let message = format!(
-                "the session is gone, and the journal has not all bytes any more that it held: {error}"
+                "the session is lost, and the journal has not all bytes any more that it held: {error}"
             );
             return Err(self.upload().error(ErrorKind::SessionLost, error.operation(), message));
         }

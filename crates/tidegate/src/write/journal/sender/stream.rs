@@ -114,6 +114,8 @@ impl Appending {
                 self.idle = Some(sent);
                 Ok(())
             }
+            // The store has more by now than this stream has come to, which was given back.
+            Ended::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
             Ended::Failed(fault) => self.failed(fault).await,
             Ended::Error(error) => {
                 if source.goes_on(&error, source.is_finished()).await {
@@ -174,6 +176,10 @@ impl Appending {
                     }
                     if let Err(error) = self.stands_at(at).await {
                         return Ended::Error(error);
+                    }
+                    // Late bytes of an earlier stream have come in: what this one brings next is there.
+                    if at > *sent.borrow() + self.chunk {
+                        return Ended::Enough;
                     }
                 }
                 Err(failure) if failure.fault.kind.is_retriable() => {

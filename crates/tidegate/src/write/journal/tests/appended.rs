@@ -11,6 +11,7 @@ mod chaos;
 mod full;
 mod said;
 mod trouble;
+mod unexpected;
 mod unsynced;
 mod wrong;
 
