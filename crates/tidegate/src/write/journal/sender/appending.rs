@@ -142,7 +142,8 @@ impl Appending {
                     Some(whole) if whole.covers() <= self.chunk => {
                         return self.link.put(whole.covers()).await;
                     }
-                    None if length <= self.chunk => {
+                    // It may need no session; where the disk is full, all that a store takes makes room.
+                    None if length <= self.chunk && !(full && length >= self.grain()) => {
                         self.link.news().await?;
                         continue;
                     }
@@ -221,7 +222,7 @@ impl Appending {
         let source = self.link.source.clone();
         let on_record = self.link.on_record;
         let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk, on_record).await?;
-        let grain = source.upload.backend.capabilities().append.unwrap_or(1);
+        let grain = self.grain();
         let bytes = (safe.saturating_sub(self.stored) / grain * grain).min(self.chunk);
         if bytes == 0 {
             return self.link.news().await;
@@ -258,6 +259,11 @@ impl Appending {
     /// What an error is about: from the producer's end on, any request may turn out to have published.
     pub(super) fn operation(&self) -> Operation {
         if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
+    }
+
+    /// What the store takes a multiple of, but at the end.
+    fn grain(&self) -> u64 {
+        self.link.upload().backend.capabilities().append.unwrap_or(1)
     }
 
     /// Which chunk is next.
