@@ -29,6 +29,7 @@ mod ending;
 mod gather;
 mod intent;
 mod resume;
+mod room;
 mod sender;
 mod source;
 mod take;

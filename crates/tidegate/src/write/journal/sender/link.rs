@@ -146,6 +146,7 @@ impl Link {
             Ok(0) => {}
             Ok(bytes) => {
                 debug!(object = self.upload().requests.object, bytes, "gave space of the journal back");
+                self.source.disk.has_room();
             }
             Err(error @ JournalError::Lost { .. }) => return Err(error),
             Err(error) => {
