@@ -125,7 +125,7 @@ impl Appending {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
-            (self.recorded, self.found) = (0, 0);
+            (self.recorded, self.found, self.refused_at) = (0, 0, None);
             (self.idle, self.quiet, self.is_last) = (None, None, false);
         }
     }
@@ -163,7 +163,7 @@ impl Appending {
                 match self.ask().await {
                     Ok(None) => {}
                     Ok(Some(object)) => return Ok(object),
-                    // A session that is open, or tells of the object, says all; of one that is gone the object does.
+                    // One that is open, or tells of the object, says all; of one that is gone the object does.
                     Err(error) if error.kind() == ErrorKind::SessionLost => {
                         return self.link.was_published().await?.ok_or(error);
                     }

@@ -98,6 +98,11 @@ impl Link {
         self.published_before(checksum).await
     }
 
+    /// The session is open: no earlier process has published the object by it.
+    pub(super) fn is_unpublished(&mut self) {
+        self.resumed = false;
+    }
+
     /// Writes the whole object in one request.
     pub(super) async fn put(&self, size: u64) -> Result<Object> {
         self.check_rival(Operation::Put)?;

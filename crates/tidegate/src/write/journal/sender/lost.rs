@@ -102,8 +102,9 @@ impl Link {
             return Ok(());
         }
         match self.journal().failure() {
+            // It must be gone before another publishes: whoever resumes would find it open, and go on with it.
             Some(error) if self.has_all().await? => {
-                Err(self.upload().error(ErrorKind::SessionLost, Operation::Part, error.to_string()))
+                Err(self.upload().error(ErrorKind::SessionLost, Operation::Complete, error.to_string()))
             }
             Some(error) => Err(self.source.failed(error)),
             None => Ok(()),

@@ -46,6 +46,7 @@ impl Appending {
         };
         match stands {
             backend::Appended::Open(at) => {
+                self.link.is_unpublished();
                 self.stands_at(at).await?;
                 self.is_sure = true;
                 Ok(None)

@@ -96,6 +96,7 @@ async fn what_is_not_durable_is_published_by_a_session_of_its_own(over: GcsTrans
     place.goes_wrong(Vec::new());
     let progress = writer.progress();
     writer.finish().await?;
+    assert_eq!((place.count("start"), place.count("cancel")), (2, 1), "{:?}", place.asked());
     assert_eq!(progress.snapshot().acknowledged, bytes.len() as u64);
     place.check(&store, &bytes).await;
     Ok(())
