@@ -330,7 +330,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
     match fault {
         FaultKind::NotFound => ErrorKind::NotFound,
         FaultKind::NoBucket => ErrorKind::NoBucket,
-        FaultKind::NoSession | FaultKind::PartMismatch => ErrorKind::SessionLost,
+        FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
         FaultKind::Exists => ErrorKind::AlreadyExists,
         FaultKind::Replaced => ErrorKind::Replaced,
         FaultKind::Denied => ErrorKind::PermissionDenied,

@@ -277,6 +277,11 @@ impl Journal {
         self.shared.log.view().synced.object
     }
 
+    /// That a sync has failed: [`JournalError::Lost`]. What is not [durable](Self::durable) may never be.
+    pub(crate) fn failure(&self) -> Option<JournalError> {
+        self.shared.log.check_failed().err()
+    }
+
     /// The checksum of all bytes that were appended. Waits for an append that is under way.
     pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();

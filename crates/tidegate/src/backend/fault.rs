@@ -65,6 +65,9 @@ pub enum FaultKind {
     NoBucket,
     /// No such session: completed, aborted or expired.
     NoSession,
+    /// The session is open, so that it has published nothing, and has less than it had, or more than it was sent:
+    /// its bytes are not those of this upload.
+    Diverged,
     /// A completion names a part that the session does not have, or another copy of it than it has.
     PartMismatch,
     /// The key has an object already, and `create_only` was asked for.

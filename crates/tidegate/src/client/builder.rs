@@ -92,8 +92,9 @@ impl Builder {
     /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on as many disks
     /// as there are: a new journal goes where the disk was measured to take most bytes for each journal
     /// that this engine has on it, and where 1 GiB is free for each journal in the directory; else to the
-    /// one with most space. Each must be there and writable. What is in them survives the process;
-    /// [`Tidegate::recover`] lists it. A quarter of the memory is set aside for sending from there.
+    /// one with most space. Each must be there and writable; one of several names counts once. What is in
+    /// them survives the process; [`Tidegate::recover`] lists it. A quarter of the memory is set aside for
+    /// sending from there.
     pub fn journal<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.journal.extend(directories.into_iter().map(Into::into));
         self

@@ -193,6 +193,10 @@ impl Upload {
                 let message = "the store has all bytes and does not publish the object";
                 return Err(self.error(ErrorKind::Unavailable, Operation::Complete, message));
             }
+            // The session says that it has published nothing, and whoever gives it up ends it first.
+            Err(failure) if self.is_journaled && failure.fault.kind == FaultKind::Diverged => {
+                return Err(self.failed(failure, Operation::Complete).at_part(number, range));
+            }
             Err(failure)
                 if failure.is_unsettled()
                     || failure.fault.kind == FaultKind::NoSession
@@ -249,7 +253,7 @@ impl Upload {
                         if at < range.start && !was_low.swap(true, Relaxed) {
                             return Err(Fault::new(FaultKind::Transient, message).with_answered(true));
                         }
-                        return Err(Fault::new(FaultKind::NoSession, message));
+                        return Err(Fault::new(FaultKind::Diverged, message).with_answered(true));
                     }
                     Appended::Open(at) => at,
                 };
@@ -257,7 +261,18 @@ impl Upload {
                     return Ok(None);
                 }
                 let rest = payload.behind(at - range.start);
-                stands = self.backend.append(session, at, rest, whole).await?;
+                stands = match self.backend.append(session, at, rest, whole).await {
+                    Ok(stands) => stands,
+                    // What an earlier request has left on its way may have come in, so that it stands elsewhere.
+                    Err(fault) if fault.kind == FaultKind::Invalid => {
+                        match self.backend.appended(session).await {
+                            Ok(Appended::Open(now)) if now <= at => return Err(fault),
+                            Ok(stands) => stands,
+                            Err(_) => return Err(fault),
+                        }
+                    }
+                    Err(fault) => return Err(fault),
+                };
                 if stands == Appended::Open(at) {
                     let message = "the store took none of the bytes that it was sent";
                     return Err(Fault::new(FaultKind::Transient, message).with_answered(true));

@@ -1,7 +1,7 @@
 //! Where an engine's journals are, and how they are kept and sent.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ impl Journaling {
         patience: Duration,
         memory: Budget,
     ) -> Self {
+        let directories = distinct(directories);
         Self { directories, durability, keep, patience, memory, disks: Mutex::default() }
     }
 
@@ -63,20 +64,34 @@ impl Journaling {
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
     }
 
-    /// The directories, the best one for a new journal first.
-    pub(super) async fn order(&self) -> Vec<PathBuf> {
-        // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
-        if self.directories.len() < 2 {
-            return self.directories.clone();
-        }
+    /// The directories and the disks that they are on, the best one for a new journal first.
+    pub(super) async fn order(&self) -> Vec<(PathBuf, Arc<Disk>)> {
         let mut places = Vec::new();
         for directory in &self.directories {
-            let (cost, counted) = (self.disk(directory).await.cost(), directory.clone());
-            places.push(Place { share: off(move || share(&counted)).await, cost, directory });
+            let disk = self.disk(directory).await;
+            // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
+            let (cost, share) = match self.directories.len() {
+                1 => (0.0, 0),
+                _ => {
+                    let counted = directory.clone();
+                    (disk.cost(), off(move || share(&counted)).await)
+                }
+            };
+            places.push(Place { share, cost, directory, disk });
         }
         places.sort_by(Place::before);
-        places.into_iter().map(|place| place.directory.clone()).collect()
+        places.into_iter().map(|place| (place.directory.clone(), place.disk)).collect()
     }
+}
+
+/// Each directory once, by the first of its names: what is in one that has two would be listed twice.
+fn distinct(directories: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut known = BTreeSet::new();
+    // One that can't be asked is told by whoever reads it.
+    let is_new = |directory: &PathBuf| {
+        fs::metadata(directory).map_or(true, |found| known.insert((found.dev(), found.ino())))
+    };
+    directories.into_iter().filter(is_new).collect()
 }
 
 /// A directory with less space for each of its journals comes behind those with more, however fast its disk.
@@ -89,6 +104,7 @@ struct Place<'a> {
     share: u64,
     /// As [`Disk::cost`].
     cost: f64,
+    disk: Arc<Disk>,
 }
 
 impl Place<'_> {
@@ -118,7 +134,7 @@ mod tests {
         let mut places: Vec<_> = names
             .iter()
             .zip(facts)
-            .map(|(directory, (share, cost))| Place { directory, share, cost })
+            .map(|(directory, (share, cost))| Place { directory, share, cost, disk: Arc::default() })
             .collect();
         places.sort_by(Place::before);
         let order: Vec<_> = places.iter().map(|place| place.directory.to_str().unwrap()).collect();

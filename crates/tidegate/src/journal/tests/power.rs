@@ -46,6 +46,13 @@ impl SimDisk {
         }
     }
 
+    /// The next sync of each file fails, once, and what it was to write is on the disk or never will be.
+    pub(crate) fn fail_sync(&self) {
+        for file in self.files() {
+            file.faults(|faults| faults.sync = Some(0));
+        }
+    }
+
     /// Whether it has failed: whoever ran then is gone.
     pub(crate) fn is_off(&self) -> bool {
         self.files().iter().any(|file| file.is_off())

@@ -54,7 +54,7 @@ impl Appender {
             }
             let bytes: usize = pieces.iter().map(Bytes::len).sum();
             let append = || self.disk.append(bytes as u64, self.journal.append(pieces.clone()));
-            let length = self.patiently(append).await?;
+            let length = self.disk.in_line(&self.progress, self.patience, append).await?;
             self.progress.journaled(bytes as u64);
             self.feed.send_modify(|feed| feed.length = length);
         }
@@ -62,17 +62,10 @@ impl Appender {
 
     /// Writes down that no byte follows.
     pub(super) async fn finish(self) -> Result<(), JournalError> {
-        let checksum = self.patiently(|| self.journal.finish()).await?;
+        let finish = || self.journal.finish();
+        let checksum = self.disk.patiently(&self.progress, self.patience, finish).await?;
         self.feed.send_modify(|feed| feed.finish = Some(checksum));
         Ok(())
-    }
-
-    /// As [`Disk::patiently`].
-    async fn patiently<T, F>(&self, write: impl Fn() -> F) -> Result<T, JournalError>
-    where
-        F: Future<Output = Result<T, JournalError>>,
-    {
-        self.disk.patiently(&self.progress, self.patience, write).await
     }
 }
 

@@ -1,29 +1,35 @@
 //! A disk that journals are on, as those see it who wait for room there.
 
 use std::io;
-use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::append::Feed;
-use crate::journal::{JournalError, JournalReader};
+use crate::journal::JournalReader;
 use crate::payload::ReadAt;
-use crate::progress::{Progress, Waiting};
-
-/// In case the room that is made is not of this process's making.
-pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
 /// What all uploads of this engine share whose journals are on one disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     /// Goes up as bytes leave it.
     moved: AtomicU64,
-    uploads: Mutex<Vec<Weak<watch::Sender<Feed>>>>,
+    uploads: Mutex<Uploads>,
+    /// Those who wait to append: whoever has it is first.
+    pub(super) line: tokio::sync::Mutex<()>,
+    /// There may be more room.
+    pub(super) room: Notify,
     pace: Mutex<Pace>,
+}
+
+#[derive(Debug, Default)]
+struct Uploads {
+    all: Vec<Weak<watch::Sender<Feed>>>,
+    /// How many wait for room.
+    waiting: usize,
 }
 
 /// How fast a disk takes what is appended to all of its journals together.
@@ -94,7 +100,7 @@ impl Disk {
     /// How long the disk would take for a byte of each of its journals and of a new one: nothing where it
     /// was not measured yet, and who knows how long while that goes on.
     pub(crate) fn cost(&self) -> f64 {
-        let journals = self.lock().iter().filter(|upload| upload.strong_count() > 0).count();
+        let journals = self.lock().all.iter().filter(|upload| upload.strong_count() > 0).count();
         match (self.pace().rate, journals) {
             (rate, _) if rate > 0.0 => (journals + 1) as f64 / rate,
             (_, 0) => 0.0,
@@ -109,8 +115,11 @@ impl Disk {
     /// An upload has its journal there.
     pub(super) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
         let mut uploads = self.lock();
-        uploads.retain(|upload| upload.strong_count() > 0);
-        uploads.push(Arc::downgrade(upload));
+        uploads.all.retain(|upload| upload.strong_count() > 0);
+        uploads.all.push(Arc::downgrade(upload));
+        if uploads.waiting > 0 {
+            upload.send_modify(|feed| feed.full = true);
+        }
     }
 
     /// Something that stands still while nothing leaves it for a store.
@@ -123,57 +132,27 @@ impl Disk {
         self.moved.fetch_add(1, Relaxed);
     }
 
-    /// Somebody waits for room: all uploads are to give back what they can; or nobody does any more.
-    pub(super) fn is_full(&self, full: bool) {
-        let uploads: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
-        for upload in uploads {
-            upload.send_if_modified(|feed| mem::replace(&mut feed.full, full) != full);
+    /// Somebody more waits for room, or somebody less: while anybody does, all uploads are to give back what
+    /// they can.
+    pub(super) fn is_wanted(&self, more: bool) {
+        let mut uploads = self.lock();
+        let before = uploads.waiting;
+        uploads.waiting = if more { before + 1 } else { before - 1 };
+        if before > 0 && uploads.waiting > 0 {
+            return;
+        }
+        for upload in uploads.all.iter().filter_map(Weak::upgrade) {
+            upload.send_modify(|feed| feed.full = more);
         }
     }
 
-    /// Does `write` again while the disk is full, as long as anything leaves it: a byte of any upload that
-    /// this process sends from there. Gives up when nothing has for so long.
-    pub(super) async fn patiently<T, F>(
-        &self,
-        progress: &Progress,
-        patience: Duration,
-        write: impl Fn() -> F,
-    ) -> Result<T, JournalError>
-    where
-        F: Future<Output = Result<T, JournalError>>,
-    {
-        let (mut since, mut seen) = (Instant::now(), self.moved());
-        let mut waiting = None;
-        loop {
-            let full = match write().await {
-                Err(full @ JournalError::Full { .. }) => full,
-                done => return done,
-            };
-            let moved = self.moved();
-            if moved != seen {
-                (since, seen) = (Instant::now(), moved);
-            }
-            if since.elapsed() >= patience {
-                return Err(full);
-            }
-            waiting.get_or_insert_with(|| (progress.waiting(Waiting::Disk), Wanted(self)));
-            self.is_full(true);
-            sleep(LOOK_AGAIN.min(patience)).await;
-        }
+    /// Space of a journal was given back.
+    pub(super) fn has_room(&self) {
+        self.room.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Weak<watch::Sender<Feed>>>> {
+    fn lock(&self) -> MutexGuard<'_, Uploads> {
         self.uploads.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Room is waited for, until this is dropped: the wait may be cancelled.
-struct Wanted<'a>(&'a Disk);
-
-impl Drop for Wanted<'_> {
-    fn drop(&mut self) {
-        // Whoever else waits says so again.
-        self.0.is_full(false);
     }
 }
 
@@ -220,6 +199,8 @@ impl ReadAt for Leaving {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::sleep;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]

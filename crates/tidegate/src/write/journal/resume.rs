@@ -79,6 +79,7 @@ impl Claimed {
         let before = Before {
             stored: state.parts.clone(),
             committed: state.committed,
+            length,
             session: state.session.as_ref().map(|session| session.id.clone()),
             created: state.header.created,
         };

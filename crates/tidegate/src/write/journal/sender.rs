@@ -40,6 +40,8 @@ pub(super) struct Before {
     pub(super) stored: BTreeMap<u32, Part>,
     /// The session has acknowledged all bytes below.
     pub(super) committed: u64,
+    /// How long the object is in the journal.
+    pub(super) length: u64,
     pub(super) session: Option<String>,
     /// When it began.
     pub(super) created: u64,
@@ -57,7 +59,7 @@ impl Sender {
         let link = Link::new(source, keep, before.session, before.created);
         match cut {
             Cut::Chunks(schedule) => {
-                Self::Appending(Box::new(Appending::new(link, schedule, before.committed)))
+                Self::Appending(Box::new(Appending::new(link, schedule, before.committed, before.length)))
             }
             Cut::Parts(_) | Cut::Whole { .. } => {
                 Self::Parts(Box::new(Parts::new(link, cut, in_flight, tracker, before.stored)))

@@ -101,16 +101,29 @@ impl Source {
         Ok((streamed.payload(&self.upload, &self.memory).await?, share))
     }
 
+    /// How far the object may ever be sent to a session that is appended to, of which a record names it or
+    /// not (`on_record`). What is not durable once a sync has failed may not be there after a loss of power, when
+    /// other bytes come in its place: whoever goes on with the session must not find it there. A session that
+    /// no record names is gone on with by nobody.
+    pub(super) fn reach(&self, on_record: bool) -> u64 {
+        let length = self.feed.borrow().length;
+        let is_held_back = on_record && self.journal.failure().is_some();
+        if is_held_back { self.journal.durable().min(length) } else { length }
+    }
+
     /// How far the object is safe from a loss of power, and may be sent to a session that is appended to:
     /// what that has acknowledged is not replaced by what a producer gives after one. Where nothing is, but
-    /// could be, it is made so: at once where that brings it `up_to` there, else in a while.
-    pub(super) async fn durable(&self, feed: &mut watch::Receiver<Feed>, up_to: u64) -> Result<u64> {
-        let Feed { length, finish, .. } = *feed.borrow();
+    /// could be, it is made so: at once where that brings it `up_to` there, else in a while. Where it can't be
+    /// any more, [`reach`](Self::reach).
+    pub(super) async fn durable(
+        &self,
+        feed: &mut watch::Receiver<Feed>,
+        up_to: u64,
+        on_record: bool,
+    ) -> Result<u64> {
+        let length = feed.borrow().length;
         let durable = self.journal.durable().min(length);
-        if finish.is_some() || durable == length {
-            return Ok(length);
-        }
-        if durable >= up_to {
+        if durable == length || durable >= up_to {
             return Ok(durable);
         }
         let is_time = |feed: &Feed| feed.length >= up_to || feed.finish.is_some() || feed.full;
@@ -118,8 +131,7 @@ impl Source {
         let _ = timeout(SYNC_LAG, feed.wait_for(is_time)).await;
         match self.journal.sync().await {
             Ok(durable) => Ok(durable),
-            // What can be read can be sent.
-            Err(JournalError::Lost { .. }) => Ok(self.feed.borrow().length),
+            Err(JournalError::Lost { .. }) => Ok(self.reach(on_record)),
             Err(error) => Err(self.failed(error)),
         }
     }

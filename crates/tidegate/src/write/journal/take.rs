@@ -159,10 +159,23 @@ impl Journaled {
         self.appending = None;
         let error = match appended {
             Ok(Ok(())) => return Poll::Ready(Ok(())),
-            Ok(Err(error)) => failed(&self.upload, error),
+            Ok(Err(error)) => self.no_room(failed(&self.upload, error)),
             Err(ended) => self.upload.ended_early(None, ended),
         };
         self.gathered.lock().give_up();
         Poll::Ready(Err(self.fail(error)))
+    }
+
+    /// Says where a full disk is one of uploads that can't make room for each other.
+    fn no_room(&self, error: Error) -> Error {
+        let grain = self.upload.backend.capabilities().append.filter(|_| self.upload.order.is_some());
+        let figures = self.appender.progress.snapshot();
+        let waits = figures.journaled.saturating_sub(figures.acknowledged);
+        match grain {
+            Some(grain) if error.kind() == ErrorKind::NoSpace && waits < grain => error.and(&format!(
+                "before it is finished the store takes no less than {grain} bytes of it at once, and {waits} wait there"
+            )),
+            _ => error,
+        }
     }
 }

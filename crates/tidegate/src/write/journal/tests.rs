@@ -18,6 +18,7 @@ mod lost;
 mod memory;
 mod outage;
 mod resumed;
+mod started;
 mod trial;
 
 use faulty::{Fate, Faulty};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::super::disk::{LOOK_AGAIN, Leaving};
+use super::super::disk::Leaving;
+use super::super::room::LOOK_AGAIN;
 use super::*;
 use crate::checksum::Algorithm;
 use crate::journal::{Durability, Header};
@@ -40,7 +41,7 @@ async fn wait(appender: &Appender, full: u32, meanwhile: impl Fn(u32)) -> Result
         meanwhile(look);
         Err(JournalError::Full { path: "k".into(), source: io::ErrorKind::StorageFull.into() })
     };
-    appender.patiently(write).await
+    appender.disk.in_line(&appender.progress, appender.patience, write).await
 }
 
 /// As many looks as a wait has in so much time.

@@ -54,8 +54,13 @@ pub(in crate::write::journal) struct Appending {
     pub(super) is_last: bool,
     /// An object is published that is not what was sent.
     pub(super) is_wrong: bool,
+    /// Where the session stood when a request from there was refused as wrong.
+    pub(super) refused_at: Option<u64>,
     /// How far it was read, by any request.
     pub(super) read: Arc<AtomicU64>,
+    /// How long the object was when an earlier process's session was found: that has no more but what was
+    /// sent since.
+    pub(super) found: u64,
 }
 
 /// Requests that failed in a row, without that the store came further.
@@ -75,7 +80,7 @@ pub(super) struct Again {
 }
 
 impl Appending {
-    pub(super) fn new(link: Link, schedule: Schedule, committed: u64) -> Self {
+    pub(super) fn new(link: Link, schedule: Schedule, committed: u64, found: u64) -> Self {
         Self {
             link,
             chunk: schedule.part_at(0),
@@ -89,7 +94,9 @@ impl Appending {
             is_mute: false,
             is_last: false,
             is_wrong: false,
+            refused_at: None,
             read: Arc::new(AtomicU64::new(committed)),
+            found,
         }
     }
 
@@ -118,7 +125,8 @@ impl Appending {
                 return Ok(object);
             }
             self.link.upload().requests.progress.unacknowledged(mem::take(&mut self.stored), 0);
-            (self.recorded, self.idle, self.quiet, self.is_last) = (0, None, None, false);
+            (self.recorded, self.found, self.refused_at) = (0, 0, None);
+            (self.idle, self.quiet, self.is_last) = (None, None, false);
         }
     }
 
@@ -126,15 +134,16 @@ impl Appending {
     async fn send(&mut self) -> Result<Object> {
         loop {
             let Feed { length, finish, full } = *self.link.feed.borrow_and_update();
-            if let Some(object) = self.link.was_published().await? {
-                return Ok(object);
-            }
             if self.link.session.is_none() {
+                if let Some(object) = self.link.was_published().await? {
+                    return Ok(object);
+                }
                 match finish {
                     Some(whole) if whole.covers() <= self.chunk => {
                         return self.link.put(whole.covers()).await;
                     }
-                    None if length <= self.chunk => {
+                    // It may need no session; where the disk is full, all that a store takes makes room.
+                    None if length <= self.chunk && !(full && length >= self.grain()) => {
                         self.link.news().await?;
                         continue;
                     }
@@ -142,26 +151,36 @@ impl Appending {
                 }
                 (self.stored, self.recorded, self.is_sure) = (0, 0, true);
             }
-            if self.idle == Some(length) && finish.is_none() && !full {
+            if let Some(whole) = finish {
+                self.link.check_durable(whole.covers()).await?;
+            }
+            let reach = self.link.source.reach(self.link.on_record);
+            if self.idle == Some(reach) && finish.is_none() && !full {
                 self.link.news().await?;
                 continue;
             }
-            if !self.is_sure
-                && let Some(object) = self.ask().await?
-            {
-                return Ok(object);
+            if !self.is_sure {
+                match self.ask().await {
+                    Ok(None) => {}
+                    Ok(Some(object)) => return Ok(object),
+                    // One that is open, or tells of the object, says all; of one that is gone the object does.
+                    Err(error) if error.kind() == ErrorKind::SessionLost => {
+                        return self.link.was_published().await?.ok_or(error);
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             if full {
                 self.write_down(1).await?;
             }
-            let left = length.saturating_sub(self.stored);
+            let left = reach.saturating_sub(self.stored);
             match finish {
                 Some(whole) if self.is_last || left <= self.chunk => return self.last(whole).await,
                 None if left == 0 => self.link.news().await?,
-                _ if full && (self.is_mute || self.row.failed > 0 || self.quiet == Some(length)) => {
+                _ if full && (self.is_mute || self.row.failed > 0 || self.quiet == Some(reach)) => {
                     self.one().await?;
                 }
-                None if self.quiet == Some(length) && left <= self.chunk => self.link.news().await?,
+                None if self.quiet == Some(reach) && left <= self.chunk => self.link.news().await?,
                 _ => self.stream().await?,
             }
         }
@@ -201,8 +220,9 @@ impl Appending {
     /// has more of a stream, or the last one broke.
     async fn one(&mut self) -> Result<()> {
         let source = self.link.source.clone();
-        let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk).await?;
-        let grain = source.upload.backend.capabilities().append.unwrap_or(1);
+        let on_record = self.link.on_record;
+        let safe = source.durable(&mut self.link.feed.clone(), self.stored + self.chunk, on_record).await?;
+        let grain = self.grain();
         let bytes = (safe.saturating_sub(self.stored) / grain * grain).min(self.chunk);
         if bytes == 0 {
             return self.link.news().await;
@@ -239,6 +259,11 @@ impl Appending {
     /// What an error is about: from the producer's end on, any request may turn out to have published.
     pub(super) fn operation(&self) -> Operation {
         if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
+    }
+
+    /// What the store takes a multiple of, but at the end.
+    fn grain(&self) -> u64 {
+        self.link.upload().backend.capabilities().append.unwrap_or(1)
     }
 
     /// Which chunk is next.

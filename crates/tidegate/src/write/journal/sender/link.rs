@@ -24,6 +24,8 @@ pub(super) struct Link {
     disk: Disk,
     /// The session that is open.
     pub(super) session: Option<String>,
+    /// Whether a record may name it, so that somebody may go on with it.
+    pub(super) on_record: bool,
     pub(super) sessions: Sessions,
     /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
@@ -52,6 +54,7 @@ impl Link {
             keep,
             disk: Disk::default(),
             session,
+            on_record: true,
             sessions: Sessions::default(),
             created,
             resumed,
@@ -69,6 +72,8 @@ impl Link {
         let id = self.source.open().await?;
         let source = self.source.clone();
         let opened = Session { kind, id: id.clone() };
+        // Of a record that fails some may be found all the same; none is begun behind a sync that has failed.
+        self.on_record = self.journal().failure().is_none();
         let write = || source.journal.session(opened.clone());
         let progress = &source.upload.requests.progress;
         match source.disk.patiently(progress, source.patience, write).await {
@@ -91,6 +96,11 @@ impl Link {
         let Some(checksum) = finish.filter(|_| self.resumed) else { return Ok(None) };
         self.resumed = false;
         self.published_before(checksum).await
+    }
+
+    /// The session is open: no earlier process has published the object by it.
+    pub(super) fn is_unpublished(&mut self) {
+        self.resumed = false;
     }
 
     /// Writes the whole object in one request.
@@ -141,6 +151,7 @@ impl Link {
             Ok(0) => {}
             Ok(bytes) => {
                 debug!(object = self.upload().requests.object, bytes, "gave space of the journal back");
+                self.source.disk.has_room();
             }
             Err(error @ JournalError::Lost { .. }) => return Err(error),
             Err(error) => {

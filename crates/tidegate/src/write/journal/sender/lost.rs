@@ -56,7 +56,7 @@ impl Link {
         self.check_rival(Operation::Complete)?;
         if !self.has_all().await? {
             let message = format!(
-                "the session is gone, and the journal has not all bytes any more that it held: {error}"
+                "the session is lost, and the journal has not all bytes any more that it held: {error}"
             );
             return Err(self.upload().error(ErrorKind::SessionLost, error.operation(), message));
         }
@@ -92,6 +92,22 @@ impl Link {
             }
             debug!(object = self.upload().requests.object, %error, "a session that is given up is left");
             return Ok(());
+        }
+    }
+
+    /// Fails where the `whole` object can't go to the session, for some of it is not durable and never will be:
+    /// with [`ErrorKind::SessionLost`] where it can go to one that no record names.
+    pub(super) async fn check_durable(&self, whole: u64) -> Result<()> {
+        if self.session.is_none() || self.source.reach(self.on_record) >= whole {
+            return Ok(());
+        }
+        match self.journal().failure() {
+            // It must be gone before another publishes: whoever resumes would find it open, and go on with it.
+            Some(error) if self.has_all().await? => {
+                Err(self.upload().error(ErrorKind::SessionLost, Operation::Complete, error.to_string()))
+            }
+            Some(error) => Err(self.source.failed(error)),
+            None => Ok(()),
         }
     }
 

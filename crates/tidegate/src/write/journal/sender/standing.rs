@@ -1,10 +1,12 @@
 //! Where a session that is appended to stands, as the store says, and what of that is written down.
 
 use std::mem;
+use std::sync::atomic::Ordering::Relaxed;
 
 use tokio::time::sleep;
+use tracing::debug;
 
-use super::appending::{Appending, Row};
+use super::appending::{Again, Appending, Row};
 use crate::backend::{self, Fault, FaultKind};
 use crate::error::{ErrorKind, Operation, Result};
 use crate::journal::JournalError;
@@ -17,18 +19,21 @@ impl Appending {
     pub(super) async fn ask(&mut self) -> Result<Option<Object>> {
         let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
         let session = upload.session().await?;
-        let mut was_low = false;
+        let mut low = 0;
         let stands = loop {
             let is_last = source.is_finished();
             let question = || upload.backend.appended(&session);
             match upload.requests.send(Operation::Part, None, None, question).await {
-                // Who answered may not know yet: it is believed the second time.
-                Ok(backend::Appended::Open(at)) if at < self.stored && !was_low => {
-                    was_low = true;
+                // Who answered may not know yet: it is asked as often as a request is made again that fails.
+                Ok(backend::Appended::Open(at)) if at < self.stored => {
+                    low += 1;
                     let fault =
                         Fault::new(FaultKind::Transient, "the store has less of the session than before");
+                    let Some(pause) = upload.requests.retry.pause(&fault, low) else {
+                        break backend::Appended::Open(at);
+                    };
                     let _waiting = upload.requests.progress.waiting(Waiting::Backoff);
-                    sleep(upload.requests.retry.pause(&fault, 1).unwrap_or_default()).await;
+                    sleep(pause).await;
                 }
                 Ok(stands) => break stands,
                 Err(failure) => {
@@ -41,6 +46,7 @@ impl Appending {
         };
         match stands {
             backend::Appended::Open(at) => {
+                self.link.is_unpublished();
                 self.stands_at(at).await?;
                 self.is_sure = true;
                 Ok(None)
@@ -51,10 +57,11 @@ impl Appending {
 
     /// Takes in where the store says that the session stands.
     pub(super) async fn stands_at(&mut self, at: u64) -> Result<()> {
-        let length = self.link.journal().len();
-        if !(self.stored..=length).contains(&at) {
+        // Not what the producer has written since: somebody else's bytes may be what it has.
+        let most = self.found.max(self.read.load(Relaxed));
+        if !(self.stored..=most).contains(&at) {
             let message = format!(
-                "the store has {at} bytes of the session, where it had {} and the journal has {length}",
+                "the store has {at} bytes of the session, where it had {} and was sent {most}",
                 self.stored
             );
             return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
@@ -96,6 +103,7 @@ impl Appending {
         began: u64,
         answer: Result<backend::Appended, Fault>,
     ) -> Result<()> {
+        let upload = self.link.upload();
         match answer {
             Ok(backend::Appended::Open(at)) if at > began && at >= self.stored => {
                 self.stands_at(at).await?;
@@ -113,6 +121,14 @@ impl Appending {
             }
             // Not by this request, which has no end: the session is asked.
             Ok(backend::Appended::Published(_)) => Ok(()),
+            // What an earlier stream has left on its way may have come in meanwhile, so that the session stands
+            // elsewhere: it is asked.
+            Err(fault) if fault.kind == FaultKind::Invalid && self.refused_at != Some(began) => {
+                debug!(object = upload.requests.object, began, %fault, "asking where the session stands");
+                self.refused_at = Some(began);
+                self.again = Some(Again { is_broken: false });
+                Ok(())
+            }
             Err(fault) => self.failed(fault).await,
         }
     }

@@ -56,6 +56,8 @@ enum Ended {
 /// Gives a stream its bytes.
 struct Feeding<'a> {
     source: &'a Arc<Source>,
+    /// Whether a record may name the session.
+    on_record: bool,
     feed: watch::Receiver<Feed>,
     giver: Giver,
     chunk: u64,
@@ -78,6 +80,7 @@ impl Appending {
         let (sent, asked) = watch::channel(began);
         let feeding = Feeding {
             source: &source,
+            on_record: self.link.on_record,
             feed: self.link.feed.clone(),
             giver,
             chunk: self.chunk,
@@ -97,7 +100,7 @@ impl Appending {
         let sent = *sent.borrow();
         match ended {
             Ended::Answered(answer) => {
-                if sent == self.link.feed.borrow().length {
+                if sent == source.reach(self.link.on_record) {
                     self.quiet = Some(sent);
                 }
                 self.answered(began, answer).await
@@ -111,6 +114,8 @@ impl Appending {
                 self.idle = Some(sent);
                 Ok(())
             }
+            // The store has more by now than this stream has come to, which was given back.
+            Ended::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
             Ended::Failed(fault) => self.failed(fault).await,
             Ended::Error(error) => {
                 if source.goes_on(&error, source.is_finished()).await {
@@ -172,6 +177,10 @@ impl Appending {
                     if let Err(error) = self.stands_at(at).await {
                         return Ended::Error(error);
                     }
+                    // Late bytes of an earlier stream have come in: what this one brings next is there.
+                    if at > *sent.borrow() + self.chunk {
+                        return Ended::Enough;
+                    }
                 }
                 Err(failure) if failure.fault.kind.is_retriable() => {
                     debug!(fault = %failure.fault, "the store does not say what it has of a stream");
@@ -222,11 +231,15 @@ impl Feeding<'_> {
     async fn next(&mut self, at: u64) -> Result<u64, Ended> {
         loop {
             let Feed { length, finish, .. } = *self.feed.borrow_and_update();
+            let reach = self.source.reach(self.on_record);
+            if finish.is_some() && reach < length {
+                return Err(Ended::Enough);
+            }
             if finish.is_some() && length.saturating_sub(at) <= self.chunk {
                 return Err(Ended::Last);
             }
-            if length > at {
-                let safe = self.source.durable(&mut self.feed, at + self.chunk).await;
+            if reach > at {
+                let safe = self.source.durable(&mut self.feed, at + self.chunk, self.on_record).await;
                 let safe = safe.map_err(Ended::Error)?;
                 if safe > at {
                     return Ok(safe.min(at + self.chunk));

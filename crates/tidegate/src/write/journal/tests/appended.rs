@@ -11,6 +11,8 @@ mod chaos;
 mod full;
 mod said;
 mod trouble;
+mod unexpected;
+mod unsynced;
 mod wrong;
 
 over_both! {

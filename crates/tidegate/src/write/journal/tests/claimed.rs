@@ -90,7 +90,25 @@ async fn what_another_process_writes_is_found_by_its_key() -> Result<()> {
     Ok(())
 }
 
-fn journal(writer: &Writer) -> &Journal {
+/// A directory that has several names has one journal of each upload.
+#[tokio::test]
+async fn a_directory_of_two_names_is_listed_once() -> Result<()> {
+    let place = Place::new();
+    goes_further(&place, 5 * PART).await?;
+    let folder = tempfile::tempdir().unwrap();
+    let alias = folder.path().join("alias");
+    std::os::unix::fs::symlink(place.folder.path(), &alias).unwrap();
+    let names = [place.folder.path().to_owned(), alias, place.folder.path().join(".")];
+    let (tide, store) = place.process_of(place.builder().journal(names));
+    assert_eq!(tide.recover().await?.len(), 1);
+    assert_eq!(store.left("k").await?.len(), 1);
+    // One that is gone has one problem, and not all of them.
+    std::fs::remove_dir_all(place.folder.path()).unwrap();
+    assert!(tide.recover().await.is_err());
+    Ok(())
+}
+
+pub(super) fn journal(writer: &Writer) -> &Journal {
     match &writer.side {
         Side::Journaled(journaled) => &journaled.appender.journal,
         Side::Direct(_) => panic!("it has no journal"),

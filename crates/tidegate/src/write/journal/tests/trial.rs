@@ -76,6 +76,14 @@ impl Trial {
         }
     }
 
+    /// A sync fails soon, and the power at the end of the process.
+    pub(super) fn fail_sync(&mut self) {
+        if let Some(disk) = self.disk.as_ref().filter(|_| !self.is_failing) {
+            disk.fail_sync();
+            self.is_failing = true;
+        }
+    }
+
     /// The process is gone: it was killed, or with the power.
     pub(super) async fn end(&mut self) -> Option<(Tidegate, Store)> {
         self.writer = None;

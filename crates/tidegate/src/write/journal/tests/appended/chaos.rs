@@ -1,5 +1,5 @@
 //! Seeded trouble on sessions that are appended to: faults of all kinds at once, writers that are dropped in the
-//! middle, disks that lose power.
+//! middle, disks that lose power, or do not take a sync before that.
 
 use fastrand::Rng;
 
@@ -68,6 +68,7 @@ async fn one(seed: u64, over: GcsTransport) -> Result<()> {
             1 => trial.sync().await,
             2 | 3 => tokio::time::sleep(Duration::from_millis(trial.random.u64(..60))).await,
             4 if step <= ENOUGH => trial.lose_power(),
+            5 if step <= ENOUGH => trial.fail_sync(),
             _ => {
                 if trial.go_further(5 * CHUNK, Duration::from_secs(2)).await {
                     break;

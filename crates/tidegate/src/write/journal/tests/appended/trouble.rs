@@ -5,6 +5,7 @@ use super::*;
 over_both! {
     a_later_process_asks_where_the_session_stands,
     what_was_finished_is_published_without_its_producer,
+    what_was_finished_is_published_without_leave_to_read,
     a_session_that_is_open_was_not_published_whatever_object_is_there,
     an_answer_that_was_lost_is_settled_by_the_session,
     an_answer_that_was_lost_with_its_process_is_settled_by_the_next,
@@ -57,6 +58,19 @@ async fn what_was_finished_is_published_without_its_producer(over: GcsTransport)
     let resumed = tide.recover().await?[0].resume_on(&store).await?;
     assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
     assert_eq!(place.count("start"), 1);
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+/// The session says whether it was published.
+async fn what_was_finished_is_published_without_leave_to_read(over: GcsTransport) -> Result<()> {
+    let bytes = data(9 * CHUNK + 9);
+    let place = Google::new(over).await;
+    place.leave_finished(&bytes).await?;
+    place.goes_wrong(vec![Rule::error("storage.objects.get", 403, "forbidden")]);
+    let (tide, store) = place.process().await;
+    let resumed = tide.recover().await?[0].resume_on(&store).await?;
+    assert_eq!(resumed.object().unwrap().size, bytes.len() as u64);
     place.check(&store, &bytes).await;
     Ok(())
 }
