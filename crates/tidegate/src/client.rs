@@ -14,6 +14,7 @@ use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
 use crate::backend::{Backend, Entry, Fault, OpenSession, WriteOptions};
 use crate::budget::{Budget, Usage};
+use crate::copy::CopyBuilder;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Concurrency;
@@ -223,6 +224,12 @@ impl Store {
         self.writer(key).upload(path).await
     }
 
+    /// Copies `key` to `to_key` of `to`, without its bytes coming this way; both are to be of one store, see
+    /// [`is_one_with`](Self::is_one_with).
+    pub fn copy(&self, key: impl Into<String>, to: &Self, to_key: impl Into<String>) -> CopyBuilder {
+        CopyBuilder::new(self.clone(), key.into(), to.clone(), to_key.into())
+    }
+
     /// Describes an object.
     pub async fn head(&self, key: &str) -> Result<Object> {
         let full = self.full_key(key);
@@ -328,7 +335,7 @@ impl Store {
         Self { prefix: String::new(), ..self.clone() }
     }
 
-    fn relative(&self, mut object: Object) -> Object {
+    pub(crate) fn relative(&self, mut object: Object) -> Object {
         object.key = self.relative_key(&object.key);
         object
     }

@@ -24,6 +24,7 @@ pub mod blocking;
 mod budget;
 pub mod checksum;
 mod client;
+mod copy;
 mod endpoint;
 mod error;
 mod hedge;
@@ -48,6 +49,7 @@ mod write;
 
 pub use budget::Usage;
 pub use client::{Builder, Store, Tidegate};
+pub use copy::CopyBuilder;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use limiter::Concurrency;
 pub use location::Location;

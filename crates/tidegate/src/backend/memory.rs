@@ -17,14 +17,15 @@ use futures::stream::{self, BoxStream};
 
 use super::same::same_or_replaced;
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
-    WriteOptions,
+    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
+    Session, StoredPart, WriteOptions,
 };
 use crate::checksum::Checksum;
 use crate::object::Object;
 use crate::payload::Payload;
 
 mod content;
+mod copy;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,12 @@ impl Memory {
     pub fn new(name: impl AsRef<str>) -> Self {
         Self {
             location: format!("memory://{}", name.as_ref()),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities {
+                max_copy: 5 << 30,
+                create_only_copy: true,
+                copy_parts: true,
+                ..Capabilities::default()
+            },
             state: Arc::default(),
         }
     }
@@ -186,12 +192,7 @@ impl Backend for Memory {
 
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
         let mut state = self.state();
-        let parts = state.upload(session)?.parts.values().map(|part| {
-            let Receipt { number, size, etag, checksum } = &part.receipt;
-            let checksum = Some(checksum.base64());
-            StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
-        });
-        Ok(parts.collect())
+        Ok(state.upload(session)?.parts.values().map(|part| copy::stored(&part.receipt)).collect())
     }
 
     async fn complete(
@@ -273,5 +274,44 @@ impl Backend for Memory {
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         self.state().objects.remove(key);
         Ok(())
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options).map(|object| Copied::Whole(Box::new(object)))
+    }
+
+    async fn copy_part(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        self.copy_range(session, number, from, range)
+    }
+
+    async fn complete_copy(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let receipts = self.receipts(session, parts)?;
+        let algorithm = receipts.first().map_or_else(Default::default, |part| part.checksum.algorithm());
+        let whole =
+            joined(&receipts, algorithm).ok_or_else(|| invalid("the parts' checksums are of two kinds"))?;
+        let whole = checksum.copied().filter(|checksum| checksum.algorithm() == algorithm).unwrap_or(whole);
+        self.complete(session, &receipts, &whole, options).await
+    }
+
+    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        self.head(key).await.map(|object| object.attributes.tags)
     }
 }

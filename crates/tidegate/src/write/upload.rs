@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
 use super::append::Order;
+use super::copies::Parts;
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
@@ -217,11 +218,15 @@ impl Upload {
 
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
+        self.complete_from(Parts::Sent(parts, checksum)).await
+    }
+
+    pub(super) async fn complete_from(&self, parts: Parts) -> Result<Object> {
         let session = self.session().await?;
         let began = Instant::now();
-        let written =
-            Written { operation: Operation::Complete, size: checksum.covers(), checksum: Some(checksum) };
-        let (object, attempts) = match self.publish(&session, parts, &checksum).await {
+        let (size, checksum) = (parts.size(), parts.checksum());
+        let written = Written { operation: Operation::Complete, size, checksum };
+        let (object, attempts) = match self.publish(&session, parts).await {
             Ok(made) => (made.answer, made.attempts),
             // A session that is gone, or has lost parts, may have been completed by this very attempt:
             // something on the way may have made it twice.
@@ -273,7 +278,10 @@ impl Upload {
     }
 
     /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.
-    pub(crate) fn abort(self: &Arc<Self>, tasks: Tasks) -> impl Future<Output = Result<()>> + use<> {
+    pub(crate) fn abort<T: Send + 'static>(
+        self: &Arc<Self>,
+        tasks: JoinSet<T>,
+    ) -> impl Future<Output = Result<()>> + use<T> {
         let upload = self.clone();
         // An object of one request has no session, but its request must be gone.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
@@ -322,7 +330,7 @@ impl Upload {
 }
 
 /// Cancels requests and waits until they are gone from this side.
-async fn stop(mut tasks: Tasks) {
+async fn stop<T: 'static>(mut tasks: JoinSet<T>) {
     tasks.abort_all();
     while tasks.join_next().await.is_some() {}
 }

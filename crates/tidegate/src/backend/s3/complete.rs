@@ -6,44 +6,58 @@ use http::{HeaderMap, StatusCode};
 use super::request::{Content, Request, checksum_header};
 use super::{attributes, fault, xml};
 use crate::backend::http::set;
-use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
+use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 
 pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// Fills in the request that publishes the object of a session.
+/// Fills in the request that publishes the object of a session, of `size` bytes.
 pub(super) fn request(
     mut request: Request,
-    parts: &[Receipt],
-    checksum: &Checksum,
+    parts: Vec<xml::Part>,
+    size: u64,
+    checksum: Option<&Checksum>,
     options: &WriteOptions,
 ) -> Result<Request, Fault> {
     let headers = &mut request.headers;
-    set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
-    set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-    set(headers, "x-amz-mp-object-size", Some(checksum.covers().to_string()))?;
+    if let Some(checksum) = checksum {
+        set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
+        set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+    }
+    set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
     }
-    Ok(request.with(Content::Text(completion(parts, true)?)))
+    Ok(request.with(Content::Text(completion(parts)?)))
 }
 
-/// The list of parts that a completion names, with their checksums or without.
-pub(in crate::backend) fn completion(parts: &[Receipt], checksums: bool) -> Result<Bytes, Fault> {
-    let parts = parts.iter().map(|receipt| {
-        let sum = |algorithm| {
-            (checksums && receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
-        };
-        xml::Part {
-            crc64nvme: sum(Algorithm::Crc64Nvme),
-            crc32c: sum(Algorithm::Crc32c),
-            etag: receipt.etag.clone(),
-            part_number: receipt.number,
-        }
-    });
-    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts: parts.collect() };
+/// The parts that a completion names, with their checksums or without.
+pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
+    let part = |receipt: &Receipt| {
+        let sum = checksums.then(|| receipt.checksum.base64());
+        part(receipt.number, &receipt.etag, sum, receipt.checksum.algorithm())
+    };
+    parts.iter().map(part).collect()
+}
+
+/// The same of parts that the store has copied, with the checksums that it has told.
+pub(super) fn copied(parts: &[StoredPart], algorithm: Algorithm) -> Vec<xml::Part> {
+    parts.iter().map(|stored| part(stored.number, &stored.etag, stored.checksum.clone(), algorithm)).collect()
+}
+
+fn part(number: u32, etag: &str, checksum: Option<String>, algorithm: Algorithm) -> xml::Part {
+    let (crc64nvme, crc32c) = match algorithm {
+        Algorithm::Crc64Nvme => (checksum, None),
+        Algorithm::Crc32c => (None, checksum),
+    };
+    xml::Part { crc64nvme, crc32c, etag: etag.to_owned(), part_number: number }
+}
+
+/// The list of parts that a completion names.
+pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fault> {
+    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
     quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
         Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
     })

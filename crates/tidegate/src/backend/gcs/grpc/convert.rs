@@ -36,6 +36,7 @@ pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::Wr
         cache_control: attributes.cache_control.unwrap_or_default(),
         content_encoding: attributes.content_encoding.unwrap_or_default(),
         content_disposition: attributes.content_disposition.unwrap_or_default(),
+        content_language: attributes.content_language.unwrap_or_default(),
         kms_key: key_name(options).unwrap_or_default().to_owned(),
         metadata: attributes.metadata.into_iter().map(lower).chain(token).collect(),
         ..proto::Object::default()
@@ -77,6 +78,7 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
             cache_control: text(described.cache_control),
             content_encoding: text(described.content_encoding),
             content_disposition: text(described.content_disposition),
+            content_language: text(described.content_language),
             metadata,
             tags: Default::default(),
             storage_class: text(described.storage_class),
