@@ -24,9 +24,8 @@ fn data(size: u64) -> Bytes {
 }
 
 fn engine() -> Tidegate {
-    let mut retry = RetryPolicy::default();
-    retry.first_pause = Duration::from_millis(1);
-    retry.attempts = 4;
+    let first_pause = Duration::from_millis(1);
+    let retry = RetryPolicy { first_pause, attempts: 4, ..RetryPolicy::default() };
     Tidegate::builder().memory(256 * KIB).slab(4096).retry(retry).seed(1).build().unwrap()
 }
 
@@ -133,9 +132,11 @@ async fn what_is_given_replaces_what_is_kept() -> Result<()> {
     let tide = engine();
     let store = tide.open("memory://given").await?;
     write(&store, "from", &data(10)).await;
-    let mut given = crate::Attributes::default();
-    given.cache_control = Some("no-store".into());
-    given.tags = [("other".to_owned(), "tag".to_owned())].into();
+    let given = crate::Attributes {
+        cache_control: Some("no-store".into()),
+        tags: [("other".to_owned(), "tag".to_owned())].into(),
+        ..crate::Attributes::default()
+    };
     store.copy("from", &store, "to").attributes(given).run().await?;
     let told = store.head("to").await?.attributes;
     assert_eq!(told.content_type.as_deref(), Some("text/x"));

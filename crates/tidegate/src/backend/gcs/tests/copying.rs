@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::{ErrorKind, Tidegate};
+use crate::{ErrorKind, RetryPolicy, Tidegate};
 
 over_both! {
     what_is_copied_is_kept_whole,
@@ -43,8 +43,7 @@ async fn what_is_copied_is_kept_whole(over: GcsTransport) {
 
 async fn a_copy_is_gone_on_with_from_where_it_stands(over: GcsTransport) {
     let place = place(over).await;
-    let mut retry = crate::RetryPolicy::default();
-    retry.first_pause = Duration::from_millis(1);
+    let retry = RetryPolicy { first_pause: Duration::from_millis(1), ..RetryPolicy::default() };
     let tide = Tidegate::builder().retry(retry).build().unwrap();
     let store = tide.store(Arc::new(place.store.clone()));
     let bytes = bytes_of(5 * MIB + 1);

@@ -1,17 +1,18 @@
 //! Copies that the store makes.
 
 use super::*;
-use crate::{ErrorKind, Store, Tidegate};
+use crate::{Attributes, ErrorKind, RetryPolicy, Store, Tidegate};
 
 async fn write(store: &Store, key: &str, bytes: &[u8]) {
-    let builder = store.writer(key).content_type("text/x").metadata("owner", "a b").tag("k 1", "v&=");
-    let mut attributes = crate::Attributes::default();
-    attributes.content_type = Some("text/x".into());
-    attributes.content_language = Some("de".into());
-    attributes.cache_control = Some("max-age=60".into());
-    attributes.metadata = [("owner".to_owned(), "a b".to_owned())].into();
-    attributes.tags = [("k 1".to_owned(), "v&=".to_owned())].into();
-    let mut writer = builder.attributes(attributes).start().await.unwrap();
+    let attributes = Attributes {
+        content_type: Some("text/x".into()),
+        content_language: Some("de".into()),
+        cache_control: Some("max-age=60".into()),
+        metadata: [("owner".to_owned(), "a b".to_owned())].into(),
+        tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
+        ..Attributes::default()
+    };
+    let mut writer = store.writer(key).attributes(attributes).start().await.unwrap();
     writer.write(Bytes::copy_from_slice(bytes)).await.unwrap();
     writer.finish().await.unwrap();
 }
@@ -53,8 +54,7 @@ async fn what_is_copied_is_kept_whole_in_one_request_and_in_parts() {
         assert!(open.is_empty(), "{open:?}");
     }
     // Onto itself, with something else said of it.
-    let mut given = crate::Attributes::default();
-    given.content_type = Some("text/y".into());
+    let given = Attributes { content_type: Some("text/y".into()), ..Attributes::default() };
     let from = "from/a + ä%2F&?.txt";
     store.copy(from, &store, from).attributes(given).run().await.unwrap();
     assert_eq!(store.head(from).await.unwrap().attributes.content_type.as_deref(), Some("text/y"));
@@ -85,8 +85,7 @@ async fn what_is_copied_is_the_object_that_was_described() {
 async fn answers_are_lost_and_refused_and_it_is_one_object() {
     let place = place().await;
     let Some(server) = &place.server else { return };
-    let mut retry = crate::RetryPolicy::default();
-    retry.first_pause = Duration::from_millis(1);
+    let retry = RetryPolicy { first_pause: Duration::from_millis(1), ..RetryPolicy::default() };
     let tide = Tidegate::builder().retry(retry).build().unwrap();
     let store = tide.store(Arc::new(place.store.clone()));
     let bytes = bytes_of(12 * MIB);
