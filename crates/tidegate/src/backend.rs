@@ -63,6 +63,8 @@ pub struct Capabilities {
     /// Whether it has sessions that bytes are appended to, each chunk but the last a multiple of so many
     /// bytes. Such a session is published only where the key has no object, if that is asked for.
     pub append: Option<u64>,
+    /// Whether a write may depend on which object it [replaces](WriteOptions::replaces).
+    pub replaces: bool,
     /// Whether it keeps a write's [token](WriteOptions::token) with the object. Where it does not, an object is
     /// known by its bytes and its time, which must be one of this machine's clock.
     pub tokens: bool,
@@ -91,6 +93,7 @@ impl Default for Capabilities {
             hedge: false,
             create_only_parts: true,
             append: None,
+            replaces: false,
             tokens: true,
             max_copy: 0,
             create_only_copy: false,
@@ -108,6 +111,9 @@ pub struct WriteOptions {
     pub attributes: Attributes,
     /// Fail with [`FaultKind::Exists`] where the key has an object already, by the store's own condition.
     pub create_only: bool,
+    /// Fail with [`FaultKind::Exists`] where the key has another object than this, or none, by the store's own
+    /// condition, where [`Capabilities::replaces`] says so.
+    pub replaces: Option<Object>,
     /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
     /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
     pub token: Option<String>,
@@ -358,6 +364,11 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(copy::unsupported())
     }
 
+    /// Opens a session whose parts are copied, where [`Capabilities::copy_parts`] says so.
+    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.open(key, options).await
+    }
+
     /// Copies a range of an object of the same store to part `number` (from 1) of a session, whose first byte
     /// is then at the range's start, where [`Capabilities::copy_parts`] says so. Idempotent, as
     /// [`part`](Self::part) is; [`FaultKind::Replaced`] as for [`copy`](Self::copy).
@@ -373,8 +384,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Publishes the object from parts that were copied, which are whole and in ascending order; `checksum` is
-    /// that of the source, where the store has told it, and is compared with what the parts come to. The
-    /// answer's size and checksum are the store's own.
+    /// that of the source, where the store has told it. The answer's size and checksum are the store's own.
     async fn complete_copy(
         &self,
         session: &Session,

@@ -38,7 +38,7 @@ pub enum ErrorKind {
     NoBucket,
     /// There is an object already, and `create_only` was asked for. Nothing was changed.
     AlreadyExists,
-    /// The key has another object now than the one that was being read.
+    /// The key has another object now than the one that was being read or copied, or was to be replaced.
     Replaced,
     /// The credentials do not allow it.
     PermissionDenied,

@@ -32,6 +32,8 @@ pub mod journal;
 mod limiter;
 pub mod location;
 pub mod object;
+#[cfg(feature = "object_store")]
+pub mod object_store;
 mod off;
 mod pace;
 pub mod payload;

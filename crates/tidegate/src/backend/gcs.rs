@@ -110,6 +110,7 @@ impl Gcs {
             // "Request preconditions": none of a multipart upload's.
             create_only_parts: false,
             append: Some(append::GRAIN),
+            replaces: true,
             max_copy: 5 << 40,
             create_only_copy: true,
             checksum: Algorithm::Crc32c,
@@ -146,7 +147,7 @@ impl Gcs {
         options: &'a WriteOptions,
     ) -> Vec<(&'static str, &'a str)> {
         let mut query = vec![("uploadType", upload_type), ("name", key)];
-        query.extend(options.create_only.then_some(("ifGenerationMatch", "0")));
+        query.extend(resource::condition(options).map(|generation| ("ifGenerationMatch", generation)));
         query.extend(resource::key_name(options).map(|key| ("kmsKeyName", key)));
         query
     }
@@ -220,7 +221,7 @@ impl Backend for Gcs {
         checksum: &Checksum,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        if options.create_only {
+        if resource::condition(options).is_some() {
             let message = "a multipart upload of Google Cloud Storage has no conditions";
             return Err(Fault::new(FaultKind::Unsupported, message));
         }

@@ -127,6 +127,7 @@ passed_on! {
         cursor: Option<&str>,
         options: &WriteOptions
     ) -> Result<Copied, Fault>;
+    async fn open_copy(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
     async fn copy_part(
         session: &Session,
         number: u32,

@@ -85,6 +85,7 @@ impl Local {
             hedge: false,
             create_only_parts: true,
             append: None,
+            replaces: false,
             // A file has its bytes and nothing beside them.
             tokens: false,
             max_copy: i64::MAX as u64,
@@ -264,7 +265,7 @@ impl Backend for Local {
         blocking(move || {
             let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
             let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
-            target::check_regular(&metadata)?;
+            target::check_readable(&metadata)?;
             Ok(target::describe(target.key(), &metadata))
         })
         .await

@@ -73,6 +73,7 @@ impl Memory {
         Self {
             location: format!("memory://{}", name.as_ref()),
             capabilities: Capabilities {
+                replaces: true,
                 max_copy: 5 << 30,
                 create_only_copy: true,
                 copy_parts: true,
@@ -121,10 +122,16 @@ impl State {
         mut object: Object,
         blocks: Vec<Bytes>,
         opened: WriteOptions,
-        create_only: bool,
+        condition: &WriteOptions,
     ) -> Result<Object, Fault> {
-        if create_only && self.objects.contains_key(key) {
+        let there = self.objects.get(key).map(|stored| &stored.object);
+        if condition.create_only && there.is_some() {
             return Err(Fault::new(FaultKind::Exists, "the key has an object already"));
+        }
+        if let Some(replaced) = &condition.replaces
+            && there.is_none_or(|there| there.etag != replaced.etag)
+        {
+            return Err(Fault::new(FaultKind::Exists, "the key has not the object that was to be replaced"));
         }
         object.key = key.to_owned();
         object.modified = Some(SystemTime::now());
@@ -153,7 +160,7 @@ impl Backend for Memory {
         fits(payload.len(), self.capabilities.max_put.min(self.capabilities.max_object), "one request")?;
         let (blocks, checksum) = take_in(&payload).await?;
         let object = describe(&checksum, None);
-        self.state().publish(key, object, blocks, options.clone(), options.create_only)
+        self.state().publish(key, object, blocks, options.clone(), options)
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -213,7 +220,7 @@ impl Backend for Memory {
         let blocks = blocks.flat_map(|part| part.blocks.iter().cloned()).collect();
         let opened = upload.options.clone();
         let object = describe(checksum, Some(parts.len()));
-        let object = state.publish(&session.key, object, blocks, opened, options.create_only)?;
+        let object = state.publish(&session.key, object, blocks, opened, options)?;
         state.sessions.remove(&session.id);
         Ok(object)
     }

@@ -96,6 +96,7 @@ impl S3 {
             // "If you upload a new part using the same part number …, the previously uploaded part is
             // overwritten" (UploadPart).
             hedge: true,
+            replaces: true,
             // "You can copy … up to 5 GB in size using this API" (CopyObject).
             max_copy: 5 << 30,
             copy_parts: true,
@@ -126,6 +127,13 @@ impl S3 {
         Ok(request)
     }
 
+    /// Sends the request that opens a session.
+    async fn opened(&self, key: &str, request: Request) -> Result<Session, Fault> {
+        let (_, body) = self.bucket.shared.ask(request).await?;
+        let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
+        Ok(Session { key: key.to_owned(), id: result.upload_id })
+    }
+
     /// Sends the request that publishes the object of a session.
     async fn completed(
         &self,
@@ -135,8 +143,10 @@ impl S3 {
         checksum: Option<&Checksum>,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        let (headers, body) = self.bucket.shared.ask(request).await?;
-        let object = complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)?;
+        let unmet = |fault| complete::unmet(fault, options);
+        let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
+        let object =
+            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
         let object = confirmed(self, object, size, checksum, options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
@@ -163,10 +173,9 @@ impl Backend for S3 {
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options)?;
-        if options.create_only {
-            set(&mut request.headers, "if-none-match", Some("*"))?;
-        }
-        let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
+        complete::condition(&mut request.headers, options)?;
+        let sent = self.bucket.shared.upload(request, payload).await;
+        let (headers, checksum) = sent.map_err(|fault| complete::unmet(fault, options))?;
         let object = attributes::from_headers(key, &headers);
         let object = confirmed(self, object, checksum.covers(), Some(&checksum), options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
@@ -180,9 +189,7 @@ impl Backend for S3 {
         };
         set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
         set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-        let (_, body) = self.bucket.shared.ask(request).await?;
-        let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
-        Ok(Session { key: key.to_owned(), id: result.upload_id })
+        self.opened(key, request).await
     }
 
     async fn part(
@@ -289,6 +296,10 @@ impl Backend for S3 {
         options: &WriteOptions,
     ) -> Result<Copied, Fault> {
         self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
+    }
+
+    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.open_copied(key, options).await
     }
 
     async fn copy_part(

@@ -91,7 +91,8 @@ pub(crate) struct Copy {
 }
 
 impl Copy {
-    pub(crate) fn new(upload: Upload, from: CopySource) -> Self {
+    pub(crate) fn new(mut upload: Upload, from: CopySource) -> Self {
+        upload.is_copied = true;
         let (upload, from) = (Arc::new(upload), Arc::new(from));
         Self { upload, from, tasks: JoinSet::new(), commit: None, ended: false }
     }

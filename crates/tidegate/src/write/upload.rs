@@ -68,6 +68,8 @@ pub(crate) struct Upload {
     entry: Mutex<Option<Arc<Entry>>>,
     /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
     pub(crate) is_journaled: bool,
+    /// Whether its parts are copied by the store.
+    pub(super) is_copied: bool,
     /// Whether an earlier process may have published it, so that even a first refusal is looked into.
     pub(crate) may_be_published: bool,
 }
@@ -93,6 +95,7 @@ impl Upload {
             records: engine.records.clone(),
             entry: Mutex::default(),
             is_journaled: false,
+            is_copied: false,
             may_be_published: false,
         }
     }
@@ -115,6 +118,7 @@ impl Upload {
                 .requests
                 .send(Operation::Open, None, None, || match &upload.order {
                     Some(_) => upload.backend.open_appending(&upload.key, options),
+                    None if upload.is_copied => upload.backend.open_copy(&upload.key, options),
                     None => upload.backend.open(&upload.key, options),
                 })
                 .await;
@@ -324,7 +328,10 @@ impl Upload {
         Error::new(kind, operation, self.requests.object.clone(), message)
     }
 
-    pub(super) fn failed(&self, failure: Failure, operation: Operation) -> Error {
+    pub(super) fn failed(&self, mut failure: Failure, operation: Operation) -> Error {
+        if failure.fault.kind == FaultKind::Exists && self.options.replaces.is_some() {
+            failure.fault.kind = FaultKind::Replaced;
+        }
         failure.into_error(operation, &self.requests.object)
     }
 }

@@ -45,7 +45,7 @@ pub(super) async fn rewrite(
     let source = Address::new(bucket.shared.endpoint.url(), source);
     let mut query = Vec::new();
     query.extend(from.object.version.as_deref().map(|generation| ("sourceGeneration", generation)));
-    query.extend(options.create_only.then_some(("ifGenerationMatch", "0")));
+    query.extend(resource::condition(options).map(|generation| ("ifGenerationMatch", generation)));
     query.extend(resource::key_name(options).map(|key| ("destinationKmsKeyName", key)));
     query.extend(cursor.map(|cursor| ("rewriteToken", cursor)));
     let url = bucket.json.rewrite(&source, &from.key, key, &query)?;

@@ -115,6 +115,13 @@ pub(super) fn content_type(options: &WriteOptions) -> &str {
     options.attributes.content_type.as_deref().unwrap_or("application/octet-stream")
 }
 
+/// The generation that the key is to have for an object to be published: 0 for none.
+pub(super) fn condition(options: &WriteOptions) -> Option<&str> {
+    let replaced =
+        || options.replaces.as_ref().map(|replaced| replaced.version.as_deref().unwrap_or_default());
+    options.create_only.then_some("0").or_else(replaced)
+}
+
 /// The key of the key service that an object is to be encrypted with, if any. Without one Google encrypts
 /// with keys of its own, or with the bucket's.
 pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
@@ -130,6 +137,10 @@ pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
 pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let attributes = &options.attributes;
+    if options.replaces.as_ref().is_some_and(|replaced| replaced.version.is_none()) {
+        let message = "without its generation an object is not known by the store that is to be replaced";
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
     if !attributes.tags.is_empty() {
         let message = "Google Cloud Storage has no tags of objects: use metadata";
         return Err(Fault::new(FaultKind::Unsupported, message));

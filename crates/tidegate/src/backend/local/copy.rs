@@ -29,7 +29,7 @@ impl Source {
         let target = Target::of(Path::new(&from.location), &from.key)?;
         let failed = |error| gone(fault(error, target.directory()));
         // Looked at first: opening a pipe would wait for its other end.
-        target::check_regular(&fs::metadata(target.path()).map_err(failed)?)?;
+        target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;
         let file = File::open(target.path()).map_err(failed)?;
         let source = Self { file, object: from.object.clone(), target };
         source.check_same()?;

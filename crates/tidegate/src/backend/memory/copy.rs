@@ -38,8 +38,8 @@ impl Memory {
         if options.attributes.tags.is_empty() {
             options.attributes.tags = object.attributes.tags.clone();
         }
-        let create_only = options.create_only;
-        state.publish(key, object, blocks, options, create_only)
+        let condition = options.clone();
+        state.publish(key, object, blocks, options, &condition)
     }
 
     pub(super) fn copy_range(

@@ -27,32 +27,56 @@ pub(super) fn request(
     }
     set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
+    condition(headers, options)?;
+    Ok(request.with(Content::Text(completion(parts)?)))
+}
+
+/// Says what is to be there for an object to be published.
+pub(super) fn condition(headers: &mut HeaderMap, options: &WriteOptions) -> Result<(), Fault> {
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
     }
-    Ok(request.with(Content::Text(completion(parts)?)))
+    let Some(replaced) = &options.replaces else { return Ok(()) };
+    if replaced.etag.is_none() {
+        let message = "without its tag an object is not known by the store that is to be replaced";
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
+    set(headers, "if-match", replaced.etag.as_ref())
+}
+
+/// The fault of a write where the object that it was to replace is gone, which is a 404.
+pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
+    if fault.kind == FaultKind::NotFound && options.replaces.is_some() {
+        fault.kind = FaultKind::Exists;
+    }
+    fault
 }
 
 /// The parts that a completion names, with their checksums or without.
 pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
     let part = |receipt: &Receipt| {
-        let sum = checksums.then(|| receipt.checksum.base64());
-        part(receipt.number, &receipt.etag, sum, receipt.checksum.algorithm())
+        let sum = |algorithm| {
+            (checksums && receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
+        };
+        xml::Part {
+            crc64nvme: sum(Algorithm::Crc64Nvme),
+            crc32c: sum(Algorithm::Crc32c),
+            etag: receipt.etag.clone(),
+            part_number: receipt.number,
+        }
     };
     parts.iter().map(part).collect()
 }
 
-/// The same of parts that the store has copied, with the checksums that it has told.
-pub(super) fn copied(parts: &[StoredPart], algorithm: Algorithm) -> Vec<xml::Part> {
-    parts.iter().map(|stored| part(stored.number, &stored.etag, stored.checksum.clone(), algorithm)).collect()
-}
-
-fn part(number: u32, etag: &str, checksum: Option<String>, algorithm: Algorithm) -> xml::Part {
-    let (crc64nvme, crc32c) = match algorithm {
-        Algorithm::Crc64Nvme => (checksum, None),
-        Algorithm::Crc32c => (None, checksum),
+/// The same of parts that the store has copied.
+pub(super) fn copied(parts: &[StoredPart]) -> Vec<xml::Part> {
+    let part = |stored: &StoredPart| xml::Part {
+        crc64nvme: None,
+        crc32c: None,
+        etag: stored.etag.clone(),
+        part_number: stored.number,
     };
-    xml::Part { crc64nvme, crc32c, etag: etag.to_owned(), part_number: number }
+    parts.iter().map(part).collect()
 }
 
 /// The list of parts that a completion names.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::proto;
-use crate::backend::gcs::resource::{TOKEN, content_type, key_name};
+use crate::backend::gcs::resource::{TOKEN, condition, content_type, key_name};
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::{Attributes, Encryption, Object};
@@ -43,8 +43,7 @@ pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::Wr
     };
     proto::WriteObjectSpec {
         resource: Some(resource),
-        // No generation: there is none.
-        if_generation_match: options.create_only.then_some(0),
+        if_generation_match: condition(options).and_then(|generation| generation.parse().ok()),
         ..proto::WriteObjectSpec::default()
     }
 }

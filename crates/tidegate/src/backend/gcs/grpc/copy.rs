@@ -5,7 +5,7 @@ use super::{Grpc, proto};
 use crate::backend::copy::gone;
 use crate::backend::gcs::copy::copied;
 use crate::backend::gcs::fault::About;
-use crate::backend::gcs::resource::key_name;
+use crate::backend::gcs::resource::{condition, key_name};
 use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
 
 impl Grpc {
@@ -35,7 +35,7 @@ impl Grpc {
             source_object: from.key.clone(),
             source_generation: generation.map(signed).unwrap_or_default(),
             rewrite_token: cursor.unwrap_or_default().to_owned(),
-            if_generation_match: options.create_only.then_some(0),
+            if_generation_match: condition(options).and_then(|generation| generation.parse().ok()),
             ..proto::RewriteObjectRequest::default()
         };
         let asked = self.caller.ask("RewriteObject", About::Object, &request).await;
