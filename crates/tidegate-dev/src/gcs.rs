@@ -15,6 +15,7 @@ mod refusal;
 mod request;
 mod resource;
 mod resumable;
+mod rewrite;
 pub(crate) mod xml;
 
 use std::sync::Arc;
@@ -103,6 +104,7 @@ impl Google {
             Operation::Patch | Operation::Update => object::change(store, request, &call).await,
             Operation::Insert => insert::insert(store, request, call).await,
             Operation::Start => resumable::start(store, request, call).await,
+            Operation::Rewrite => rewrite::rewrite(store, request, call).await,
             Operation::Cancel => resumable::cancel(store, &call),
             Operation::Append | Operation::Query => {
                 let store = Arc::clone(store);

@@ -44,6 +44,8 @@ pub struct Knobs {
     pub equal_parts: bool,
     /// Behaves as a store from before checksums: ignores them in requests, sends none.
     pub no_checksums: bool,
+    /// How many bytes one of Google's rewrites copies before it is to be asked again; all where not set.
+    pub rewrite_step: Option<u64>,
     /// The least size of a part that is not the last; S3's 5 MiB where not set.
     pub min_part_size: Option<u64>,
 }

@@ -3,6 +3,7 @@
 //! A backend knows its protocol and nothing of strategies, budgets or retries: every method is one
 //! request (or as few as the protocol allows), and a failure is a [`Fault`] that says what is known.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -16,6 +17,7 @@ use crate::payload::{Payload, Unending};
 
 mod confirm;
 mod connection;
+mod copy;
 mod fault;
 pub mod gcs;
 mod http;
@@ -32,6 +34,7 @@ pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
 pub(crate) use connection::connected;
 pub use connection::wants_new_connection;
+pub use copy::{Copied, CopySource};
 pub use fault::{Fault, FaultKind};
 pub use layer::Layer;
 
@@ -60,16 +63,24 @@ pub struct Capabilities {
     /// Whether it has sessions that bytes are appended to, each chunk but the last a multiple of so many
     /// bytes. Such a session is published only where the key has no object, if that is asked for.
     pub append: Option<u64>,
+    /// Whether a write may depend on which object it [replaces](WriteOptions::replaces).
+    pub replaces: bool,
     /// Whether it keeps a write's [token](WriteOptions::token) with the object. Where it does not, an object is
     /// known by its bytes and its time, which must be one of this machine's clock.
     pub tokens: bool,
+    /// Largest object that it copies itself in one request, in bytes; 0 where it copies none so.
+    pub max_copy: u64,
+    /// Whether such a copy is made only where the key has no object, if that is asked for.
+    pub create_only_copy: bool,
+    /// Whether parts of a session may be copied from objects of the store.
+    pub copy_parts: bool,
     /// Which checksum to take and send.
     pub checksum: Algorithm,
 }
 
 impl Default for Capabilities {
     /// The limits of S3: parts of 5 MiB to 5 GiB, 10,000 of them, objects up to 5 TiB (the limit that
-    /// S3's compatibles keep; "Amazon S3 multipart upload limits").
+    /// S3's compatibles keep; "Amazon S3 multipart upload limits"); no copies.
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
         Self {
@@ -82,7 +93,11 @@ impl Default for Capabilities {
             hedge: false,
             create_only_parts: true,
             append: None,
+            replaces: false,
             tokens: true,
+            max_copy: 0,
+            create_only_copy: false,
+            copy_parts: false,
             checksum: Algorithm::Crc64Nvme,
         }
     }
@@ -96,6 +111,9 @@ pub struct WriteOptions {
     pub attributes: Attributes,
     /// Fail with [`FaultKind::Exists`] where the key has an object already, by the store's own condition.
     pub create_only: bool,
+    /// Fail with [`FaultKind::Exists`] where the key has another object than this, or none, by the store's own
+    /// condition, where [`Capabilities::replaces`] says so.
+    pub replaces: Option<Object>,
     /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
     /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
     pub token: Option<String>,
@@ -329,4 +347,58 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Removes an object; removing what is not there is no error.
     async fn delete(&self, key: &str) -> Result<(), Fault>;
+
+    /// Copies an object of the same store (one endpoint, maybe another bucket) to `key`, in one request, within
+    /// [`Capabilities::max_copy`]. The copy carries the attributes and the token of `options`, and where these
+    /// have no tags those of the source. With `cursor`, what an earlier request for the same has answered.
+    ///
+    /// [`FaultKind::Replaced`] where there is another object by now than `from` describes.
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        let _ = (from, key, cursor, options);
+        Err(copy::unsupported())
+    }
+
+    /// Opens a session whose parts are copied, where [`Capabilities::copy_parts`] says so.
+    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.open(key, options).await
+    }
+
+    /// Copies a range of an object of the same store to part `number` (from 1) of a session, whose first byte
+    /// is then at the range's start, where [`Capabilities::copy_parts`] says so. Idempotent, as
+    /// [`part`](Self::part) is; [`FaultKind::Replaced`] as for [`copy`](Self::copy).
+    async fn copy_part(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        let _ = (session, number, from, range);
+        Err(copy::unsupported())
+    }
+
+    /// Publishes the object from parts that were copied, which are whole and in ascending order; `checksum` is
+    /// that of the source, where the store has told it. The answer's size and checksum are the store's own.
+    async fn complete_copy(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let _ = (session, parts, checksum, options);
+        Err(copy::unsupported())
+    }
+
+    /// The tags of an object; none where the store has no tags.
+    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        let _ = key;
+        Ok(BTreeMap::new())
+    }
 }

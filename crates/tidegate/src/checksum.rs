@@ -121,6 +121,14 @@ impl Checksum {
         STANDARD.encode(&bytes[8 - self.algorithm.width()..])
     }
 
+    /// One that a store has told, as [`base64`](Self::base64) writes it; `None` where it is none of this
+    /// algorithm.
+    pub(crate) fn from_base64(algorithm: Algorithm, text: &str, covers: u64) -> Option<Self> {
+        let bytes = STANDARD.decode(text.trim()).ok().filter(|bytes| bytes.len() == algorithm.width())?;
+        let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+        Some(Self::known(algorithm, value, covers))
+    }
+
     /// Whether a store's base64 text says the same value.
     pub fn agrees_with(&self, base64: &str) -> bool {
         self.base64() == base64.trim()

@@ -15,6 +15,7 @@ use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
 use crate::backend::{Backend, Entry, Fault, OpenSession, WriteOptions};
 use crate::budget::{Budget, Usage};
+use crate::copy::CopyBuilder;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Concurrency;
@@ -236,6 +237,12 @@ impl Store {
     /// Sends the file at `path` as `key`; [`WriterBuilder::upload`] with every default.
     pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
         self.writer(key).upload(path).await
+    }
+
+    /// Copies `key` to `to_key` of `to`, without its bytes coming this way; both are to be of one store, see
+    /// [`is_one_with`](Self::is_one_with).
+    pub fn copy(&self, key: impl Into<String>, to: &Self, to_key: impl Into<String>) -> CopyBuilder {
+        CopyBuilder::new(self.clone(), key.into(), to.clone(), to_key.into())
     }
 
     /// Describes an object.

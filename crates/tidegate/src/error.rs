@@ -38,7 +38,7 @@ pub enum ErrorKind {
     NoBucket,
     /// There is an object already, and `create_only` was asked for. Nothing was changed.
     AlreadyExists,
-    /// The key has another object now than the one that was being read.
+    /// The key has another object now than the one that was being read or copied, or was to be replaced.
     Replaced,
     /// The credentials do not allow it.
     PermissionDenied,
@@ -105,6 +105,8 @@ pub enum Operation {
     List,
     /// Removing an object.
     Delete,
+    /// Having the store copy an object, or a part of one.
+    Copy,
     /// Reading or changing a bucket's lifecycle rules.
     Lifecycle,
     /// Ending what was left behind.
@@ -112,6 +114,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it takes as long as the store is at work on what it has, however fast the way there is.
+    pub(crate) fn is_work_of_store(self) -> bool {
+        matches!(self, Self::Complete | Self::Copy)
+    }
+
     /// One word, as in metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -126,6 +133,7 @@ impl Operation {
             Self::Get => "get",
             Self::List => "list",
             Self::Delete => "delete",
+            Self::Copy => "copy",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
         }

@@ -24,6 +24,7 @@ pub mod blocking;
 mod budget;
 pub mod checksum;
 mod client;
+mod copy;
 mod endpoint;
 mod error;
 mod hedge;
@@ -31,6 +32,8 @@ pub mod journal;
 mod limiter;
 pub mod location;
 pub mod object;
+#[cfg(feature = "object_store")]
+pub mod object_store;
 mod off;
 mod pace;
 pub mod payload;
@@ -48,6 +51,7 @@ mod write;
 
 pub use budget::Usage;
 pub use client::{Builder, Store, Tidegate};
+pub use copy::CopyBuilder;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use limiter::Concurrency;
 pub use location::Location;

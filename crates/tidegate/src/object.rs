@@ -18,6 +18,8 @@ pub struct Attributes {
     pub content_encoding: Option<String>,
     /// `Content-Disposition`, as given.
     pub content_disposition: Option<String>,
+    /// `Content-Language`, as given.
+    pub content_language: Option<String>,
     /// User metadata (`x-amz-meta-*`); names in lower case.
     pub metadata: BTreeMap<String, String>,
     /// Object tags.

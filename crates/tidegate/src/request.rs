@@ -202,10 +202,10 @@ impl Requests {
                 Ok(answer) => {
                     // What a hedge has moved is counted with its own turn; a completion takes long
                     // because of its parts, and says nothing of how far the store is.
-                    let tells = !by_hedge && operation != Operation::Complete;
+                    let tells = !by_hedge && !operation.is_work_of_store();
                     turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Other });
                     endpoint.allowance.succeeded(is_paid);
-                    if operation != Operation::Complete && !by_hedge {
+                    if tells {
                         endpoint.pace.took(bytes, sent.elapsed());
                     }
                     return Ok(Made { answer, attempts: attempt, in_doubt: seen.in_doubt });
@@ -215,7 +215,7 @@ impl Requests {
             turn.end(match fault.kind {
                 FaultKind::Throttled => Outcome::Overload,
                 // A completion takes long because of its parts, not because of other requests.
-                FaultKind::Timeout if operation != Operation::Complete => Outcome::Overload,
+                FaultKind::Timeout if !operation.is_work_of_store() => Outcome::Overload,
                 _ => Outcome::Other,
             });
             let pause = self.retry.pause(&fault, attempt).filter(|_| seen.may_help(&fault));

@@ -26,8 +26,8 @@ pub struct RetryPolicy {
     /// Longest pause, a store's `Retry-After` among them.
     pub longest_pause: Duration,
     /// The longest that one attempt may go without moving a byte; ten times this for a completion, in
-    /// which stores put the parts together ("several minutes", says S3's CompleteMultipartUpload). It
-    /// holds until the endpoint has shown how long its requests take, and for the last attempt. A retry
+    /// which stores put the parts together ("several minutes", says S3's CompleteMultipartUpload), and for
+    /// what a store copies itself. It holds until the endpoint has shown how long its requests take, and for the last attempt. A retry
     /// waits as long for its share of `reserve` and `trickle`.
     pub patience: Duration,
     /// The least that one attempt may go without moving a byte: where the endpoint has shown its pace,
@@ -93,12 +93,12 @@ impl Retry {
         expected: Option<Duration>,
     ) -> Duration {
         let policy = &self.policy;
-        let patience = policy.patience.saturating_mul(if operation == Operation::Complete { 10 } else { 1 });
+        let patience = policy.patience.saturating_mul(if operation.is_work_of_store() { 10 } else { 1 });
         let in_sockets = Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / policy.slowest.max(1));
         let longest = patience.saturating_add(in_sockets);
         match expected {
             // How long a completion takes depends on its parts, and a cut one is in doubt: no guess.
-            Some(expected) if operation != Operation::Complete && attempt < policy.attempts => {
+            Some(expected) if !operation.is_work_of_store() && attempt < policy.attempts => {
                 let quiet = expected.saturating_mul(SLACK).max(policy.least_patience);
                 quiet.saturating_mul(1 << timeouts.min(20)).min(longest)
             }

@@ -44,6 +44,7 @@ pub(super) enum Operation {
     Append,
     Query,
     Cancel,
+    Rewrite,
 }
 
 impl Operation {
@@ -65,6 +66,7 @@ impl Operation {
             Self::Append => "storage.resumable.append",
             Self::Query => "storage.resumable.query",
             Self::Cancel => "storage.resumable.cancel",
+            Self::Rewrite => "storage.objects.rewrite",
         }
     }
 }
@@ -92,6 +94,13 @@ pub(super) struct Parameters {
     pub(super) end_offset: Option<String>,
     include_trailing_delimiter: Option<String>,
     pub(super) match_glob: Option<String>,
+    pub(super) rewrite_token: Option<String>,
+    pub(super) source_generation: Option<u64>,
+    pub(super) max_bytes_rewritten_per_call: Option<u64>,
+    if_source_generation_match: Option<u64>,
+    if_source_generation_not_match: Option<u64>,
+    if_source_metageneration_match: Option<u64>,
+    if_source_metageneration_not_match: Option<u64>,
 }
 
 impl Parameters {
@@ -101,6 +110,16 @@ impl Parameters {
             is_not: self.if_generation_not_match,
             metageneration_is: self.if_metageneration_match,
             metageneration_is_not: self.if_metageneration_not_match,
+        }
+    }
+
+    /// The conditions on what is copied.
+    pub(super) fn source_generations(&self) -> Generations {
+        Generations {
+            is: self.if_source_generation_match,
+            is_not: self.if_source_generation_not_match,
+            metageneration_is: self.if_source_metageneration_match,
+            metageneration_is_not: self.if_source_metageneration_not_match,
         }
     }
 
@@ -121,6 +140,8 @@ pub(super) struct Call {
     pub(super) operation: Operation,
     pub(super) bucket: String,
     pub(super) key: String,
+    /// Bucket and key of what is copied there.
+    pub(super) source: Option<(String, String)>,
     pub(super) parameters: Parameters,
 }
 
@@ -144,6 +165,13 @@ impl Call {
         let parameters: Parameters = serde_urlencoded::from_str(uri.query().unwrap_or_default())
             .map_err(|error| Refusal::invalid(format!("A parameter is wrong: {error}")))?;
         let names: Vec<&str> = rest.split('/').filter(|name| !name.is_empty()).collect();
+        if let ([from_bucket, "o", from, "rewriteTo", "b", bucket, "o", key], Root::Plain, &Method::POST) =
+            (names.as_slice(), root, method)
+        {
+            let source = Some((decode(from_bucket)?, decode(from)?));
+            let (bucket, key) = (decode(bucket)?, decode(key)?);
+            return Ok(Self { operation: Operation::Rewrite, bucket, key, source, parameters });
+        }
         let (bucket, key, operation) = match (names.as_slice(), root) {
             ([], Root::Plain) => (None, None, of_buckets(method)),
             ([bucket], Root::Plain) => (Some(*bucket), None, of_bucket(method)),
@@ -162,7 +190,7 @@ impl Call {
             Some(key) => decode(key)?,
             None => parameters.name.clone().unwrap_or_default(),
         };
-        Ok(Self { operation, bucket: decode(bucket.unwrap_or_default())?, key, parameters })
+        Ok(Self { operation, bucket: decode(bucket.unwrap_or_default())?, key, source: None, parameters })
     }
 }
 
@@ -253,7 +281,10 @@ mod tests {
             assert_eq!(operation(method, uri), Ok(expected), "{uri}");
         }
         assert_eq!(operation(Method::POST, "/upload/storage/v1/b/bucket/o?name=k"), Err(400));
-        assert_eq!(operation(Method::POST, "/storage/v1/b/bucket/o/k/rewriteTo/b/c/o/l"), Err(404));
+        let call = parse(Method::POST, "/storage/v1/b/bucket/o/a%2Fk/rewriteTo/b/c/o/l%2Fm").unwrap();
+        assert_eq!((call.operation, call.bucket.as_str(), call.key.as_str()), (Rewrite, "c", "l/m"));
+        assert_eq!(call.source, Some(("bucket".to_owned(), "a/k".to_owned())));
+        assert_eq!(operation(Method::GET, "/storage/v1/b/bucket/o/k/rewriteTo/b/c/o/l"), Err(404));
         assert_eq!(operation(Method::GET, "/storage/v1/b/bucket/o?maxResults=x"), Err(400));
     }
 

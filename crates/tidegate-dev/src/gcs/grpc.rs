@@ -6,6 +6,7 @@
 mod convert;
 mod details;
 mod read;
+mod rewrite;
 mod session;
 mod step;
 mod write;
@@ -164,6 +165,7 @@ impl Google {
             "GetObject" => unary(context, request, read::get_object).await,
             "ListObjects" => unary(context, request, read::list_objects).await,
             "DeleteObject" => unary(context, request, read::delete_object).await,
+            "RewriteObject" => unary(context, request, rewrite::rewrite_object).await,
             "ReadObject" => server_streaming(context, request, read::read_object).await,
             "StartResumableWrite" => unary(context, request, session::start).await,
             "QueryWriteStatus" => unary(context, request, session::query).await,

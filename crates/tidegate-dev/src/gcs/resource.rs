@@ -188,6 +188,12 @@ impl Description {
         serde_json::from_slice(json).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))
     }
 
+    /// Whether nothing is said of the object.
+    pub(super) fn is_empty(json: &[u8]) -> bool {
+        json.iter().all(u8::is_ascii_whitespace)
+            || serde_json::from_slice::<Map<String, Value>>(json).is_ok_and(|fields| fields.is_empty())
+    }
+
     pub(super) fn expected(&self) -> Result<Expected, Refusal> {
         Ok(Expected {
             size: None,

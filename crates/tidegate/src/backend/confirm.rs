@@ -10,8 +10,8 @@ use crate::object::Object;
 /// use up the write's own time and have all bytes sent again.
 const CONFIRMING: Duration = Duration::from_secs(5);
 
-/// What the store has of a write that it has carried out. Where its answer has no checksum of the
-/// whole, it is asked for the object's size, so that the size is its own word and not ours.
+/// What the store has of a write of `size` bytes that it has carried out. Where its answer has no checksum
+/// of the whole, it is asked for the object's size, so that the size is its own word and not ours.
 ///
 /// The write is a success by then, and stays one: what the question finds counts only where it is of
 /// this very write, and not where another has replaced or removed the object meanwhile; where it
@@ -19,11 +19,12 @@ const CONFIRMING: Duration = Duration::from_secs(5);
 pub(super) async fn confirmed(
     store: &impl Backend,
     object: Object,
-    checksum: &Checksum,
+    size: u64,
+    checksum: Option<&Checksum>,
     options: &WriteOptions,
 ) -> Object {
-    let told = Object { size: checksum.covers(), ..object };
-    if told.matches(checksum).is_some() {
+    let told = Object { size, ..object };
+    if checksum.is_some_and(|checksum| told.matches(checksum).is_some()) {
         return told;
     }
     let there = match tokio::time::timeout(CONFIRMING, store.head(&told.key)).await {

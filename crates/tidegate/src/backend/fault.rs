@@ -70,7 +70,7 @@ pub enum FaultKind {
     Diverged,
     /// A completion names a part that the session does not have, or another copy of it than it has.
     PartMismatch,
-    /// The key has an object already, and `create_only` was asked for.
+    /// The key has an object already, and `create_only` was asked for; or not the one that was to be replaced.
     Exists,
     /// The key has another object than the one that is read.
     Replaced,

@@ -21,8 +21,8 @@ use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
 use super::same::{replaced, same_or_replaced};
 use super::{
-    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession,
-    Receipt, Session, StoredPart, WriteOptions,
+    AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held,
+    Lifecycle, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -33,6 +33,7 @@ mod append;
 #[cfg(test)]
 pub(crate) mod both;
 mod client;
+mod copy;
 mod credentials;
 mod fault;
 mod grpc;
@@ -109,6 +110,9 @@ impl Gcs {
             // "Request preconditions": none of a multipart upload's.
             create_only_parts: false,
             append: Some(append::GRAIN),
+            replaces: true,
+            max_copy: 5 << 40,
+            create_only_copy: true,
             checksum: Algorithm::Crc32c,
             ..Capabilities::default()
         };
@@ -143,7 +147,7 @@ impl Gcs {
         options: &'a WriteOptions,
     ) -> Vec<(&'static str, &'a str)> {
         let mut query = vec![("uploadType", upload_type), ("name", key)];
-        query.extend(options.create_only.then_some(("ifGenerationMatch", "0")));
+        query.extend(resource::condition(options).map(|generation| ("ifGenerationMatch", generation)));
         query.extend(resource::key_name(options).map(|key| ("kmsKeyName", key)));
         query
     }
@@ -217,12 +221,12 @@ impl Backend for Gcs {
         checksum: &Checksum,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        if options.create_only {
+        if resource::condition(options).is_some() {
             let message = "a multipart upload of Google Cloud Storage has no conditions";
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
         let object = parts::complete(&self.bucket, session, parts).await?;
-        let object = confirmed(self, object, checksum, options).await;
+        let object = confirmed(self, object, checksum.covers(), Some(checksum), options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -360,5 +364,20 @@ impl Backend for Gcs {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
             answer => answer.map(|_| ()),
         }
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.check(key, Some(options))?;
+        let source = copy::bucket(from)?;
+        if let Some(grpc) = &self.grpc {
+            return grpc.copy(source, from, key, cursor, options).await;
+        }
+        copy::rewrite(&self.bucket, source, from, key, cursor, options).await
     }
 }

@@ -1,5 +1,6 @@
 //! A backend over another.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -7,8 +8,8 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 
 use super::{
-    AbortRule, Appended, Backend, Body, Capabilities, Entry, Fault, Held, Lifecycle, OpenSession, Receipt,
-    Session, StoredPart, WriteOptions,
+    AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, Held, Lifecycle,
+    OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::checksum::Checksum;
 use crate::object::Object;
@@ -120,6 +121,26 @@ passed_on! {
     async fn head(key: &str) -> Result<Object, Fault>;
     async fn get(key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
     async fn delete(key: &str) -> Result<(), Fault>;
+    async fn copy(
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions
+    ) -> Result<Copied, Fault>;
+    async fn open_copy(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
+    async fn copy_part(
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>
+    ) -> Result<StoredPart, Fault>;
+    async fn complete_copy(
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions
+    ) -> Result<Object, Fault>;
+    async fn tags(key: &str) -> Result<BTreeMap<String, String>, Fault>;
 }
 
 #[cfg(test)]

@@ -31,13 +31,15 @@ use futures::StreamExt;
 use futures::stream::{self, BoxStream};
 
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, WriteOptions,
+    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
+    Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 use crate::payload::Payload;
 
 mod arrival;
+mod copy;
 mod fault;
 mod list;
 mod parents;
@@ -86,8 +88,12 @@ impl Local {
             hedge: false,
             create_only_parts: true,
             append: None,
+            replaces: false,
             // A file has its bytes and nothing beside them.
             tokens: false,
+            max_copy: i64::MAX as u64,
+            create_only_copy: true,
+            copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
         };
         Self { location, root, capabilities, parents: Arc::default() }
@@ -99,6 +105,33 @@ impl Local {
             return Fault::new(FaultKind::NoBucket, format!("there is no directory {}", root.display()));
         }
         fault
+    }
+
+    /// Publishes a session's file, which is to have as many bytes as its parts.
+    async fn publish(
+        &self,
+        session: &Session,
+        checked: Result<u64, Fault>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let target = Target::to_write(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let published = blocking(move || {
+            let file = temp::open(&path)?;
+            let size = checked?;
+            let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
+            if held != size {
+                return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
+            }
+            let how = Publish { create_only, sync: true };
+            temp::publish(&parents, &file, &path, &target, how, &waiting)
+        });
+        let published = published.await;
+        waiter.done();
+        published
     }
 
     fn walk<T: Send + 'static>(
@@ -193,25 +226,7 @@ impl Backend for Local {
         checksum: &Checksum,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        let target = Target::to_write(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
-        let checked = check_parts(parts, checksum);
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
-        let waiter = Waiter::default();
-        let waiting = waiter.waiting();
-        let published = blocking(move || {
-            let file = temp::open(&path)?;
-            let size = checked?;
-            let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
-            if held != size {
-                return Err(invalid(format!("the parts have {size} bytes, and the file has {held}")));
-            }
-            let how = Publish { create_only, sync: true };
-            temp::publish(&parents, &file, &path, &target, how, &waiting)
-        });
-        let published = published.await;
-        waiter.done();
-        published
+        self.publish(session, check_parts(parts, checksum), options).await
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
@@ -254,7 +269,7 @@ impl Backend for Local {
         blocking(move || {
             let metadata = fs::metadata(target.path()).map_err(|error| fault(error, target.directory()));
             let metadata = metadata.map_err(|fault| Self::or_no_root(&root, fault))?;
-            target::check_regular(&metadata)?;
+            target::check_readable(&metadata)?;
             Ok(target::describe(target.key(), &metadata))
         })
         .await
@@ -287,6 +302,36 @@ impl Backend for Local {
             Err(error) => Err(fault(error, target.directory())),
         })
         .await
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
+    }
+
+    async fn copy_part(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        self.copy_range(session, number, from, range).await
+    }
+
+    async fn complete_copy(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        _checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.publish(session, copy::check_parts(parts), options).await
     }
 }
 

@@ -17,14 +17,15 @@ use futures::stream::{self, BoxStream};
 
 use super::same::same_or_replaced;
 use super::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, OpenSession, Receipt, Session, StoredPart,
-    WriteOptions,
+    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
+    Session, StoredPart, WriteOptions,
 };
 use crate::checksum::Checksum;
 use crate::object::Object;
 use crate::payload::Payload;
 
 mod content;
+mod copy;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -71,7 +72,13 @@ impl Memory {
     pub fn new(name: impl AsRef<str>) -> Self {
         Self {
             location: format!("memory://{}", name.as_ref()),
-            capabilities: Capabilities::default(),
+            capabilities: Capabilities {
+                replaces: true,
+                max_copy: 5 << 30,
+                create_only_copy: true,
+                copy_parts: true,
+                ..Capabilities::default()
+            },
             state: Arc::default(),
         }
     }
@@ -115,10 +122,16 @@ impl State {
         mut object: Object,
         blocks: Vec<Bytes>,
         opened: WriteOptions,
-        create_only: bool,
+        condition: &WriteOptions,
     ) -> Result<Object, Fault> {
-        if create_only && self.objects.contains_key(key) {
+        let there = self.objects.get(key).map(|stored| &stored.object);
+        if condition.create_only && there.is_some() {
             return Err(Fault::new(FaultKind::Exists, "the key has an object already"));
+        }
+        if let Some(replaced) = &condition.replaces
+            && there.is_none_or(|there| there.etag != replaced.etag)
+        {
+            return Err(Fault::new(FaultKind::Exists, "the key has not the object that was to be replaced"));
         }
         object.key = key.to_owned();
         object.modified = Some(SystemTime::now());
@@ -147,7 +160,7 @@ impl Backend for Memory {
         fits(payload.len(), self.capabilities.max_put.min(self.capabilities.max_object), "one request")?;
         let (blocks, checksum) = take_in(&payload).await?;
         let object = describe(&checksum, None);
-        self.state().publish(key, object, blocks, options.clone(), options.create_only)
+        self.state().publish(key, object, blocks, options.clone(), options)
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -186,12 +199,7 @@ impl Backend for Memory {
 
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
         let mut state = self.state();
-        let parts = state.upload(session)?.parts.values().map(|part| {
-            let Receipt { number, size, etag, checksum } = &part.receipt;
-            let checksum = Some(checksum.base64());
-            StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
-        });
-        Ok(parts.collect())
+        Ok(state.upload(session)?.parts.values().map(|part| copy::stored(&part.receipt)).collect())
     }
 
     async fn complete(
@@ -212,7 +220,7 @@ impl Backend for Memory {
         let blocks = blocks.flat_map(|part| part.blocks.iter().cloned()).collect();
         let opened = upload.options.clone();
         let object = describe(checksum, Some(parts.len()));
-        let object = state.publish(&session.key, object, blocks, opened, options.create_only)?;
+        let object = state.publish(&session.key, object, blocks, opened, options)?;
         state.sessions.remove(&session.id);
         Ok(object)
     }
@@ -273,5 +281,44 @@ impl Backend for Memory {
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         self.state().objects.remove(key);
         Ok(())
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options).map(|object| Copied::Whole(Box::new(object)))
+    }
+
+    async fn copy_part(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        self.copy_range(session, number, from, range)
+    }
+
+    async fn complete_copy(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let receipts = self.receipts(session, parts)?;
+        let algorithm = receipts.first().map_or_else(Default::default, |part| part.checksum.algorithm());
+        let whole =
+            joined(&receipts, algorithm).ok_or_else(|| invalid("the parts' checksums are of two kinds"))?;
+        let whole = checksum.copied().filter(|checksum| checksum.algorithm() == algorithm).unwrap_or(whole);
+        self.complete(session, &receipts, &whole, options).await
+    }
+
+    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        self.head(key).await.map(|object| object.attributes.tags)
     }
 }

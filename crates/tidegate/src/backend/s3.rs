@@ -4,6 +4,7 @@
 //! here. Bytes in memory are sent with their checksum in a header; bytes of a file are streamed, and
 //! their checksum follows them in a trailer.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use super::confirm::confirmed;
 use super::http::{download, set};
 use super::same::{replaced, same_or_replaced};
 use super::{
-    AbortRule, Backend, Body, Capabilities, Entry, Fault, FaultKind, Held, Lifecycle, OpenSession, Receipt,
-    Session, StoredPart, WriteOptions,
+    AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
+    OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
@@ -28,6 +29,7 @@ pub(super) mod address;
 mod attributes;
 mod client;
 pub(super) mod complete;
+mod copy;
 mod credentials;
 pub(super) mod fault;
 mod lifecycle;
@@ -94,6 +96,10 @@ impl S3 {
             // "If you upload a new part using the same part number …, the previously uploaded part is
             // overwritten" (UploadPart).
             hedge: true,
+            replaces: true,
+            // "You can copy … up to 5 GB in size using this API" (CopyObject).
+            max_copy: 5 << 30,
+            copy_parts: true,
             checksum: settings.checksum,
             ..Capabilities::default()
         };
@@ -120,6 +126,30 @@ impl S3 {
         request.headers = attributes::to_headers(options)?;
         Ok(request)
     }
+
+    /// Sends the request that opens a session.
+    async fn opened(&self, key: &str, request: Request) -> Result<Session, Fault> {
+        let (_, body) = self.bucket.shared.ask(request).await?;
+        let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
+        Ok(Session { key: key.to_owned(), id: result.upload_id })
+    }
+
+    /// Sends the request that publishes the object of a session.
+    async fn completed(
+        &self,
+        session: &Session,
+        request: Request,
+        size: u64,
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let unmet = |fault| complete::unmet(fault, options);
+        let (headers, body) = self.bucket.shared.ask(request).await.map_err(unmet)?;
+        let object =
+            complete::answer(&session.key, &headers, &body, &self.bucket.shared.region).map_err(unmet)?;
+        let object = confirmed(self, object, size, checksum, options).await;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    }
 }
 
 #[async_trait]
@@ -143,11 +173,11 @@ impl Backend for S3 {
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         let mut request = self.begin(Method::PUT, key, &[], options)?;
-        if options.create_only {
-            set(&mut request.headers, "if-none-match", Some("*"))?;
-        }
-        let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
-        let object = confirmed(self, attributes::from_headers(key, &headers), &checksum, options).await;
+        complete::condition(&mut request.headers, options)?;
+        let sent = self.bucket.shared.upload(request, payload).await;
+        let (headers, checksum) = sent.map_err(|fault| complete::unmet(fault, options))?;
+        let object = attributes::from_headers(key, &headers);
+        let object = confirmed(self, object, checksum.covers(), Some(&checksum), options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
@@ -159,9 +189,7 @@ impl Backend for S3 {
         };
         set(&mut request.headers, "x-amz-checksum-algorithm", Some(name))?;
         set(&mut request.headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-        let (_, body) = self.bucket.shared.ask(request).await?;
-        let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
-        Ok(Session { key: key.to_owned(), id: result.upload_id })
+        self.opened(key, request).await
     }
 
     async fn part(
@@ -196,11 +224,9 @@ impl Backend for S3 {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
-        let request = complete::request(request, parts, checksum, options)?;
-        let (headers, body) = self.bucket.shared.ask(request).await?;
-        let object = complete::answer(&session.key, &headers, &body, &self.bucket.shared.region)?;
-        let object = confirmed(self, object, checksum, options).await;
-        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+        let (size, parts) = (checksum.covers(), complete::named(parts, true));
+        let request = complete::request(request, parts, size, Some(checksum), options)?;
+        self.completed(session, request, size, Some(checksum), options).await
     }
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
@@ -260,5 +286,43 @@ impl Backend for S3 {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
             answer => answer.map(|_| ()),
         }
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        _cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.copy_whole(from, key, options).await.map(|object| Copied::Whole(Box::new(object)))
+    }
+
+    async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.open_copied(key, options).await
+    }
+
+    async fn copy_part(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        self.copy_range(session, number, from, range).await
+    }
+
+    async fn complete_copy(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.complete_copied(session, parts, checksum, options).await
+    }
+
+    async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        self.read_tags(key).await
     }
 }

@@ -94,6 +94,14 @@ impl WriterBuilder {
         self
     }
 
+    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`] or a reader
+    /// described it, by the store's own condition at the moment of the commit. [`ErrorKind::Unsupported`] where
+    /// the store has none, and with [`Strategy::Journal`].
+    pub fn replaces(mut self, object: Object) -> Self {
+        self.options.replaces = Some(object);
+        self
+    }
+
     /// What the object carries beside its bytes, all at once.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
         self.options.attributes = attributes;
@@ -143,6 +151,7 @@ impl WriterBuilder {
     /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
     pub async fn start(self) -> Result<Writer> {
         self.store.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.check_replaces()?;
         let relief = self.store.engine().relief.clone();
         let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
         if policy.strategy == Strategy::Journal {
@@ -162,6 +171,7 @@ impl WriterBuilder {
     /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
     pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
         self.store.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.check_replaces()?;
         let budget = self.store.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
         if self.strategy == Strategy::Journal {
@@ -203,7 +213,7 @@ impl WriterBuilder {
             memory,
             spool: self.store.engine().relief.spooling().is_some(),
             journal: !self.store.engine().journaling.directories.is_empty(),
-            create_only: self.options.create_only,
+            create_only: self.options.create_only || self.options.replaces.is_some(),
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
             parallel: self.concurrency.is_some_and(|parts| parts > 1),
         };
@@ -217,6 +227,20 @@ impl WriterBuilder {
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())
         })
+    }
+
+    fn check_replaces(&self) -> Result<()> {
+        let message = match &self.options.replaces {
+            None => return Ok(()),
+            Some(_) if !self.store.backend().capabilities().replaces => {
+                "the store knows no condition on the object that is replaced"
+            }
+            Some(_) if self.strategy == Strategy::Journal => {
+                "a journal may outlive the object that was to be replaced: choose another strategy"
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Unsupported, Operation::Write, self.url(), message))
     }
 
     fn url(&self) -> String {

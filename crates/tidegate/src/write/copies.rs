@@ -17,10 +17,64 @@ use crate::error::Operation;
 use crate::object::Object;
 use crate::request::{Failure, Made};
 
+/// The parts of an object, whole and in ascending order.
+#[derive(Debug, PartialEq)]
+pub(super) enum Parts {
+    /// Sent from here; with the checksum of all their bytes.
+    Sent(Vec<Receipt>, Checksum),
+    /// Copied by the store; with the checksum that it has told of all their bytes.
+    Copied(Vec<StoredPart>, Option<Checksum>),
+}
+
+impl Parts {
+    /// Bytes of all together.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Sent(_, checksum) => checksum.covers(),
+            Self::Copied(parts, _) => parts.iter().map(|part| part.size).sum(),
+        }
+    }
+
+    pub(super) fn checksum(&self) -> Option<Checksum> {
+        match self {
+            Self::Sent(_, checksum) => Some(*checksum),
+            Self::Copied(_, checksum) => *checksum,
+        }
+    }
+
+    async fn complete(&self, upload: &Upload, session: &Session) -> Result<Object, Fault> {
+        let (backend, options) = (&upload.backend, &upload.options);
+        match self {
+            Self::Sent(parts, checksum) => backend.complete(session, parts, checksum, options).await,
+            Self::Copied(parts, checksum) => {
+                backend.complete_copy(session, parts, checksum.as_ref(), options).await
+            }
+        }
+    }
+
+    /// The same parts, as the session lists them; the number of one that it has not, or not its bytes.
+    fn kept(&self, listed: &BTreeMap<u32, StoredPart>) -> Result<Self, u32> {
+        Ok(match self {
+            Self::Sent(parts, checksum) => {
+                let kept = |part: &Receipt| {
+                    listed.get(&part.number).and_then(|there| kept(part, there)).ok_or(part.number)
+                };
+                Self::Sent(parts.iter().map(kept).collect::<Result<_, _>>()?, *checksum)
+            }
+            Self::Copied(parts, checksum) => {
+                let kept = |part: &StoredPart| {
+                    listed.get(&part.number).and_then(|there| kept_copy(part, there)).ok_or(part.number)
+                };
+                Self::Copied(parts.iter().map(kept).collect::<Result<_, _>>()?, *checksum)
+            }
+        })
+    }
+}
+
 /// What a session has of the parts that it had acknowledged.
 enum Kept {
-    /// The receipts of the copies that are there.
-    Copies(Vec<Receipt>),
+    /// The copies that are there.
+    Copies(Parts),
     /// Not this one, or not its bytes.
     Lacks(u32),
     /// The store does not tell.
@@ -31,17 +85,12 @@ impl Upload {
     /// Asks for the completion of `session` from `parts`; with the tags of the copies that the store
     /// has, where it has others than those that were acknowledged last. Each copy can arrive once, so
     /// this ends; a store that never stops changing its mind is asked as often as one that fails.
-    pub(super) async fn publish(
-        &self,
-        session: &Session,
-        mut parts: Vec<Receipt>,
-        checksum: &Checksum,
-    ) -> Result<Made<Object>, Failure> {
+    pub(super) async fn publish(&self, session: &Session, mut parts: Parts) -> Result<Made<Object>, Failure> {
         let began = Instant::now();
         let mut before: Option<Failure> = None;
         let mut left = self.requests.retry.policy.attempts;
         loop {
-            let complete = || self.backend.complete(session, &parts, checksum, &self.options);
+            let complete = || parts.complete(self, session);
             let sent = self.requests.make(Operation::Complete, None, None, complete).await;
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
                 // It is asked for the object, where it keeps what that is known by: a store that was stopped
@@ -97,7 +146,7 @@ impl Upload {
     }
 
     /// What the store has now of these parts.
-    async fn kept(&self, session: &Session, parts: &[Receipt]) -> Result<Kept, Failure> {
+    async fn kept(&self, session: &Session, parts: &Parts) -> Result<Kept, Failure> {
         let list = || self.backend.parts(session);
         let listed = match self.requests.send(Operation::List, None, None, list).await {
             Ok(listed) => listed,
@@ -105,12 +154,7 @@ impl Upload {
             Err(failure) => return Err(failure),
         };
         let listed: BTreeMap<u32, StoredPart> = listed.into_iter().map(|part| (part.number, part)).collect();
-        let kept = |receipt: &Receipt| {
-            let there = listed.get(&receipt.number);
-            there.and_then(|there| kept(receipt, there)).ok_or(receipt.number)
-        };
-        let kept: Result<_, u32> = parts.iter().map(kept).collect();
-        Ok(kept.map_or_else(Kept::Lacks, Kept::Copies))
+        Ok(parts.kept(&listed).map_or_else(Kept::Lacks, Kept::Copies))
     }
 }
 
@@ -120,8 +164,19 @@ fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
     if there.size != receipt.size || !agrees {
         return None;
     }
-    // Listings quote tags, or do not.
-    let same = there.etag.trim_matches('"') == receipt.etag.trim_matches('"');
-    let etag = if same { receipt.etag.clone() } else { there.etag.clone() };
-    Some(Receipt { etag, ..receipt.clone() })
+    Some(Receipt { etag: tag(&receipt.etag, there), ..receipt.clone() })
+}
+
+/// The same of a part that the store has copied.
+fn kept_copy(part: &StoredPart, there: &StoredPart) -> Option<StoredPart> {
+    let agrees =
+        part.checksum.as_ref().zip(there.checksum.as_ref()).is_none_or(|(ours, theirs)| ours == theirs);
+    let is_same = there.size == part.size && agrees;
+    is_same.then(|| StoredPart { etag: tag(&part.etag, there), ..part.clone() })
+}
+
+/// The tag of a copy that is there. Listings quote tags, or do not.
+fn tag(known: &str, there: &StoredPart) -> String {
+    let same = there.etag.trim_matches('"') == known.trim_matches('"');
+    if same { known } else { &there.etag }.to_owned()
 }

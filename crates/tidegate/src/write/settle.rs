@@ -80,7 +80,7 @@ impl Upload {
         if failure.fault.kind == FaultKind::Exists && is_another && (is_older || !failure.in_doubt) {
             return Err(self.failed(failure, operation));
         }
-        if operation == Operation::Put {
+        if matches!(operation, Operation::Put | Operation::Copy) {
             // No session that could be aborted: what came before another's object, or comes yet, is
             // not for this side to know.
             let why = if is_another && !is_older {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::aborts::{Aborts, GivenUp};
 use super::append::Order;
+use super::copies::Parts;
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
@@ -67,6 +68,8 @@ pub(crate) struct Upload {
     entry: Mutex<Option<Arc<Entry>>>,
     /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
     pub(crate) is_journaled: bool,
+    /// Whether its parts are copied by the store.
+    pub(super) is_copied: bool,
     /// Whether an earlier process may have published it, so that even a first refusal is looked into.
     pub(crate) may_be_published: bool,
 }
@@ -92,6 +95,7 @@ impl Upload {
             records: engine.records.clone(),
             entry: Mutex::default(),
             is_journaled: false,
+            is_copied: false,
             may_be_published: false,
         }
     }
@@ -114,6 +118,7 @@ impl Upload {
                 .requests
                 .send(Operation::Open, None, None, || match &upload.order {
                     Some(_) => upload.backend.open_appending(&upload.key, options),
+                    None if upload.is_copied => upload.backend.open_copy(&upload.key, options),
                     None => upload.backend.open(&upload.key, options),
                 })
                 .await;
@@ -217,11 +222,15 @@ impl Upload {
 
     /// Publishes the object from its parts.
     pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
+        self.complete_from(Parts::Sent(parts, checksum)).await
+    }
+
+    pub(super) async fn complete_from(&self, parts: Parts) -> Result<Object> {
         let session = self.session().await?;
         let began = Instant::now();
-        let written =
-            Written { operation: Operation::Complete, size: checksum.covers(), checksum: Some(checksum) };
-        let (object, attempts) = match self.publish(&session, parts, &checksum).await {
+        let (size, checksum) = (parts.size(), parts.checksum());
+        let written = Written { operation: Operation::Complete, size, checksum };
+        let (object, attempts) = match self.publish(&session, parts).await {
             Ok(made) => (made.answer, made.attempts),
             // A session that is gone, or has lost parts, may have been completed by this very attempt:
             // something on the way may have made it twice.
@@ -273,7 +282,10 @@ impl Upload {
     }
 
     /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.
-    pub(crate) fn abort(self: &Arc<Self>, tasks: Tasks) -> impl Future<Output = Result<()>> + use<> {
+    pub(crate) fn abort<T: Send + 'static>(
+        self: &Arc<Self>,
+        tasks: JoinSet<T>,
+    ) -> impl Future<Output = Result<()>> + use<T> {
         let upload = self.clone();
         // An object of one request has no session, but its request must be gone.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
@@ -316,13 +328,16 @@ impl Upload {
         Error::new(kind, operation, self.requests.object.clone(), message)
     }
 
-    pub(super) fn failed(&self, failure: Failure, operation: Operation) -> Error {
+    pub(super) fn failed(&self, mut failure: Failure, operation: Operation) -> Error {
+        if failure.fault.kind == FaultKind::Exists && self.options.replaces.is_some() {
+            failure.fault.kind = FaultKind::Replaced;
+        }
         failure.into_error(operation, &self.requests.object)
     }
 }
 
 /// Cancels requests and waits until they are gone from this side.
-async fn stop(mut tasks: Tasks) {
+async fn stop<T: 'static>(mut tasks: JoinSet<T>) {
     tasks.abort_all();
     while tasks.join_next().await.is_some() {}
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate::{Attributes, Strategy, WriterBuilder};
+use tidegate::{Attributes, CopyBuilder, Strategy, WriterBuilder};
 
 use super::report::Report;
 use crate::stores::{Place, Stores};
@@ -53,10 +53,21 @@ impl Writing {
         attributes.cache_control = attributes.cache_control.or(theirs.cache_control);
         attributes.content_encoding = theirs.content_encoding;
         attributes.content_disposition = theirs.content_disposition;
+        attributes.content_language = theirs.content_language;
         if attributes.metadata.is_empty() {
             attributes.metadata = theirs.metadata;
         }
         self.builder(place).attributes(attributes)
+    }
+
+    /// A copy that the store makes itself, where the two are of one that does and nothing is asked of how the
+    /// bytes travel.
+    pub(super) fn copy_within(&self, from: &Place, to: &Place) -> Option<CopyBuilder> {
+        if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
+            return None;
+        }
+        let copy = from.store.copy(&from.key, &to.store, &to.key).attributes(self.attributes.clone());
+        Some(if self.create_only { copy.create_only() } else { copy })
     }
 
     /// The strategy that a file's upload took, by what it came to.

@@ -312,6 +312,12 @@ impl Done {
         self
     }
 
+    /// The store has made the copy itself.
+    pub(super) fn by_store(mut self) -> Self {
+        self.strategy = Some("copy");
+        self
+    }
+
     pub(super) fn parts(&self) -> u64 {
         self.parts
     }

@@ -82,8 +82,14 @@ pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Ex
     let mut expected = Expected::default();
     add_checksums(&mut expected, resource.checksums.as_ref())?;
     expected.size = spec.object_size.map(|size| number(size, "The object's size")).transpose()?;
+    let key = resource.name.clone();
+    Ok((bucket, Target { key, attributes: attributes(resource), generations }, expected))
+}
+
+/// What is said of an object.
+pub(super) fn attributes(resource: proto::Object) -> Attributes {
     let text = |text: String| (!text.is_empty()).then_some(text);
-    let attributes = Attributes {
+    Attributes {
         content_type: text(resource.content_type),
         cache_control: text(resource.cache_control),
         content_disposition: text(resource.content_disposition),
@@ -92,8 +98,7 @@ pub(super) fn target(spec: proto::WriteObjectSpec) -> Result<(String, Target, Ex
         storage_class: text(resource.storage_class),
         metadata: (!resource.metadata.is_empty()).then(|| HashMap::from_iter(resource.metadata)),
         ..Attributes::default()
-    };
-    Ok((bucket, Target { key: resource.name, attributes, generations }, expected))
+    }
 }
 
 /// A number for a message, which has signed ones. Nothing here comes near to where they differ.

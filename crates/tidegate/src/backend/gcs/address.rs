@@ -10,6 +10,8 @@ pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.'
 /// Where one bucket's objects are.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
+    /// The path from the API's root on.
+    path: String,
     objects: String,
     uploads: String,
 }
@@ -18,6 +20,7 @@ impl Address {
     /// `endpoint` is scheme, host and port, without a slash at its end.
     pub(super) fn new(endpoint: &str, bucket: &str) -> Self {
         Self {
+            path: format!("/b/{bucket}/o"),
             objects: format!("{endpoint}/storage/v1/b/{bucket}/o"),
             uploads: format!("{endpoint}/upload/storage/v1/b/{bucket}/o"),
         }
@@ -37,6 +40,19 @@ impl Address {
     pub(super) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
         check(key)?;
         Ok(with_query(format!("{}/{}", self.objects, utf8_percent_encode(key, SEGMENT)), query))
+    }
+
+    /// Where the object `from` of the bucket at `source` is copied to `key`.
+    pub(super) fn rewrite(
+        &self,
+        source: &Self,
+        from: &str,
+        key: &str,
+        query: &[(&str, &str)],
+    ) -> Result<String, Fault> {
+        check(key)?;
+        let [from, key] = [from, key].map(|key| utf8_percent_encode(key, SEGMENT));
+        Ok(with_query(format!("{}/{from}/rewriteTo{}/{key}", source.objects, self.path), query))
     }
 }
 
@@ -86,6 +102,10 @@ mod tests {
             assert_eq!(url, format!("http://h:1/storage/v1/b/b/o/{segment}?alt=media"));
             assert_eq!(url::Url::parse(&url).unwrap().as_str(), url);
         }
+        let other =
+            Address::new("http://h:1", "c").rewrite(&address, "a/b", "d e", &[("rewriteToken", "+=")]);
+        let rewrite = "http://h:1/storage/v1/b/b/o/a%2Fb/rewriteTo/b/c/o/d%20e?rewriteToken=%2B%3D";
+        assert_eq!(other.unwrap(), rewrite);
         let uploads = address.uploads(&[("uploadType", "multipart"), ("kmsKeyName", "a/b")]);
         assert_eq!(uploads, "http://h:1/upload/storage/v1/b/b/o?uploadType=multipart&kmsKeyName=a%2Fb");
     }

@@ -62,11 +62,12 @@ pub(crate) async fn bucket(server: &Server, over: GcsTransport) -> Gcs {
 
 /// What is called so over HTTP, and over gRPC. A stream that is held open is another call there than one that
 /// ends.
-const CALLS: [(&str, &str); 9] = [
+const CALLS: [(&str, &str); 10] = [
     ("storage.objects.insert", "WriteObject"),
     ("storage.objects.get", "GetObject"),
     ("storage.objects.download", "ReadObject"),
     ("storage.objects.list", "ListObjects"),
+    ("storage.objects.rewrite", "RewriteObject"),
     ("storage.resumable.start", "StartResumableWrite"),
     ("storage.resumable.append", "WriteObject"),
     ("storage.resumable.append", "BidiWriteObject"),

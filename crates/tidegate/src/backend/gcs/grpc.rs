@@ -20,6 +20,7 @@ use crate::payload::Payload;
 mod call;
 mod channels;
 mod convert;
+mod copy;
 mod fault;
 mod frame;
 mod held;

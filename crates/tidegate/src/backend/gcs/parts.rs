@@ -53,7 +53,7 @@ pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receip
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
     let mut request = Request::new(Method::POST, url, About::Object);
     set(&mut request.headers, "content-type", Some("application/xml"))?;
-    let request = request.with(Content::Text(xml_complete::completion(parts, false)?));
+    let request = request.with(Content::Text(xml_complete::completion(xml_complete::named(parts, false))?));
     let (headers, body) = bucket.shared.ask(request).await?;
     xml_complete::answer(&session.key, &headers, &body, "")?;
     let object = resource::from_headers(&session.key, &headers);

@@ -41,6 +41,8 @@ pub(super) struct Resource {
     #[serde(skip_serializing_if = "Option::is_none")]
     content_disposition: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    content_language: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     storage_class: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     metadata: BTreeMap<String, String>,
@@ -60,6 +62,7 @@ impl Resource {
             cache_control: attributes.cache_control,
             content_encoding: attributes.content_encoding,
             content_disposition: attributes.content_disposition,
+            content_language: attributes.content_language,
             storage_class: attributes.storage_class,
             metadata,
             ..Self::default()
@@ -97,6 +100,7 @@ impl Resource {
                 cache_control: self.cache_control,
                 content_encoding: self.content_encoding,
                 content_disposition: self.content_disposition,
+                content_language: self.content_language,
                 metadata: self.metadata,
                 tags: BTreeMap::new(),
                 storage_class: self.storage_class,
@@ -111,11 +115,19 @@ pub(super) fn content_type(options: &WriteOptions) -> &str {
     options.attributes.content_type.as_deref().unwrap_or("application/octet-stream")
 }
 
+/// The generation that the key is to have for an object to be published: 0 for none.
+pub(super) fn condition(options: &WriteOptions) -> Option<&str> {
+    let replaced =
+        || options.replaces.as_ref().map(|replaced| replaced.version.as_deref().unwrap_or_default());
+    options.create_only.then_some("0").or_else(replaced)
+}
+
 /// The key of the key service that an object is to be encrypted with, if any. Without one Google encrypts
 /// with keys of its own, or with the bucket's.
 pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
     match &options.attributes.encryption {
-        Some(Encryption::Kms { key_id }) => key_id.as_deref(),
+        // An object tells the version of its key, too, which none is asked for with.
+        Some(Encryption::Kms { key_id }) => key_id.as_deref()?.split("/cryptoKeyVersions/").next(),
         _ => None,
     }
 }
@@ -125,6 +137,10 @@ pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
 pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let attributes = &options.attributes;
+    if options.replaces.as_ref().is_some_and(|replaced| replaced.version.is_none()) {
+        let message = "without its generation an object is not known by the store that is to be replaced";
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
     if !attributes.tags.is_empty() {
         let message = "Google Cloud Storage has no tags of objects: use metadata";
         return Err(Fault::new(FaultKind::Unsupported, message));
@@ -133,6 +149,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     set(&mut headers, "cache-control", attributes.cache_control.as_ref())?;
     set(&mut headers, "content-encoding", attributes.content_encoding.as_ref())?;
     set(&mut headers, "content-disposition", attributes.content_disposition.as_ref())?;
+    set(&mut headers, "content-language", attributes.content_language.as_ref())?;
     set(&mut headers, "x-goog-storage-class", attributes.storage_class.as_ref())?;
     set(&mut headers, "x-goog-encryption-kms-key-name", key_name(options))?;
     let token = options.token.as_deref().map(|token| (TOKEN, token));
@@ -177,6 +194,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
             cache_control: read("cache-control"),
             content_encoding: read("content-encoding"),
             content_disposition: read("content-disposition"),
+            content_language: read("content-language"),
             metadata,
             tags: BTreeMap::new(),
             storage_class: read("x-goog-storage-class"),

@@ -9,6 +9,7 @@ use super::both::{over_both, settings as settings_for};
 use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
 
+mod copying;
 mod raw;
 mod reading;
 mod refusals;

@@ -24,10 +24,10 @@ const PIECE: u64 = 256 << 10;
 pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
     let failed = |error| fault(error, target.directory());
     // Looked at first: opening a pipe would wait for its other end.
-    target::check_regular(&fs::metadata(target.path()).map_err(failed)?)?;
+    target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;
     let file = File::open(target.path()).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
-    target::check_regular(&metadata)?;
+    target::check_readable(&metadata)?;
     let object = same_or_replaced(target::describe(target.key(), &metadata), same)?;
     let range = clamp(range, object.size)?;
 

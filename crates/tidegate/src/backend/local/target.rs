@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::fault::invalid;
 use super::temp;
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::object::Object;
 
 /// Where a key's file is.
@@ -81,6 +81,14 @@ pub(super) fn check_regular(metadata: &Metadata) -> Result<(), Fault> {
         return Err(invalid("it is not a regular file"));
     }
     Ok(())
+}
+
+/// The same of what is read: a directory is no object, as there is none in its place elsewhere.
+pub(super) fn check_readable(metadata: &Metadata) -> Result<(), Fault> {
+    check_regular(metadata).map_err(|fault| match metadata.is_dir() {
+        true => Fault { kind: FaultKind::NotFound, ..fault },
+        false => fault,
+    })
 }
 
 pub(super) fn is_a_directory() -> Fault {

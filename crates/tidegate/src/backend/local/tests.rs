@@ -86,6 +86,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Fault>) -> FaultKind {
     result.expect_err("a fault").kind
 }
 
+mod copying;
 mod keys;
 mod listing;
 mod session;

@@ -79,7 +79,7 @@ pub(super) fn fits(size: u64, most: u64, whole: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn mismatch(message: impl Into<String>) -> Fault {
+pub(super) fn mismatch(message: impl Into<String>) -> Fault {
     Fault::new(FaultKind::PartMismatch, message)
 }
 

@@ -66,6 +66,11 @@ impl Address {
     }
 }
 
+/// An object of the same endpoint, as the header has it that names what is copied.
+pub(super) fn source(bucket: &str, key: &str) -> String {
+    format!("{bucket}/{}", utf8_percent_encode(key, PATH))
+}
+
 /// Refuses what could not be addressed: no URL can say a path that has a segment `.` or `..`, and a
 /// library that drops them on the way would touch another object.
 fn check(key: &str) -> Result<(), Fault> {

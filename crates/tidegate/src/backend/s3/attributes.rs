@@ -21,6 +21,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
         cache_control,
         content_encoding,
         content_disposition,
+        content_language,
         metadata,
         tags,
         storage_class,
@@ -30,6 +31,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     set(&mut headers, "cache-control", cache_control.as_ref())?;
     set(&mut headers, "content-encoding", content_encoding.as_ref())?;
     set(&mut headers, "content-disposition", content_disposition.as_ref())?;
+    set(&mut headers, "content-language", content_language.as_ref())?;
     set(&mut headers, "x-amz-storage-class", storage_class.as_ref())?;
     set(&mut headers, "x-amz-tagging", (!tags.is_empty()).then(|| form(tags)))?;
     match encryption {
@@ -89,6 +91,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
             cache_control: read("cache-control"),
             content_encoding: read("content-encoding").and_then(|encoding| stored_encoding(&encoding)),
             content_disposition: read("content-disposition"),
+            content_language: read("content-language"),
             metadata,
             tags: BTreeMap::new(),
             storage_class: read("x-amz-storage-class"),
@@ -117,6 +120,7 @@ mod tests {
         options.attributes = Attributes {
             content_type: Some("text/plain".into()),
             content_encoding: Some("gzip".into()),
+            content_language: Some("de, en".into()),
             metadata: [("owner".to_owned(), "a b".to_owned())].into(),
             tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
             encryption: Some(Encryption::Kms { key_id: Some("key".into()) }),

@@ -6,33 +6,55 @@ use http::{HeaderMap, StatusCode};
 use super::request::{Content, Request, checksum_header};
 use super::{attributes, fault, xml};
 use crate::backend::http::set;
-use crate::backend::{Fault, FaultKind, Receipt, WriteOptions};
+use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
 
 pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// Fills in the request that publishes the object of a session.
+/// Fills in the request that publishes the object of a session, of `size` bytes.
 pub(super) fn request(
     mut request: Request,
-    parts: &[Receipt],
-    checksum: &Checksum,
+    parts: Vec<xml::Part>,
+    size: u64,
+    checksum: Option<&Checksum>,
     options: &WriteOptions,
 ) -> Result<Request, Fault> {
     let headers = &mut request.headers;
-    set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
-    set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
-    set(headers, "x-amz-mp-object-size", Some(checksum.covers().to_string()))?;
+    if let Some(checksum) = checksum {
+        set(headers, checksum_header(checksum.algorithm()), Some(checksum.base64()))?;
+        set(headers, "x-amz-checksum-type", Some("FULL_OBJECT"))?;
+    }
+    set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
+    condition(headers, options)?;
+    Ok(request.with(Content::Text(completion(parts)?)))
+}
+
+/// Says what is to be there for an object to be published.
+pub(super) fn condition(headers: &mut HeaderMap, options: &WriteOptions) -> Result<(), Fault> {
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
     }
-    Ok(request.with(Content::Text(completion(parts, true)?)))
+    let Some(replaced) = &options.replaces else { return Ok(()) };
+    if replaced.etag.is_none() {
+        let message = "without its tag an object is not known by the store that is to be replaced";
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
+    set(headers, "if-match", replaced.etag.as_ref())
 }
 
-/// The list of parts that a completion names, with their checksums or without.
-pub(in crate::backend) fn completion(parts: &[Receipt], checksums: bool) -> Result<Bytes, Fault> {
-    let parts = parts.iter().map(|receipt| {
+/// The fault of a write where the object that it was to replace is gone, which is a 404.
+pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
+    if fault.kind == FaultKind::NotFound && options.replaces.is_some() {
+        fault.kind = FaultKind::Exists;
+    }
+    fault
+}
+
+/// The parts that a completion names, with their checksums or without.
+pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
+    let part = |receipt: &Receipt| {
         let sum = |algorithm| {
             (checksums && receipt.checksum.algorithm() == algorithm).then(|| receipt.checksum.base64())
         };
@@ -42,8 +64,24 @@ pub(in crate::backend) fn completion(parts: &[Receipt], checksums: bool) -> Resu
             etag: receipt.etag.clone(),
             part_number: receipt.number,
         }
-    });
-    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts: parts.collect() };
+    };
+    parts.iter().map(part).collect()
+}
+
+/// The same of parts that the store has copied.
+pub(super) fn copied(parts: &[StoredPart]) -> Vec<xml::Part> {
+    let part = |stored: &StoredPart| xml::Part {
+        crc64nvme: None,
+        crc32c: None,
+        etag: stored.etag.clone(),
+        part_number: stored.number,
+    };
+    parts.iter().map(part).collect()
+}
+
+/// The list of parts that a completion names.
+pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fault> {
+    let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
     quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
         Fault::new(FaultKind::Invalid, "the list of parts cannot be written as XML").with_source(error)
     })

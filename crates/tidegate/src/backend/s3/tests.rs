@@ -11,6 +11,7 @@ use tidegate_dev::{Action, Fault as Rule, Knobs, Server};
 use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
 
+mod copying;
 mod raw;
 mod reading;
 mod refusals;

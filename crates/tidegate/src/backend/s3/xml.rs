@@ -77,6 +77,38 @@ pub(in crate::backend) struct CompleteMultipartUploadResult {
     pub(in crate::backend) crc32c: Option<String>,
 }
 
+/// `CopyObjectResult` and `CopyPartResult`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(in crate::backend) struct CopyResult {
+    #[serde(rename = "ETag")]
+    pub(in crate::backend) etag: Option<String>,
+    #[serde(rename = "ChecksumCRC64NVME")]
+    pub(in crate::backend) crc64nvme: Option<String>,
+    #[serde(rename = "ChecksumCRC32C")]
+    pub(in crate::backend) crc32c: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(in crate::backend) struct Tagging {
+    pub(in crate::backend) tag_set: TagSet,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(in crate::backend) struct TagSet {
+    #[serde(rename = "Tag")]
+    pub(in crate::backend) tags: Vec<Tag>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(in crate::backend) struct Tag {
+    pub(in crate::backend) key: String,
+    pub(in crate::backend) value: String,
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(in crate::backend) struct ListBucketResult {

@@ -97,7 +97,7 @@ impl Intent {
 
     pub(super) fn into_options(self) -> WriteOptions {
         let Self { attributes, create_only, token, .. } = self;
-        WriteOptions { attributes, create_only, token }
+        WriteOptions { attributes, create_only, replaces: None, token }
     }
 }
 

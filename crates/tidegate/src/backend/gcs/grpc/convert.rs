@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::proto;
-use crate::backend::gcs::resource::{TOKEN, content_type, key_name};
+use crate::backend::gcs::resource::{TOKEN, condition, content_type, key_name};
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::{Attributes, Encryption, Object};
@@ -36,14 +36,14 @@ pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::Wr
         cache_control: attributes.cache_control.unwrap_or_default(),
         content_encoding: attributes.content_encoding.unwrap_or_default(),
         content_disposition: attributes.content_disposition.unwrap_or_default(),
+        content_language: attributes.content_language.unwrap_or_default(),
         kms_key: key_name(options).unwrap_or_default().to_owned(),
         metadata: attributes.metadata.into_iter().map(lower).chain(token).collect(),
         ..proto::Object::default()
     };
     proto::WriteObjectSpec {
         resource: Some(resource),
-        // No generation: there is none.
-        if_generation_match: options.create_only.then_some(0),
+        if_generation_match: condition(options).and_then(|generation| generation.parse().ok()),
         ..proto::WriteObjectSpec::default()
     }
 }
@@ -77,6 +77,7 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
             cache_control: text(described.cache_control),
             content_encoding: text(described.content_encoding),
             content_disposition: text(described.content_disposition),
+            content_language: text(described.content_language),
             metadata,
             tags: Default::default(),
             storage_class: text(described.storage_class),

@@ -101,6 +101,7 @@ async fn attributes_come_back(over: GcsTransport) {
     attributes.cache_control = Some("max-age=60".into());
     attributes.content_encoding = Some("gzip".into());
     attributes.content_disposition = Some("attachment; filename=\"a b.txt\"".into());
+    attributes.content_language = Some("de, en".into());
     attributes.metadata = [("owner".into(), "me and  you".into()), ("n-2".into(), "1".into())].into();
     attributes.storage_class = Some("NEARLINE".into());
     let data = bytes_of(100_000);

@@ -46,8 +46,8 @@ async fn a_directory_is_no_object() {
         assert_eq!((fault.kind, fault.message.as_str()), (FaultKind::Invalid, "it is a directory"));
         assert_eq!(kind(disk.store.open("a/b", &options).await), FaultKind::Invalid);
     }
-    assert_eq!(kind(disk.store.head("a/b").await), FaultKind::Invalid);
-    assert_eq!(kind(disk.store.get("a/b", None, None).await.map(|_| ())), FaultKind::Invalid);
+    assert_eq!(kind(disk.store.head("a/b").await), FaultKind::NotFound);
+    assert_eq!(kind(disk.store.get("a/b", None, None).await.map(|_| ())), FaultKind::NotFound);
     assert_eq!(kind(disk.store.delete("a/b").await), FaultKind::Invalid);
     assert_eq!(disk.everything(), ["a/", "a/b/", "a/b/k"]);
 }

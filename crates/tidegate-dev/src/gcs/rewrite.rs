@@ -1,0 +1,133 @@
+//! Copies: `rewriteTo`, which is asked again with the token of its last answer until all is copied
+//! (`cloud.google.com/storage/docs/json_api/v1/objects/rewrite`).
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::TryStreamExt;
+use http::Response;
+use s3s::Body;
+use serde::Serialize;
+
+use super::call::Call;
+use super::intake::{Single, Target};
+use super::refusal::Refusal;
+use super::resource::{Description, ObjectResource};
+use super::{Request, answer_json, check_key};
+use crate::catalog::session::Expected;
+use crate::catalog::{Attributes, Generations, Object};
+use crate::s3::Store;
+use crate::storage;
+
+/// What is to be copied, and where to.
+pub(super) struct Copy<'a> {
+    pub(super) source: (&'a str, &'a str),
+    pub(super) generation: Option<u64>,
+    pub(super) conditions: Generations,
+    pub(super) bucket: &'a str,
+    pub(super) key: &'a str,
+    /// What the copy is described by; as its source where nothing is said.
+    pub(super) attributes: Option<Attributes>,
+    pub(super) generations: Generations,
+    pub(super) token: Option<&'a str>,
+    pub(super) most: Option<u64>,
+}
+
+/// How far it came.
+pub(super) struct Rewritten {
+    pub(super) size: u64,
+    pub(super) bytes: u64,
+    /// What it is asked again with.
+    pub(super) token: Option<String>,
+    /// The copy, once all of it is there.
+    pub(super) object: Option<Arc<Object>>,
+}
+
+/// A token says which object is copied, and how many of its bytes were.
+fn write_token(generation: u64, bytes: u64) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{generation}/{bytes}"))
+}
+
+fn read_token(token: &str, source: &Object) -> Result<u64, Refusal> {
+    let text = URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    let parts = text.as_deref().and_then(|text| text.split_once('/'));
+    let bytes = parts.and_then(|(generation, bytes)| {
+        let is_same = generation.parse() == Ok(source.version.generation);
+        bytes.parse().ok().filter(|bytes| is_same && *bytes < source.size)
+    });
+    bytes.ok_or_else(|| Refusal::invalid("The rewriteToken is not one of this rewrite."))
+}
+
+impl Store {
+    /// Copies as far as one request does. The bytes are written with the last.
+    pub(super) async fn rewrite_google(&self, copy: Copy<'_>) -> Result<Rewritten, Refusal> {
+        check_key(copy.key)?;
+        let (bucket, key) = copy.source;
+        let source = self.find_google(bucket, key, copy.generation, &copy.conditions)?;
+        self.find_bucket(copy.bucket)?;
+        let size = source.size;
+        let before = copy.token.map_or(Ok(0), |token| read_token(token, &source))?;
+        let step = [copy.most, self.faults.knobs().rewrite_step].into_iter().flatten().min();
+        let bytes = step.map_or(size, |step| size.min(before.saturating_add(step)));
+        if bytes < size {
+            let token = Some(write_token(source.version.generation, bytes));
+            return Ok(Rewritten { size, bytes, token, object: None });
+        }
+        let expected = Expected::default();
+        let mut single = Single::new(self, &expected);
+        let mut pieces = storage::read(&source.pieces, 0..size);
+        while let Some(piece) = pieces.try_next().await? {
+            single.push(piece).await?;
+        }
+        let attributes = copy.attributes.unwrap_or_else(|| source.attributes.clone());
+        let target = Target { key: copy.key.to_owned(), attributes, generations: copy.generations };
+        let object = single.publish(self, copy.bucket, target, &expected).await?;
+        Ok(Rewritten { size, bytes, token: None, object: Some(object) })
+    }
+}
+
+/// An answer.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    kind: &'static str,
+    total_bytes_rewritten: String,
+    object_size: String,
+    done: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rewrite_token: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<ObjectResource<'a>>,
+}
+
+pub(super) async fn rewrite(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
+    let host = request.host();
+    let json = request.read_json().await?;
+    let described = Description::parse(&json)?;
+    let attributes = (!Description::is_empty(&json)).then(|| described.into_attributes());
+    let (bucket, key) = call.source.as_ref().ok_or_else(|| Refusal::required("sourceObject"))?;
+    let parameters = &call.parameters;
+    let rewritten = store
+        .rewrite_google(Copy {
+            source: (bucket, key),
+            generation: parameters.source_generation,
+            conditions: parameters.source_generations(),
+            bucket: &call.bucket,
+            key: &call.key,
+            attributes,
+            generations: parameters.generations(),
+            token: parameters.rewrite_token.as_deref(),
+            most: parameters.max_bytes_rewritten_per_call,
+        })
+        .await?;
+    let resource = rewritten.object.as_deref().map(|object| ObjectResource::new(&host, &call.bucket, object));
+    answer_json(&Answer {
+        kind: "storage#rewriteResponse",
+        total_bytes_rewritten: rewritten.bytes.to_string(),
+        object_size: rewritten.size.to_string(),
+        done: resource.is_some(),
+        rewrite_token: rewritten.token,
+        resource,
+    })
+}

@@ -1,0 +1,75 @@
+//! Copies by the store: `rewrite`, which is asked again, from where it stands, until all is copied
+//! (`cloud.google.com/storage/docs/json_api/v1/objects/rewrite`).
+//!
+//! The source is named with its generation. A condition that it is of that one would be answered as the one on
+//! the target is, and neither would be known from the other.
+
+use http::Method;
+use serde::Deserialize;
+
+use super::Bucket;
+use super::address::Address;
+use super::fault::About;
+use super::request::{Content, Request};
+use super::resource::{self, Resource};
+use crate::backend::copy::gone;
+use crate::backend::http::set;
+use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
+
+/// What a request has come to.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Rewritten {
+    done: bool,
+    total_bytes_rewritten: Option<String>,
+    rewrite_token: Option<String>,
+    resource: Option<Resource>,
+}
+
+/// The bucket that is copied from.
+pub(super) fn bucket(from: &CopySource) -> Result<&str, Fault> {
+    from.location.strip_prefix("gs://").ok_or_else(|| {
+        let message = format!("{} is no bucket of this store", from.location);
+        Fault::new(FaultKind::Invalid, message)
+    })
+}
+
+pub(super) async fn rewrite(
+    bucket: &Bucket,
+    source: &str,
+    from: &CopySource,
+    key: &str,
+    cursor: Option<&str>,
+    options: &WriteOptions,
+) -> Result<Copied, Fault> {
+    let source = Address::new(bucket.shared.endpoint.url(), source);
+    let mut query = Vec::new();
+    query.extend(from.object.version.as_deref().map(|generation| ("sourceGeneration", generation)));
+    query.extend(resource::condition(options).map(|generation| ("ifGenerationMatch", generation)));
+    query.extend(resource::key_name(options).map(|key| ("destinationKmsKeyName", key)));
+    query.extend(cursor.map(|cursor| ("rewriteToken", cursor)));
+    let url = bucket.json.rewrite(&source, &from.key, key, &query)?;
+    let mut request = Request::new(Method::POST, url, About::Object);
+    set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
+    let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
+    let (_, body) = bucket.shared.ask(request).await.map_err(gone)?;
+    let odd = "the store's answer does not say how far it has copied";
+    let rewritten: Rewritten = serde_json::from_slice(&body)
+        .map_err(|error| Fault::new(FaultKind::Transient, odd).with_source(error))?;
+    let object = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::into_object);
+    let bytes = rewritten.total_bytes_rewritten.and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
+    copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| Fault::new(FaultKind::Transient, odd))
+}
+
+/// What an answer comes to, if it is one.
+pub(super) fn copied(
+    object: Option<crate::object::Object>,
+    cursor: Option<String>,
+    bytes: u64,
+) -> Option<Copied> {
+    match (object, cursor.filter(|cursor| !cursor.is_empty())) {
+        (Some(object), _) => Some(Copied::Whole(Box::new(object))),
+        (None, Some(cursor)) => Some(Copied::Going { cursor, bytes }),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! Copies by the store.
+
+use super::convert::{object, signed, size, spec};
+use super::{Grpc, proto};
+use crate::backend::copy::gone;
+use crate::backend::gcs::copy::copied;
+use crate::backend::gcs::fault::About;
+use crate::backend::gcs::resource::{condition, key_name};
+use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
+
+impl Grpc {
+    /// Asks once for a copy of `from`, which is in the bucket `source`.
+    pub(in crate::backend::gcs) async fn copy(
+        &self,
+        source: &str,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        // What is said of it elsewhere is not to be said in the description.
+        let described = spec(&self.bucket, key, options).resource.map(|resource| proto::Object {
+            name: String::new(),
+            bucket: String::new(),
+            kms_key: String::new(),
+            ..resource
+        });
+        let generation = from.object.version.as_deref().and_then(|version| version.parse().ok());
+        let request = proto::RewriteObjectRequest {
+            destination_name: key.to_owned(),
+            destination_bucket: self.bucket.to_string(),
+            destination_kms_key: key_name(options).unwrap_or_default().to_owned(),
+            destination: described,
+            source_bucket: format!("projects/_/buckets/{source}"),
+            source_object: from.key.clone(),
+            source_generation: generation.map(signed).unwrap_or_default(),
+            rewrite_token: cursor.unwrap_or_default().to_owned(),
+            if_generation_match: condition(options).and_then(|generation| generation.parse().ok()),
+            ..proto::RewriteObjectRequest::default()
+        };
+        let asked = self.caller.ask("RewriteObject", About::Object, &request).await;
+        let answer: proto::RewriteResponse = asked.map_err(gone)?;
+        let whole = answer.resource.filter(|_| answer.done).map(object).transpose()?;
+        let bytes = size(answer.total_bytes_rewritten)?;
+        copied(whole, Some(answer.rewrite_token), bytes).ok_or_else(|| {
+            let message = "the store's answer does not say how far it has copied";
+            Fault::new(FaultKind::Transient, message)
+        })
+    }
+}

@@ -1,0 +1,123 @@
+//! Copies by the system: within one file system, where that can, blocks are shared and no byte is read
+//! (`copy_file_range`, which [`io::copy`] between two files comes to on Linux).
+
+use std::borrow::Borrow;
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use super::fault::{blocking, fault, invalid};
+use super::target::{self, Target};
+use super::temp::{self, Temp};
+use super::waiting::Waiter;
+use super::{Local, part_etag};
+use crate::backend::copy::{check_range, gone};
+use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
+use crate::checksum::Algorithm;
+use crate::object::Object;
+
+/// The file that is copied.
+struct Source {
+    file: File,
+    target: Target,
+    object: Object,
+}
+
+impl Source {
+    fn open(from: &CopySource) -> Result<Self, Fault> {
+        let target = Target::of(Path::new(&from.location), &from.key)?;
+        let failed = |error| gone(fault(error, target.directory()));
+        // Looked at first: opening a pipe would wait for its other end.
+        target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;
+        let file = File::open(target.path()).map_err(failed)?;
+        let source = Self { file, object: from.object.clone(), target };
+        source.check_same()?;
+        Ok(source)
+    }
+
+    /// Faults where it is another file than was described, or was written to since.
+    fn check_same(&self) -> Result<(), Fault> {
+        let found = self.file.metadata().map_err(|error| fault(error, self.target.directory()))?;
+        if self.object.is_same(&target::describe("", &found)) {
+            return Ok(());
+        }
+        Err(Fault::new(FaultKind::Replaced, "the file was replaced or written to while it was copied"))
+    }
+
+    /// Copies a range of it to the same place of `to`, which is in `directory`.
+    fn copy(&mut self, to: &File, directory: &Path, range: &Range<u64>) -> Result<(), Fault> {
+        let mut to = to;
+        let wanted = range.end - range.start;
+        let copied = (|| {
+            self.file.seek(SeekFrom::Start(range.start))?;
+            to.seek(SeekFrom::Start(range.start))?;
+            io::copy(&mut (&self.file).take(wanted), &mut to)
+        })();
+        let copied = copied.map_err(|error| fault(error, directory))?;
+        self.check_same()?;
+        if copied != wanted {
+            let message = format!("{copied} bytes were copied of {wanted}");
+            return Err(Fault::new(FaultKind::Undone, message));
+        }
+        Ok(())
+    }
+}
+
+impl Local {
+    pub(super) async fn copy_whole(
+        &self,
+        from: &CopySource,
+        key: &str,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let target = Target::to_write(&self.root, key)?;
+        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let from = from.clone();
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let copied = blocking(move || {
+            let mut source = Source::open(&from)?;
+            let directory = target.directory().to_owned();
+            let temp = waiting.make(|| Temp::create(&parents, target, create_only))?;
+            source.copy(temp.borrow(), &directory, &(0..from.object.size))?;
+            temp.publish(create_only, &waiting)
+        });
+        let copied = copied.await;
+        waiter.done();
+        copied
+    }
+
+    pub(super) async fn copy_range(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        check_range(from, &range)?;
+        let target = Target::of(&self.root, &session.key)?;
+        let path = temp::path(&target, &session.id)?;
+        let from = from.clone();
+        blocking(move || {
+            let file = temp::open(&path)?;
+            Source::open(&from)?.copy(&file, target.directory(), &range)?;
+            // No byte was seen: it says where the part lies, and how long it is.
+            let etag = part_etag(range.start, &Algorithm::default().empty());
+            Ok(StoredPart::new(number, range.end - range.start, etag))
+        })
+        .await
+    }
+}
+
+/// The size of all parts, where they follow one another.
+pub(super) fn check_parts(parts: &[StoredPart]) -> Result<u64, Fault> {
+    let (mut number, mut end) = (0, 0);
+    for part in parts {
+        if part.number <= number || part.etag != part_etag(end, &Algorithm::default().empty()) {
+            return Err(invalid(format!("part {} does not follow on part {number}", part.number)));
+        }
+        (number, end) = (part.number, end + part.size);
+    }
+    Ok(end)
+}

@@ -1,0 +1,99 @@
+//! Copies: blocks are shared, not copied.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::content::{cut, etag};
+use super::rules::{fits, invalid, mismatch, no_object};
+use super::{Memory, Part, State, Stored};
+use crate::backend::copy::check_range;
+use crate::backend::same::same_or_replaced;
+use crate::backend::{CopySource, Fault, Receipt, Session, StoredPart, WriteOptions};
+use crate::checksum::Hasher;
+use crate::object::Object;
+
+impl State {
+    /// What is copied, if it is still the object that it was.
+    fn source(&self, from: &CopySource) -> Result<&Stored, Fault> {
+        let stored = self.objects.get(&from.key).ok_or_else(no_object)?;
+        same_or_replaced(stored.object.clone(), Some(&from.object))?;
+        Ok(stored)
+    }
+}
+
+impl Memory {
+    pub(super) fn copy_whole(
+        &self,
+        from: &CopySource,
+        key: &str,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.check_source(from)?;
+        fits(from.object.size, self.capabilities.max_copy, "one copy")?;
+        let mut state = self.state();
+        let source = state.source(from)?;
+        let (object, blocks) = (source.object.clone(), source.blocks.to_vec());
+        let mut options = options.clone();
+        if options.attributes.tags.is_empty() {
+            options.attributes.tags = object.attributes.tags.clone();
+        }
+        let condition = options.clone();
+        state.publish(key, object, blocks, options, &condition)
+    }
+
+    pub(super) fn copy_range(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        self.check_source(from)?;
+        check_range(from, &range)?;
+        let most = self.capabilities.max_parts;
+        if !(1..=most).contains(&number) {
+            return Err(invalid(format!("part {number}: parts are numbered from 1 to {most}")));
+        }
+        fits(range.end - range.start, self.capabilities.max_part, "one part")?;
+        let blocks: Vec<Bytes> = {
+            let mut state = self.state();
+            state.upload(session)?;
+            cut(&state.source(from)?.blocks, &range)
+        };
+        let mut hasher = Hasher::new(self.capabilities.checksum);
+        blocks.iter().for_each(|block| hasher.update(block));
+        let checksum = hasher.finish();
+        let receipt = Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum };
+        let stored = stored(&receipt);
+        self.state().upload(session)?.parts.insert(number, Part { receipt, blocks });
+        Ok(stored)
+    }
+
+    /// The receipts of parts that were copied.
+    pub(super) fn receipts(&self, session: &Session, parts: &[StoredPart]) -> Result<Vec<Receipt>, Fault> {
+        let mut state = self.state();
+        let held = &state.upload(session)?.parts;
+        let receipt = |part: &StoredPart| {
+            let there = held.get(&part.number).filter(|there| there.receipt.etag == part.etag);
+            there.map(|there| there.receipt.clone()).ok_or_else(|| {
+                mismatch(format!("InvalidPart: part {} is not the one that was stored", part.number))
+            })
+        };
+        parts.iter().map(receipt).collect()
+    }
+
+    fn check_source(&self, from: &CopySource) -> Result<(), Fault> {
+        if from.location == self.location {
+            return Ok(());
+        }
+        Err(invalid(format!("{} is another store", from.location)))
+    }
+}
+
+/// A part as the store tells of it.
+pub(super) fn stored(receipt: &Receipt) -> StoredPart {
+    let Receipt { number, size, etag, checksum } = receipt;
+    let checksum = Some(checksum.base64());
+    StoredPart { number: *number, size: *size, etag: etag.clone(), checksum }
+}

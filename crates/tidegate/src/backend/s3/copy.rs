@@ -1,0 +1,154 @@
+//! Copies by the store: of an object in one request, or of ranges of one to parts.
+//!
+//! Nothing of the source is taken over by itself but its bytes, and its tags where none are given: attributes
+//! are said again, so that the copy has its writer's token and can be known by it where an answer is lost.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, StatusCode};
+
+use super::request::Request;
+use super::{S3, address, attributes, complete, fault, xml};
+use crate::backend::confirm::confirmed;
+use crate::backend::copy::{check_range, gone_or_other, size_of};
+use crate::backend::http::set;
+use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::Object;
+
+impl S3 {
+    /// Says in a request what it copies, and that it is to be that very object.
+    fn copies(&self, mut request: Request, from: &CopySource) -> Result<Request, Fault> {
+        let scheme: &str = self.bucket.shared.settings.scheme;
+        let bucket = from.location.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+        let bucket = bucket.ok_or_else(|| {
+            let message = format!("{} is no bucket of this store", from.location);
+            Fault::new(FaultKind::Invalid, message)
+        })?;
+        let headers = &mut request.headers;
+        set(headers, "x-amz-copy-source", Some(address::source(bucket, &from.key)))?;
+        set(headers, "x-amz-copy-source-if-match", from.object.etag.as_ref())?;
+        Ok(request)
+    }
+
+    /// Sends a request for a copy. As that of a completion, its status is no word on how it ended.
+    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, xml::CopyResult), Fault> {
+        let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
+        let result = result(&headers, &body, root, &self.bucket.shared.region).map_err(gone_or_other)?;
+        Ok((headers, result))
+    }
+
+    pub(super) async fn copy_whole(
+        &self,
+        from: &CopySource,
+        key: &str,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        if options.create_only {
+            // S3 has had a condition for it since 2025, which its compatibles do not know and ignore.
+            let message = "a copy in one request is made whether or not the key has an object";
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        let mut request = self.copies(self.begin(Method::PUT, key, &[], options)?, from)?;
+        set(&mut request.headers, "x-amz-metadata-directive", Some("REPLACE"))?;
+        let retags = !options.attributes.tags.is_empty();
+        set(&mut request.headers, "x-amz-tagging-directive", Some(if retags { "REPLACE" } else { "COPY" }))?;
+        let (headers, result) = self.copied(request, "CopyObjectResult").await?;
+        let described = attributes::from_headers(key, &headers);
+        let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
+        let (crc64nvme, crc32c) = (whole(result.crc64nvme), whole(result.crc32c));
+        let object = Object { etag: result.etag, crc64nvme, crc32c, ..described };
+        let checksum = from.checksum(self.capabilities.checksum);
+        let object = confirmed(self, object, from.object.size, checksum.as_ref(), options).await;
+        Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
+    }
+
+    /// Opens a session of no checksum, which the store has to come to by itself: MinIO refuses to copy parts to
+    /// one that has any, for it takes them to come without theirs.
+    pub(super) async fn open_copied(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let request = self.begin(Method::POST, key, &[("uploads", "")], options)?;
+        self.opened(key, request).await
+    }
+
+    pub(super) async fn copy_range(
+        &self,
+        session: &Session,
+        number: u32,
+        from: &CopySource,
+        range: Range<u64>,
+    ) -> Result<StoredPart, Fault> {
+        check_range(from, &range)?;
+        let number_text = number.to_string();
+        let query = [("partNumber", number_text.as_str()), ("uploadId", session.id.as_str())];
+        let mut request = self.copies(self.request(Method::PUT, &session.key, &query)?, from)?;
+        let bytes = format!("bytes={}-{}", range.start, range.end - 1);
+        set(&mut request.headers, "x-amz-copy-source-range", Some(bytes))?;
+        let (_, result) = self.copied(request, "CopyPartResult").await?;
+        let etag = result
+            .etag
+            .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
+        Ok(StoredPart::new(number, range.end - range.start, etag))
+    }
+
+    pub(super) async fn complete_copied(
+        &self,
+        session: &Session,
+        parts: &[StoredPart],
+        checksum: Option<&Checksum>,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let request = self.request(Method::POST, &session.key, &[("uploadId", &session.id)])?;
+        let (size, parts) = (size_of(parts), complete::copied(parts));
+        let request = complete::request(request, parts, size, None, options)?;
+        self.completed(session, request, size, checksum, options).await
+    }
+
+    pub(super) async fn read_tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
+        let request = self.request(Method::GET, key, &[("tagging", "")])?;
+        match self.bucket.shared.ask(request).await {
+            Ok((_, body)) => {
+                let tagging: xml::Tagging = xml::read(&body)?;
+                Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
+            }
+            // A store that knows no tags has none (Cloudflare R2).
+            Err(fault) if fault.kind == FaultKind::Unsupported => Ok(BTreeMap::new()),
+            Err(fault) => {
+                let message = format!("the object's tags, which a copy keeps, cannot be read: {fault}");
+                Err(Fault { message, ..fault })
+            }
+        }
+    }
+}
+
+fn result(headers: &HeaderMap, body: &Bytes, root: &str, region: &str) -> Result<xml::CopyResult, Fault> {
+    match xml::root(body).as_deref() {
+        Some(found) if found == root => xml::read(body),
+        Some("Error") => Err(fault::refusal(StatusCode::OK, headers, body, region)),
+        _ => {
+            let message = "the store's answer does not say whether the copy was made";
+            Err(Fault::new(FaultKind::Transient, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(body: &str) -> Result<xml::CopyResult, Fault> {
+        result(&HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes()), "CopyPartResult", "us-east-1")
+    }
+
+    #[test]
+    fn the_body_tells_how_it_ended() {
+        let whole = told("  <CopyPartResult><ETag>\"e\"</ETag></CopyPartResult>").unwrap();
+        assert_eq!(whole.etag.as_deref(), Some("\"e\""));
+        let error = told(" <Error><Code>SlowDown</Code><Message>Later.</Message></Error>").unwrap_err();
+        assert_eq!((error.kind, error.answered), (FaultKind::Throttled, true));
+        assert_eq!(told(" ").unwrap_err().kind, FaultKind::Transient);
+        let other = "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>";
+        assert_eq!(told(other).unwrap_err().kind, FaultKind::Transient);
+    }
+}

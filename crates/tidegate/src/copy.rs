@@ -1,0 +1,159 @@
+//! Copies within one store, which makes them itself.
+
+use crate::backend::{CopySource, WriteOptions};
+use crate::client::Store;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::{Attributes, Encryption, Object};
+use crate::progress::Progress;
+use crate::write::{Copy, NoWay, Upload, Way};
+
+/// Sets up a copy of an object that the store makes itself; see [`Store::copy`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is copied before `run`"]
+pub struct CopyBuilder {
+    from: Store,
+    key: String,
+    to: Store,
+    to_key: String,
+    part_size: Option<u64>,
+    concurrency: Option<usize>,
+    options: WriteOptions,
+    progress: Progress,
+}
+
+impl CopyBuilder {
+    pub(crate) fn new(from: Store, key: String, to: Store, to_key: String) -> Self {
+        let progress = to.engine().progress.part();
+        let options = WriteOptions::default();
+        Self { from, key, to, to_key, part_size: None, concurrency: None, options, progress }
+    }
+
+    /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition at
+    /// the moment of the commit.
+    pub fn create_only(mut self) -> Self {
+        self.options.create_only = true;
+        self
+    }
+
+    /// What the copy carries in another way than its source. What is not set here is kept, metadata and tags
+    /// each as a whole.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.options.attributes = attributes;
+        self
+    }
+
+    /// Size of a part in bytes, where the store copies in parts; an object that is no larger is copied in one
+    /// request. As for an upload, it grows where an object would need too many; 128 MiB by default.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// Most parts in flight at once; the limiter's bound holds as well.
+    pub fn concurrency(mut self, parts: usize) -> Self {
+        self.concurrency = Some(parts);
+        self
+    }
+
+    /// The figures of the copy to be: what the store has copied counts as acknowledged.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Makes the copy: visible when this returns, whole, or not at all. It is of the object that the key has when
+    /// this begins, with the same bytes (by the checksum, where the store tells one of both), attributes,
+    /// metadata and tags. Access rights and retention are the target's own.
+    ///
+    /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the two are not of one store, or it makes no such copies: then nothing was
+    /// changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
+    /// removed meanwhile.
+    pub async fn run(self) -> Result<Object> {
+        let from = self.source().await?;
+        let mut options = self.options;
+        let given = std::mem::take(&mut options.attributes);
+        options.attributes = merged(given, from.object.attributes.clone());
+        let capabilities = self.to.backend().capabilities();
+        let part_size = self.part_size.or(self.to.engine().part_size);
+        let way = Way::choose(capabilities, from.object.size, options.create_only, part_size);
+        let way = way.map_err(|none| {
+            let kind = match none {
+                NoWay::CreateOnly => ErrorKind::Unsupported,
+                NoWay::TooLarge(_) => ErrorKind::TooLarge,
+                NoWay::Schedule(_) => ErrorKind::InvalidInput,
+            };
+            Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
+        })?;
+        if way != Way::Whole && options.attributes.tags.is_empty() {
+            options.attributes.tags = tags(&self.from, &self.key, &self.progress).await?;
+        }
+        options.token = Some(self.to.engine().retry.token());
+        let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);
+        let upload = Upload::new(&self.to, &self.to_key, options, self.progress);
+        let object = Copy::new(upload, from).run(way, in_flight).await?;
+        Ok(self.to.relative(object))
+    }
+
+    /// Describes what is copied, and refuses what could not be.
+    async fn source(&self) -> Result<CopySource> {
+        let (from, to) = (&self.from, &self.to);
+        if !from.is_one_with(to) {
+            let url = from.url(&self.key);
+            let message =
+                format!("{url} cannot be copied there by the store: they are not of one that makes copies");
+            let target = to.url(&self.to_key);
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, target, message));
+        }
+        from.check(Operation::Copy, &self.key, None)?;
+        to.check(Operation::Copy, &self.to_key, Some(&self.options))?;
+        let key = from.full_key(&self.key);
+        let requests = from.requests(&self.key, self.progress.clone());
+        let head = requests.send(Operation::Head, None, None, || from.backend().head(&key)).await;
+        let object = head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?;
+        Ok(CopySource { location: from.backend().location().to_owned(), key, object })
+    }
+}
+
+impl Store {
+    /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
+    /// copies. The target's credentials are the ones that count.
+    pub fn is_one_with(&self, to: &Self) -> bool {
+        let (from, to) = (self.backend(), to.backend());
+        let copies = to.capabilities().max_copy > 0 || to.capabilities().copy_parts;
+        copies && from.endpoint() == to.endpoint() && scheme(from.location()) == scheme(to.location())
+    }
+}
+
+fn scheme(location: &str) -> Option<&str> {
+    location.split_once("://").map(|(scheme, _)| scheme)
+}
+
+/// What a copy carries: what is given, and for the rest what its source does.
+fn merged(given: Attributes, source: Attributes) -> Attributes {
+    Attributes {
+        content_type: given.content_type.or(source.content_type),
+        cache_control: given.cache_control.or(source.cache_control),
+        content_encoding: given.content_encoding.or(source.content_encoding),
+        content_disposition: given.content_disposition.or(source.content_disposition),
+        content_language: given.content_language.or(source.content_language),
+        metadata: if given.metadata.is_empty() { source.metadata } else { given.metadata },
+        tags: if given.tags.is_empty() { source.tags } else { given.tags },
+        storage_class: given.storage_class.or(source.storage_class),
+        // Keys that the store manages are what a bucket has where nothing is said, if not a better one.
+        encryption: given.encryption.or(source.encryption.filter(|kept| *kept != Encryption::Managed)),
+    }
+}
+
+/// The tags of what is copied, which a session takes only when it is opened.
+async fn tags(
+    store: &Store,
+    key: &str,
+    progress: &Progress,
+) -> Result<std::collections::BTreeMap<String, String>> {
+    let full = store.full_key(key);
+    let requests = store.requests(key, progress.clone());
+    let tags = requests.send(Operation::Head, None, None, || store.backend().tags(&full)).await;
+    tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
+}

@@ -1,0 +1,314 @@
+//! The suite of the `object_store` crate for implementers, over each kind of store; and what it does not look at.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use object_store::integration::put_get_attributes;
+use object_store::path::Path;
+use object_store::{
+    Attribute, Attributes, CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result, WriteMultipart, integration,
+};
+use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
+use tidegate::backend::s3::{Credentials, S3Settings};
+use tidegate::object_store::TidegateStore;
+use tidegate::{ErrorKind, Tidegate};
+use tidegate_dev::Server;
+
+/// A store for one test, and what it lives in.
+struct Place {
+    tide: Tidegate,
+    store: TidegateStore,
+    server: Option<Server>,
+    _directory: tempfile::TempDir,
+}
+
+async fn place(location: &str, over: GcsTransport) -> Place {
+    let directory = tempfile::tempdir().unwrap();
+    let mut tide = Tidegate::builder().memory(64 << 20);
+    let (mut server, mut location) = (None, location.to_owned());
+    if location.starts_with('/') {
+        location = directory.path().to_str().unwrap().to_owned();
+    } else if !location.starts_with("memory:") {
+        let started = Server::builder().start().await.unwrap();
+        started.create_bucket("bucket").unwrap();
+        let (access, secret) = started.credentials();
+        let s3 = S3Settings::default()
+            .with_endpoint_url(started.endpoint())
+            .with_region("us-east-1")
+            .with_credentials(Credentials::fixed(access, secret, None));
+        let gcs = GcsSettings::default()
+            .with_endpoint_url(started.endpoint())
+            .with_credentials(GcsCredentials::anonymous())
+            .with_transport(over);
+        tide = tide.s3(s3).gcs(gcs);
+        server = Some(started);
+    }
+    let tide = tide.build().unwrap();
+    let store = TidegateStore::new(tide.open(&location).await.unwrap());
+    Place { tide, store, server, _directory: directory }
+}
+
+/// A store whose objects have no versions. The suite wants an object that was replaced to be had by its version
+/// wherever there are any; a bucket of Google's that keeps none of old has them all the same.
+#[derive(Debug)]
+struct Unversioned(TidegateStore);
+
+impl fmt::Display for Unversioned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Unversioned {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        self.0.put_opts(path, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        self.0.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let mut got = self.0.get_opts(path, options).await?;
+        got.meta.version = None;
+        Ok(got)
+    }
+
+    async fn get_ranges(&self, path: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.0.get_ranges(path, ranges).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.0.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.0.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+}
+
+/// Nothing is left behind: no session, no memory.
+async fn assert_clean(place: &Place) {
+    assert!(place.tide.settled().await.is_empty());
+    let sessions: Vec<_> = place.store.store().sessions("").try_collect().await.unwrap();
+    assert!(sessions.is_empty(), "{sessions:?}");
+    assert_eq!(place.tide.usage().held, 0);
+}
+
+macro_rules! suite {
+    ($($name:ident: $location:expr, $over:ident, $attributes:ident, update: $update:expr;)*) => { $(
+        mod $name {
+            use super::*;
+
+            async fn place() -> Place {
+                super::place($location, GcsTransport::$over).await
+            }
+
+            #[tokio::test]
+            async fn objects_are_written_read_listed_and_removed() {
+                let place = place().await;
+                integration::put_get_delete_list(&place.store).await;
+                integration::list_uses_directories_correctly(&place.store).await;
+                integration::list_with_delimiter(&place.store).await;
+                integration::list_with_offset_exclusivity(&place.store).await;
+                let missing = integration::get_nonexistent_object(&place.store, None).await;
+                assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
+                assert_clean(&place).await;
+            }
+
+            #[tokio::test]
+            async fn objects_are_copied_and_renamed() {
+                let place = place().await;
+                integration::rename_and_copy(&place.store).await;
+                integration::copy_if_not_exists(&place.store).await;
+                integration::copy_rename_nonexistent_object(&place.store).await;
+                assert_clean(&place).await;
+            }
+
+            #[tokio::test]
+            async fn conditions_hold() {
+                let place = place().await;
+                integration::get_opts(&Unversioned(place.store.clone())).await;
+                integration::put_opts(&place.store, $update).await;
+                $attributes(&place.store).await;
+                assert_clean(&place).await;
+            }
+
+            #[tokio::test]
+            async fn objects_come_in_parts() {
+                let place = place().await;
+                integration::stream_get(&place.store).await;
+                integration::multipart_race_condition(&place.store, true).await;
+                integration::multipart_out_of_order(&place.store).await;
+                super::parts_are_pieces_of_one_stream(&place).await;
+                super::what_is_given_up_is_not_there(&place).await;
+                assert_clean(&place).await;
+            }
+        }
+    )* };
+}
+
+suite! {
+    memory: "memory://suite", Http, put_get_attributes, update: true;
+    local: "/", Http, put_get_attributes, update: false;
+    s3: "s3://bucket", Http, put_get_attributes, update: true;
+    s3_below_a_prefix: "s3://bucket/some/prefix", Http, put_get_attributes, update: true;
+    gcs_over_http: "gs://bucket", Http, put_head_attributes, update: true;
+    gcs_over_grpc: "gs://bucket/some/prefix", Grpc, put_get_attributes, update: true;
+}
+
+/// Google's JSON API tells nobody's metadata with an object's bytes, so that the suite's `put_get_attributes` cannot
+/// hold; what is asked about the object tells all.
+async fn put_head_attributes(store: &TidegateStore) {
+    let attributes = Attributes::from_iter([
+        (Attribute::CacheControl, "max-age=604800"),
+        (Attribute::ContentLanguage, "en-US"),
+        (Attribute::ContentType, "text/html; charset=utf-8"),
+        (Attribute::Metadata("test_key".into()), "hello   world"),
+    ]);
+    let path = Path::from("attributes");
+    store.put_opts(&path, "foo".into(), attributes.clone().into()).await.unwrap();
+    let got = store.get_opts(&path, GetOptions::new().with_head(true)).await.unwrap();
+    assert_eq!(got.attributes, attributes);
+    let got = store.get(&path).await.unwrap();
+    assert_eq!(got.attributes.get(&Attribute::ContentLanguage).map(AsRef::as_ref), Some("en-US"));
+}
+
+/// Parts of any size, the store's least or not.
+async fn parts_are_pieces_of_one_stream(place: &Place) {
+    let path = Path::from("pieces");
+    let bytes: Bytes = (0..9_000_000_u32).map(|at| (at ^ (at >> 8)) as u8).collect::<Vec<_>>().into();
+    for sizes in [&[0, 1, 5_000_000, 7, 3_999_992][..], &[9_000_000], &[1, 2, 3]] {
+        let mut upload = place.store.put_multipart(&path).await.unwrap();
+        let (mut end, mut parts) = (0, Vec::new());
+        for size in sizes {
+            parts.push(upload.put_part(bytes.slice(end..end + size).into()));
+            end += size;
+        }
+        // The last is waited for, and moves the others.
+        parts.pop().unwrap().await.unwrap();
+        let written = upload.complete().await.unwrap();
+        assert!(upload.complete().await.is_err() && upload.put_part("late".into()).await.is_err());
+        let got = place.store.get(&path).await.unwrap();
+        assert_eq!(got.meta.size, end as u64);
+        if written.e_tag.is_some() {
+            assert_eq!(got.meta.e_tag, written.e_tag);
+        }
+        assert!(got.bytes().await.unwrap() == bytes.slice(..end));
+    }
+    let upload = place.store.put_multipart(&path).await.unwrap();
+    let mut writer = WriteMultipart::new_with_chunk_size(upload, 100_000);
+    writer.write(&bytes);
+    writer.finish().await.unwrap();
+    assert!(place.store.get(&path).await.unwrap().bytes().await.unwrap() == bytes);
+}
+
+async fn what_is_given_up_is_not_there(place: &Place) {
+    let path = Path::from("given up");
+    let part = || PutPayload::from(Bytes::from(vec![7; 20 << 20]));
+    let mut aborted = place.store.put_multipart(&path).await.unwrap();
+    aborted.put_part(part()).await.unwrap();
+    // One that is begun, has not the memory to end, and that nobody waits for any more.
+    let mut begun = aborted.put_part((0..100).map(|_| Bytes::from(vec![7; 1 << 20])).collect());
+    assert!(futures::poll!(&mut begun).is_pending());
+    aborted.abort().await.unwrap();
+    assert!(aborted.abort().await.is_err() && aborted.complete().await.is_err());
+    drop(begun);
+    let mut dropped = place.store.put_multipart(&path).await.unwrap();
+    dropped.put_part(part()).await.unwrap();
+    drop(dropped);
+    assert!(matches!(place.store.head(&path).await, Err(Error::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn errors_are_of_their_kinds_and_keep_their_source() {
+    let place = place("s3://bucket", GcsTransport::Http).await;
+    let path = Path::from("k");
+    place.store.put(&path, "a".into()).await.unwrap();
+    let exists = place.store.put_opts(&path, "b".into(), PutMode::Create.into()).await.unwrap_err();
+    let source = std::error::Error::source(&exists).unwrap();
+    let source = source.downcast_ref::<tidegate::Error>().unwrap();
+    assert_eq!(source.kind(), ErrorKind::AlreadyExists);
+    let rules = vec![tidegate_dev::Fault::error("*", 403, "AccessDenied")];
+    let knobs = tidegate_dev::Knobs { faults: rules, ..tidegate_dev::Knobs::default() };
+    place.server.as_ref().unwrap().set_knobs(knobs);
+    assert!(matches!(place.store.get(&path).await, Err(Error::PermissionDenied { .. })));
+    let listed: Result<Vec<_>> = place.store.list(None).try_collect().await;
+    assert!(matches!(listed, Err(Error::PermissionDenied { .. })), "{listed:?}");
+    let removed = place.store.delete(&path).await;
+    assert!(matches!(removed, Err(Error::PermissionDenied { .. })), "{removed:?}");
+}
+
+#[tokio::test]
+async fn a_version_that_is_not_there_any_more_is_not_another() {
+    let place = place("gs://bucket", GcsTransport::Http).await;
+    let path = Path::from("k");
+    let old = place.store.put(&path, "old".into()).await.unwrap();
+    let now = place.store.put(&path, "new".into()).await.unwrap();
+    let of = |version: Option<String>| GetOptions::new().with_version(version);
+    let read = place.store.get_opts(&path, of(now.version)).await.unwrap();
+    assert_eq!(read.bytes().await.unwrap(), "new");
+    let read = place.store.get_opts(&path, of(old.version)).await;
+    assert!(matches!(read, Err(Error::NotSupported { .. })), "{read:?}");
+}
+
+#[tokio::test]
+async fn tags_are_written_and_kept_by_copies() {
+    let place = place("s3://bucket", GcsTransport::Http).await;
+    let mut tags = object_store::TagSet::default();
+    tags.push("team", "a b&c");
+    let (from, to) = (Path::from("from"), Path::from("to"));
+    place.store.put_opts(&from, "a".into(), tags.into()).await.unwrap();
+    place.store.copy(&from, &to).await.unwrap();
+    let server = place.server.as_ref().unwrap();
+    let (access, secret) = server.credentials();
+    let settings = S3Settings::default()
+        .with_endpoint_url(server.endpoint())
+        .with_region("us-east-1")
+        .with_credentials(Credentials::fixed(access, secret, None));
+    let backend = tidegate::backend::s3::S3::connect("bucket", &settings).await.unwrap();
+    let kept = tidegate::backend::Backend::tags(&backend, "to").await.unwrap();
+    assert_eq!(kept, [("team".to_owned(), "a b&c".to_owned())].into());
+}
+
+#[tokio::test]
+async fn hundreds_of_uploads_share_a_small_memory() {
+    let tide = Tidegate::builder().memory(16 << 20).build().unwrap();
+    let store: Arc<dyn ObjectStore> = Arc::new(TidegateStore::new(tide.open("memory://many").await.unwrap()));
+    let uploads = futures::stream::iter(0..300).map(|number: u32| {
+        let store = store.clone();
+        async move {
+            let path = Path::from(format!("k/{number:03}"));
+            let mut upload = store.put_multipart(&path).await?;
+            for piece in 0..40_u8 {
+                upload.put_part(Bytes::from(vec![piece; 10_000]).into()).await?;
+            }
+            upload.complete().await
+        }
+    });
+    let done: Result<Vec<_>> = uploads.buffer_unordered(300).try_collect().await;
+    assert_eq!(done.unwrap().len(), 300);
+    let listed: Vec<ObjectMeta> = store.list(None).try_collect().await.unwrap();
+    assert!(listed.len() == 300 && listed.iter().all(|meta| meta.size == 400_000));
+    assert!(tide.usage().peak <= 16 << 20);
+}
