@@ -1,8 +1,8 @@
 //! Memory: one budget in bytes for every writer and reader of a [`Tidegate`](crate::Tidegate).
 //!
-//! Two kinds of memory are told apart. *Half-filled* memory holds bytes of a part that is not full:
+//! Three kinds of memory are told apart. *Half-filled* memory holds bytes of a part that is not full:
 //! only its producer can bring it back. Memory *in flight* belongs to a request, which needs no more
-//! to finish: it always comes back.
+//! to finish: it always comes back. Memory that readers were *lent* comes back when it is called for (`borrow.rs`).
 //!
 //! # Why it cannot deadlock
 //!
@@ -44,6 +44,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 mod acquire;
+mod borrow;
 mod pool;
 mod pressure;
 mod queue;
@@ -53,6 +54,8 @@ mod slab;
 mod tests;
 
 pub(crate) use acquire::Acquire;
+use borrow::Lent;
+pub(crate) use borrow::{Borrower, Loan, Reading};
 use pool::Pool;
 pub(crate) use pressure::{HalfFilled, Holder, Pressure, Share, Starved};
 pub(crate) use runtimes::Relieving;
@@ -134,6 +137,7 @@ struct State {
     half_moved: Option<Instant>,
     /// Whether half-filled memory stood in the way when it was last looked at.
     stopped: bool,
+    lent: Lent,
     pool: Pool,
 }
 

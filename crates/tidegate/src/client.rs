@@ -1,6 +1,7 @@
 //! `Tidegate`, the engine that everything shares, and `Store`, one bucket or root.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::limiter::Concurrency;
 use crate::location::Location;
 use crate::object::Object;
 use crate::progress::Progress;
-use crate::read::ReaderBuilder;
+use crate::read::{BlocksBuilder, ReaderBuilder};
 use crate::records::Records;
 use crate::request::Requests;
 use crate::retry::Retry;
@@ -216,6 +217,15 @@ impl Store {
     /// Reads `key`.
     pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
         ReaderBuilder::new(self.clone(), key.into())
+    }
+
+    /// Reads the blocks of `key` that `index` names: where each lies, in ascending order.
+    pub fn blocks(
+        &self,
+        key: impl Into<String>,
+        index: impl IntoIterator<Item = Range<u64>>,
+    ) -> BlocksBuilder {
+        BlocksBuilder::new(self.clone(), key.into(), index)
     }
 
     /// Sends the file at `path` as `key`; [`WriterBuilder::upload`] with every default.

@@ -2,6 +2,7 @@
 
 use tokio::sync::Semaphore;
 
+use crate::error::Operation;
 use crate::hedge::Hedges;
 use crate::limiter::{Concurrency, Limiter};
 use crate::pace::Pace;
@@ -17,7 +18,9 @@ pub(crate) struct Endpoint {
     /// How long its requests take.
     pub(crate) pace: Pace,
     /// How many slow parts it may be sent again.
-    pub(crate) hedges: Hedges,
+    hedged_parts: Hedges,
+    /// How many slow ranges it may be asked for again.
+    hedged_ranges: Hedges,
     /// How many slabs its requests may hold that carry journaled bytes.
     pub(crate) journaled: Semaphore,
 }
@@ -29,8 +32,14 @@ impl Endpoint {
             limiter: Limiter::new(concurrency),
             allowance: Allowance::new(retry),
             pace: Pace::default(),
-            hedges: Hedges::default(),
+            hedged_parts: Hedges::default(),
+            hedged_ranges: Hedges::default(),
             journaled: Semaphore::new(journaled),
         }
+    }
+
+    /// The hedges of parts, or those of what is read.
+    pub(crate) fn hedges_of(&self, operation: Operation) -> &Hedges {
+        if operation == Operation::Get { &self.hedged_ranges } else { &self.hedged_parts }
     }
 }

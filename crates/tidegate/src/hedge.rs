@@ -36,10 +36,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
-use crate::backend::{Fault, FaultKind, connected};
+use crate::backend::{Fault, FaultKind};
+use crate::error::Operation;
 use crate::limiter::Outcome;
-use crate::payload::Payload;
-use crate::request::{Requests, answer};
+use crate::request::Requests;
 
 #[cfg(test)]
 mod tests;
@@ -146,21 +146,23 @@ impl State {
     }
 }
 
-/// Sends a part by `first`, and once more by `second` where it is far slower than its peers. Gives the
-/// first success, or the first's fault, and whether the second was the one.
+/// Moves a part of `bytes` by `first`, and once more by `second`, on a connection of its own, where it is far
+/// slower than its peers and what a second one takes can be had. Gives the first success, or the first's fault,
+/// and whether the second was the one.
 ///
 /// Dropping it cancels both.
 pub(crate) async fn race<T, F>(
     requests: &Requests,
-    payload: &Payload,
-    patience: Duration,
+    operation: Operation,
+    bytes: u64,
     first: impl Future<Output = Result<T, Fault>>,
-    second: impl FnOnce(Payload) -> F,
+    second: impl FnOnce() -> Option<F>,
 ) -> (Result<T, Fault>, bool)
 where
     F: Future<Output = Result<T, Fault>>,
 {
-    let (hedges, sent, bytes) = (&requests.endpoint.hedges, Instant::now(), payload.len());
+    let hedges = requests.endpoint.hedges_of(operation);
+    let sent = Instant::now();
     let mut first = pin!(first);
     let took_first = |result: Result<T, Fault>| {
         if result.is_ok() {
@@ -183,7 +185,7 @@ where
             () = sleep(wait) => {}
         }
     }
-    let Some(copy) = payload.again() else {
+    let Some(second) = second() else {
         hedges.unused();
         return took_first(first.await);
     };
@@ -196,9 +198,9 @@ where
         turn = requests.flow.next_permit() => turn,
     };
     debug!(object = %requests.object, bytes, after = ?sent.elapsed(), "sending a slow part again");
-    requests.progress.hedged();
+    requests.progress.hedged(operation.name());
     let hedged = Instant::now();
-    let mut second = pin!(connected(true, answer(patience, Some(&copy), second(copy.clone()))));
+    let mut second = pin!(second);
     let take_second = |result: &Result<T, Fault>| match result {
         Ok(_) => {
             turn.end(Outcome::Moved(bytes));

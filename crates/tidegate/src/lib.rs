@@ -55,7 +55,7 @@ pub use location::Location;
 pub use merge::{MergeError, MergeStream, Merged};
 pub use object::{Attributes, Encryption, Object};
 pub use progress::{Progress, Snapshot, Waiting};
-pub use read::{Reader, ReaderBuilder};
+pub use read::{Block, BlockStream, BlocksBuilder, Reader, ReaderBuilder};
 pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};

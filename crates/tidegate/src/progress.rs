@@ -40,7 +40,7 @@ pub struct Snapshot {
     pub requests: u64,
     /// Requests made again after one that failed.
     pub retries: u64,
-    /// Slow parts that were sent a second time while the first was in flight.
+    /// Slow parts and ranges that were asked for a second time while the first was in flight.
     pub hedges: u64,
     /// Parts that the store has acknowledged.
     pub parts: u64,
@@ -165,6 +165,14 @@ impl Progress {
         InFlight { progress: self.clone(), bytes }
     }
 
+    /// What broke in the middle of an answer is asked for again.
+    pub(crate) fn resumed(&self, operation: &'static str) {
+        metrics::counter!("tidegate_retries_total", "operation" => operation).increment(1);
+        self.each(|counters| {
+            counters.retries.fetch_add(1, Relaxed);
+        });
+    }
+
     /// So many bytes more are in flight, in a request that was counted, until the guard is dropped.
     pub(crate) fn carries(&self, bytes: u64) -> InFlight {
         self.each(|counters| {
@@ -173,9 +181,9 @@ impl Progress {
         InFlight { progress: self.clone(), bytes }
     }
 
-    /// A part is sent a second time; its bytes are in flight already.
-    pub(crate) fn hedged(&self) {
-        metrics::counter!("tidegate_requests_total", "operation" => "part").increment(1);
+    /// A request is made a second time; its bytes are in flight already.
+    pub(crate) fn hedged(&self, operation: &'static str) {
+        metrics::counter!("tidegate_requests_total", "operation" => operation).increment(1);
         metrics::counter!("tidegate_hedges_total").increment(1);
         self.each(|counters| {
             counters.requests.fetch_add(1, Relaxed);

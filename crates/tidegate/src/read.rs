@@ -1,16 +1,13 @@
-//! Reading: one object or a range of it, as a stream.
+//! Reading: one object or a range of it, as a stream, as a file that is sought in, or into a file.
 
-use std::io;
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
-use futures::stream::BoxStream;
-use futures::{Stream, StreamExt};
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use bytes::Bytes;
+use futures::Stream;
+use tokio::time::Instant;
 
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::Hasher;
@@ -19,6 +16,26 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
 
+mod ahead;
+mod blocks;
+mod chunk;
+mod direct;
+mod position;
+mod ranges;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use ahead::Ahead;
+pub use blocks::{Block, BlockStream, BlocksBuilder};
+use chunk::Look;
+use direct::Direct;
+use ranges::Ranges;
+use source::Source;
+
+/// What is asked for first behind a seek: whoever seeks often reads little from each place.
+const FIRST_REACH: u64 = 256 << 10;
+
 /// Sets up a read.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before `start`"]
@@ -26,13 +43,14 @@ pub struct ReaderBuilder {
     store: Store,
     key: String,
     range: Option<(u64, Option<u64>)>,
+    same: Option<Object>,
     progress: Progress,
 }
 
 impl ReaderBuilder {
     pub(crate) fn new(store: Store, key: String) -> Self {
         let progress = store.engine().progress.part();
-        Self { store, key, range: None, progress }
+        Self { store, key, range: None, same: None, progress }
     }
 
     /// Reads only these bytes; an end beyond the object's is the object's.
@@ -52,85 +70,103 @@ impl ReaderBuilder {
         self
     }
 
+    /// Reads only the object that was described so before ([`Object::is_same`]).
+    pub fn same(mut self, object: &Object) -> Self {
+        self.same = Some(object.clone());
+        self
+    }
+
     /// The figures of the read to be.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Makes the request; the reader gives its body.
+    /// Makes the first request, for all that is to be read: of what is not large it is the only one.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end.
+    /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
+    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) says.
     pub async fn start(self) -> Result<Reader> {
-        let requests = self.store.requests(&self.key, self.progress.clone());
+        let source = Arc::new(Source::new(&self.store, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range
             && end < start
         {
             let message = format!("the range {start}..{end} ends before it begins");
-            return Err(Error::new(ErrorKind::InvalidInput, Operation::Get, requests.object, message));
+            return Err(Error::new(ErrorKind::InvalidInput, Operation::Get, source.url(), message));
         }
         self.store.check(Operation::Get, &self.key, None)?;
-        let key = self.store.full_key(&self.key);
         let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
-        let get = || self.store.backend().get(&key, range.clone(), None);
-        let Body { object, range, stream } = requests
-            .send(Operation::Get, None, None, get)
-            .await
-            .map_err(|failure| failure.into_error(Operation::Get, &requests.object))?;
+        let opened = source.open(range, self.same.as_ref()).await;
+        let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
         // What is read whole is compared with the checksum that the store keeps.
         let algorithm = self.store.backend().capabilities().checksum;
-        let whole = range == (0..object.size);
-        let hasher = whole.then(|| Hasher::new(algorithm));
-        let url = requests.object;
+        let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
+        let ranges = Ranges::one(range.clone());
+        let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
         Ok(Reader {
-            url,
-            object,
-            range,
-            stream,
+            source,
+            object: Arc::new(object),
+            at: range.start,
+            direct: Some(Direct::of(stream, range)),
+            reach: u64::MAX,
+            ranges,
+            ahead,
             hasher,
             began,
-            read: 0,
             piece: Bytes::new(),
             progress: self.progress,
-            patience: requests.retry.policy.patience,
-            stalled: None,
-            end: None,
+            failed: None,
         })
     }
 }
 
-/// The bytes of an object in order: a [`Stream`] of [`Bytes`], and an [`AsyncRead`].
+/// The bytes of an object in order: a [`Stream`] of [`Bytes`], an [`AsyncRead`], [`AsyncBufRead`] and
+/// [`AsyncSeek`].
 ///
-/// It ends cleanly only after every byte of the range; a body that ends early, or whose bytes do not
-/// match the checksum that the store keeps for the whole object, is an error; so is a store that gives
-/// no byte for as long as [`RetryPolicy::patience`](crate::RetryPolicy::patience). An error is the last
-/// that it gives, and it gives it again however often it is asked: stop at the first. Dropping it cancels
-/// the request.
+/// Small objects are one request. Of larger ones, ranges are asked for ahead of the consumer, as many at a time
+/// as it takes to keep it busy, within the limiter's bound and the memory that the engine can spare (at most
+/// half of it, for all readers together; it is called back where writers need it). Without memory to spare a
+/// reader goes on, over one request whose bytes are taken as the consumer asks for them.
+///
+/// All bytes are of one object, the one that the first answer described: where the key gets another meanwhile,
+/// reading on is [`ErrorKind::Replaced`]. A request that breaks is made again from the exact byte, one that is far
+/// slower than its peers is made a second time beside itself. It ends cleanly only after every byte of the
+/// range; where the object is read whole and in order, bytes that do not match the checksum that the store keeps
+/// are an error at the end. An error is the last that it gives, and it gives it again however often it is
+/// asked: stop at the first.
+///
+/// Dropping it cancels its requests. A consumer may stop for as long as it likes.
+///
+/// [`AsyncRead`]: tokio::io::AsyncRead
+/// [`AsyncBufRead`]: tokio::io::AsyncBufRead
+/// [`AsyncSeek`]: tokio::io::AsyncSeek
 pub struct Reader {
-    url: String,
-    object: Object,
-    range: Range<u64>,
-    stream: BoxStream<'static, Result<Bytes, Fault>>,
+    source: Arc<Source>,
+    object: Arc<Object>,
+    ranges: Ranges,
+    /// The next byte of the object that is to come behind `piece`.
+    at: u64,
+    direct: Option<Direct>,
+    /// How far the next request goes that is opened behind a seek.
+    reach: u64,
+    ahead: Option<Ahead>,
     hasher: Option<Hasher>,
     began: Instant,
-    read: u64,
+    /// What was received and not read yet, by those who read into buffers.
     piece: Bytes,
     progress: Progress,
-    patience: Duration,
-    /// Set while the store is waited for, and not while the reader's user is.
-    stalled: Option<Pin<Box<Sleep>>>,
-    /// How it ended, once it has: with every byte, or with an error that is told to all who ask.
-    end: Option<Result<()>>,
+    /// An error that is told to all who ask.
+    failed: Option<Error>,
 }
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Reader")
-            .field("url", &self.url)
-            .field("range", &self.range)
-            .field("read", &self.read)
-            .finish()
+            .field("url", &self.source.url())
+            .field("range", &self.range())
+            .field("at", &self.at)
+            .finish_non_exhaustive()
     }
 }
 
@@ -142,24 +178,92 @@ impl Reader {
 
     /// Which bytes of it are read.
     pub fn range(&self) -> Range<u64> {
-        self.range.clone()
+        self.ranges.span()
     }
 
-    fn fail(&mut self, kind: FaultKind, message: String) -> Error {
-        let error = Error::from_fault(
-            Fault::new(kind, message),
-            Operation::Get,
-            self.url.clone(),
-            1,
-            self.began.elapsed(),
-        );
-        tracing::debug!(%error, "a read failed");
-        self.end = Some(Err(error.again()));
-        error
+    /// The next bytes, `None` behind the last.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+        if let Some(error) = &self.failed {
+            return Poll::Ready(Some(Err(error.again())));
+        }
+        let next = loop {
+            let Some(range) = self.ranges.from(self.at) else {
+                return Poll::Ready(self.check_end().err().map(|error| Err(self.fail(error))));
+            };
+            self.at = range.start;
+            // What lies behind its last byte is left to chunks.
+            self.direct.take_if(|direct| direct.at >= direct.until);
+            self.read_ahead(range.end);
+            if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
+                match (chunk.poll(self.at, cx), &mut self.ahead) {
+                    (Poll::Ready(Look::Bytes(piece)), _) => break Ok(piece),
+                    (Poll::Ready(Look::Failed(error)), _) => break Err(error),
+                    (Poll::Ready(Look::CalledBack), Some(ahead)) => ahead.drop_at(self.at),
+                    (Poll::Pending, Some(ahead)) => {
+                        ahead.waits_for(self.at);
+                        // So that more are under way while this one is waited for.
+                        self.read_ahead(range.end);
+                        return Poll::Pending;
+                    }
+                    (_, None) => {}
+                }
+                continue;
+            }
+            match &mut self.direct {
+                Some(direct) if (direct.at..direct.until).contains(&self.at) => {
+                    let skip = self.at - direct.at;
+                    match direct.poll(&self.source, &self.object, cx) {
+                        Poll::Ready(Ok(piece)) if piece.len() as u64 <= skip => {}
+                        Poll::Ready(Ok(piece)) => break Ok(piece.slice(skip as usize..)),
+                        Poll::Ready(Err(error)) => break Err(error),
+                        Poll::Pending => return Poll::Pending,
+                    }
+                }
+                _ => {
+                    let end = range.end.min(self.at.saturating_add(self.reach));
+                    self.reach = self.reach.saturating_mul(2);
+                    let next = self.ahead.as_ref().and_then(|ahead| ahead.next_after(self.at));
+                    let asked = self.at..end.min(next.unwrap_or(end));
+                    self.direct = Some(Direct::open(&self.source, &self.object, asked));
+                }
+            }
+        };
+        Poll::Ready(Some(match next {
+            Ok(piece) => {
+                self.take_in(&piece);
+                Ok(piece)
+            }
+            Err(error) => Err(self.fail(error)),
+        }))
+    }
+
+    /// Asks for what lies ahead of the open request, or of the consumer where there is none; the range that it is
+    /// in ends at `end`.
+    fn read_ahead(&mut self, end: u64) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let Some(size) = ahead.chunk_size() else { return };
+        let (source, object, ranges) = (&self.source, &self.object, &self.ranges);
+        match &mut self.direct {
+            Some(direct) if (direct.at..direct.until).contains(&self.at) => {
+                if direct.until < end || end - self.at <= 2 * size {
+                    // It ends where a chunk begins already, or soon; or it is of a reader that seeks.
+                    if self.reach == u64::MAX {
+                        ahead.fill(source, object, direct.until, ranges);
+                    }
+                } else if ahead.fill(source, object, self.at + size, ranges) {
+                    direct.until = self.at + size;
+                }
+            }
+            _ if self.reach >= size => {
+                self.reach = u64::MAX;
+                ahead.fill(source, object, self.at, ranges);
+            }
+            _ => {}
+        }
     }
 
     fn take_in(&mut self, piece: &Bytes) {
-        self.read += piece.len() as u64;
+        self.at += piece.len() as u64;
         self.progress.acknowledged(piece.len() as u64);
         if let Some(hasher) = &mut self.hasher {
             hasher.update(piece);
@@ -167,20 +271,23 @@ impl Reader {
     }
 
     fn check_end(&mut self) -> Result<()> {
-        self.end = Some(Ok(()));
-        let expected = self.range.end - self.range.start;
-        if self.read != expected {
-            let message = format!("the body ended after {} of {expected} bytes", self.read);
-            return Err(self.fail(FaultKind::Transient, message));
-        }
         if let Some(hasher) = self.hasher.take()
             && self.object.matches(&hasher.finish()) == Some(false)
         {
             let message =
                 format!("the bytes read have {}, which the store's checksum is not", hasher.finish());
-            return Err(self.fail(FaultKind::Integrity, message));
+            let fault = Fault::new(FaultKind::Integrity, message);
+            let (url, took) = (self.source.url(), self.began.elapsed());
+            return Err(Error::from_fault(fault, Operation::Get, url, 1, took));
         }
         Ok(())
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        tracing::debug!(%error, "a read failed");
+        self.failed = Some(error.again());
+        (self.direct, self.ahead) = (None, None);
+        error
     }
 }
 
@@ -188,52 +295,9 @@ impl Stream for Reader {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
-        match &self.end {
-            None => {}
-            Some(Ok(())) => return Poll::Ready(None),
-            Some(Err(error)) => return Poll::Ready(Some(Err(error.again()))),
+        if !self.piece.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.piece))));
         }
-        let Poll::Ready(next) = self.stream.poll_next_unpin(cx) else {
-            let patience = self.patience;
-            let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
-            ready!(stalled.as_mut().poll(cx));
-            let message = format!(
-                "no byte within {:.0} s, at byte {}",
-                patience.as_secs_f64(),
-                self.range.start + self.read
-            );
-            return Poll::Ready(Some(Err(self.fail(FaultKind::Timeout, message))));
-        };
-        self.stalled = None;
-        Poll::Ready(match next {
-            Some(Ok(piece)) => {
-                self.take_in(&piece);
-                Some(Ok(piece))
-            }
-            Some(Err(fault)) => {
-                let at = self.range.start + self.read;
-                Some(Err(self.fail(fault.kind, format!("at byte {at}: {}", fault.message))))
-            }
-            None => self.check_end().err().map(Err),
-        })
-    }
-}
-
-impl AsyncRead for Reader {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        while self.piece.is_empty() {
-            match ready!(self.as_mut().poll_next(cx)) {
-                Some(piece) => self.piece = piece?,
-                None => return Poll::Ready(Ok(())),
-            }
-        }
-        let taken = self.piece.len().min(buffer.remaining());
-        buffer.put_slice(&self.piece[..taken]);
-        self.piece.advance(taken);
-        Poll::Ready(Ok(()))
+        self.poll_piece(cx)
     }
 }

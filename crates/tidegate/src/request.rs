@@ -3,6 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -93,7 +94,12 @@ impl Requests {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        self.attempts(operation, payload, permit, None, |_| request()).await
+        let carried = Carried::from(payload);
+        self.attempts(operation, carried, permit, |attempt| {
+            let sent = connected(attempt.broken, answer(attempt.patience, carried, request()));
+            async { (sent.await, false) }
+        })
+        .await
     }
 
     /// As `send`, for a part; one that is far slower than its peers is sent once more beside itself.
@@ -102,29 +108,78 @@ impl Requests {
         payload: &Payload,
         permit: Option<Permit>,
         hedge: bool,
-        mut request: impl FnMut(Payload) -> F,
+        request: impl Fn(Payload) -> F,
     ) -> Result<T, Failure>
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        let hedged = hedge.then_some(payload);
-        let request = |copy: Option<Payload>| request(copy.unwrap_or_else(|| payload.clone()));
-        self.attempts(Operation::Part, Some(payload), permit, hedged, request).await.map(|made| made.answer)
+        let (request, carried) = (&request, Carried::Payload(payload));
+        let made = self.attempts(Operation::Part, carried, permit, |Attempt { broken, patience }| {
+            let first = connected(broken, answer(patience, carried, request(payload.clone())));
+            async move {
+                if !hedge {
+                    return (first.await, false);
+                }
+                let again = || {
+                    let copy = payload.again()?;
+                    Some(connected(true, async move {
+                        answer(patience, Carried::Payload(&copy), request(copy.clone())).await
+                    }))
+                };
+                hedge::race(self, Operation::Part, payload.len(), first, again).await
+            }
+        });
+        made.await.map(|made| made.answer)
     }
 
+    /// Receives what `inflow` counts, by `first`, and once more beside it by `again` where that is far slower
+    /// than its peers. An attempt goes on where the last one broke; one that brought anything is followed by
+    /// as many as the policy has.
+    pub(crate) async fn receive<F, H>(
+        &self,
+        inflow: &Inflow,
+        first: impl Fn() -> F,
+        again: impl Fn() -> Option<H>,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Fault>>,
+        H: Future<Output = Result<(), Fault>>,
+    {
+        let (first, again, carried) = (&first, &again, Carried::Answer(inflow));
+        let mut earlier = None;
+        loop {
+            let before = inflow.got();
+            let made = self.attempts(Operation::Get, carried, None, |Attempt { broken, patience }| {
+                let first = connected(broken, answer(patience, carried, first()));
+                let left = inflow.left();
+                async move {
+                    let again = || Some(connected(true, answer(patience, carried, again()?)));
+                    hedge::race(self, Operation::Get, left, first, again).await
+                }
+            });
+            match made.await {
+                Ok(_) => return Ok(()),
+                Err(failure) if inflow.got() > before && failure.fault.kind.is_retriable() => {
+                    earlier = Some(failure.after(earlier));
+                }
+                Err(failure) => return Err(failure.after(earlier)),
+            }
+        }
+    }
+
+    /// Has one attempt after the other made, until one succeeds or no other can help. An attempt also tells
+    /// whether it was its hedge that did.
     async fn attempts<T, F>(
         &self,
         operation: Operation,
-        payload: Option<&Payload>,
+        carried: Carried<'_>,
         mut permit: Option<Permit>,
-        hedged: Option<&Payload>,
-        mut request: impl FnMut(Option<Payload>) -> F,
+        mut make: impl FnMut(Attempt) -> F,
     ) -> Result<Made<T>, Failure>
     where
-        F: Future<Output = Result<T, Fault>>,
+        F: Future<Output = (Result<T, Fault>, bool)>,
     {
         let began = Instant::now();
-        let bytes = payload.map_or(0, Payload::len);
         let mut seen = Seen::default();
         let (mut attempt, mut is_paid) = (0, false);
         loop {
@@ -133,17 +188,12 @@ impl Requests {
                 Some(permit) => permit,
                 None => self.turn().await,
             };
+            let bytes = carried.bytes();
             let in_flight = self.progress.request(operation.name(), bytes, attempt > 1);
             let (endpoint, sent) = (&self.endpoint, Instant::now());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, attempt, seen.timeouts, expected);
-            let first = connected(seen.broken, answer(patience, payload, request(None)));
-            let (result, by_hedge) = match hedged {
-                None => (first.await, false),
-                Some(payload) => {
-                    hedge::race(self, payload, patience, first, |copy| request(Some(copy))).await
-                }
-            };
+            let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
             drop(in_flight);
             let mut fault = match result {
                 Ok(answer) => {
@@ -188,6 +238,83 @@ impl Requests {
     }
 }
 
+/// How an attempt is to be made.
+struct Attempt {
+    /// The connection of the one before broke, or stood still.
+    broken: bool,
+    /// How long it may go without moving a byte.
+    patience: Duration,
+}
+
+/// What a request moves beside its question and its answer's head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Carried<'a> {
+    Nothing,
+    Payload(&'a Payload),
+    Answer(&'a Inflow),
+}
+
+impl<'a> From<Option<&'a Payload>> for Carried<'a> {
+    fn from(payload: Option<&'a Payload>) -> Self {
+        payload.map_or(Self::Nothing, Self::Payload)
+    }
+}
+
+impl Carried<'_> {
+    /// Bytes that the next attempt is to move.
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Payload(payload) => payload.len(),
+            Self::Answer(inflow) => inflow.left(),
+        }
+    }
+
+    /// Where this stands still, nothing moves.
+    fn moved(self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            Self::Payload(payload) => payload.moved(),
+            Self::Answer(inflow) => inflow.moved.load(Relaxed),
+        }
+    }
+}
+
+/// Bytes that are received, in order.
+#[derive(Debug)]
+pub(crate) struct Inflow {
+    len: u64,
+    got: AtomicU64,
+    moved: AtomicU64,
+}
+
+impl Inflow {
+    pub(crate) fn new(len: u64) -> Self {
+        Self { len, got: AtomicU64::new(0), moved: AtomicU64::new(0) }
+    }
+
+    /// How many are here for good.
+    pub(crate) fn got(&self) -> u64 {
+        self.got.load(Relaxed)
+    }
+
+    /// How many are still to come.
+    pub(crate) fn left(&self) -> u64 {
+        self.len - self.got()
+    }
+
+    /// The first so many are here.
+    pub(crate) fn reaches(&self, bytes: u64) {
+        let before = self.got.fetch_max(bytes, Relaxed);
+        self.moves(bytes.saturating_sub(before));
+    }
+
+    /// So many more have arrived, in a copy.
+    pub(crate) fn moves(&self, bytes: u64) {
+        self.moved.fetch_add(bytes, Relaxed);
+    }
+}
+
 /// What the attempts of one request have met with so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -224,17 +351,18 @@ impl Seen {
 /// Waits for a request's answer for as long as its bytes move, and for `patience` from there on.
 pub(crate) async fn answer<T>(
     patience: Duration,
-    payload: Option<&Payload>,
+    carried: impl Into<Carried<'_>>,
     request: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
+    let carried = carried.into();
     let mut request = pin!(request);
-    let (mut moved, mut quiet_since) = (payload.map(Payload::moved), Instant::now());
+    let (mut moved, mut quiet_since) = (carried.moved(), Instant::now());
     loop {
         // A look each quarter: it is given up after no less than `patience`, and little more.
         if let Ok(result) = timeout(patience / 4, &mut request).await {
             return result;
         }
-        let (now, moved_now) = (Instant::now(), payload.map(Payload::moved));
+        let (now, moved_now) = (Instant::now(), carried.moved());
         if moved_now != moved {
             (moved, quiet_since) = (moved_now, now);
         } else if now - quiet_since >= patience {
@@ -256,6 +384,11 @@ impl<T> Made<T> {
 }
 
 impl Failure {
+    /// Of a request that changes nothing.
+    pub(crate) fn of(fault: Fault, attempts: u32, elapsed: Duration) -> Self {
+        Seen::default().failure(fault, attempts, elapsed)
+    }
+
     /// The same, where `earlier` requests for the same had failed, the last of them by the store's own
     /// word: it is not what this one ran into.
     pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {

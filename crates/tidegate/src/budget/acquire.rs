@@ -2,13 +2,14 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Budget, Lease, Starved, Waiter};
+use super::{Borrower, Budget, Lease, Starved, Waiter};
 
 /// A wait for memory. Dropping it gives up the place in the queue.
 #[derive(Debug)]
@@ -48,6 +49,9 @@ impl Future for Acquire {
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
                     state.moved(id, Handle::try_current().ok(), &budget.shared);
+                    let called = state.call_back(budget.shared.total);
+                    drop(state);
+                    give_back(&called);
                     return Poll::Pending;
                 }
                 id // it was granted and not taken for so long that it was taken back: it has its old place
@@ -63,14 +67,23 @@ impl Future for Acquire {
         };
         state.enqueue(id, waiter);
         state.serve(&budget.shared);
-        if state.take(id).is_some() {
-            self.id = None;
-            drop(state);
-            return Poll::Ready(Ok(Lease { budget, bytes: self.bytes }));
+        let taken = state.take(id);
+        self.id = if taken.is_some() { None } else { Some(id) };
+        // Also where it was granted: it may leave too little to one who waits.
+        let called = state.call_back(budget.shared.total);
+        drop(state);
+        give_back(&called);
+        match taken {
+            Some(_) => Poll::Ready(Ok(Lease { budget, bytes: self.bytes })),
+            // Where enough came back, it was told already.
+            None => Poll::Pending,
         }
-        self.id = Some(id);
-        Poll::Pending
     }
+}
+
+/// With the budget unlocked: what is given back goes to those who wait.
+fn give_back(called: &[Arc<dyn Borrower>]) {
+    called.iter().for_each(|borrower| borrower.give_back());
 }
 
 impl Drop for Acquire {

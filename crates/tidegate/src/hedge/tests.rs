@@ -12,6 +12,7 @@ use crate::backend::{
     Backend, Capabilities, Layer, Receipt, Session, StoredPart, WriteOptions, wants_new_connection,
 };
 use crate::checksum::Checksum;
+use crate::payload::Payload;
 use crate::{Concurrency, Object, RetryPolicy, Store, Tidegate};
 
 const KIB: u64 = 1 << 10;

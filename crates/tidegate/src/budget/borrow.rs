@@ -1,0 +1,134 @@
+//! Memory to read ahead into: lent while nobody needs it more, and called back where somebody does.
+//!
+//! What a reader has read ahead comes back when its consumer takes it, and a consumer may wait for a writer
+//! that waits for memory. So it is lent, not held: it is given only where nobody waits, never more of it than
+//! half of the budget, and when a wait could not end as long as it stays where it is, as much as is in the way
+//! is called back, the last first. A reader whose memory is called back forgets what it has read ahead and
+//! goes on without: it reads from its open request as its consumer asks, for which it needs none.
+//! So to all others lent memory is memory in flight: it always comes back, and the argument of the module above
+//! holds with it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use super::{Budget, State};
+
+/// Who was lent memory.
+pub(crate) trait Borrower: Debug + Send + Sync + 'static {
+    /// Drops what is in it, and the memory; at once.
+    fn give_back(&self);
+}
+
+/// What is lent, by who was lent first.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
+    /// Readers that are open.
+    readers: u64,
+    /// The sum of what was not called back.
+    bytes: u64,
+    loans: BTreeMap<u64, (u64, Weak<dyn Borrower>)>,
+}
+
+impl Budget {
+    /// A reader's standing.
+    pub(crate) fn reading(&self) -> Reading {
+        self.shared.lock().lent.readers += 1;
+        Reading { budget: self.clone(), held: Arc::default() }
+    }
+}
+
+impl State {
+    /// The most that may be lent: half, or what the largest part leaves.
+    fn lendable(&self, total: u64) -> u64 {
+        let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
+        (total / 2).min(total.saturating_sub(largest_part))
+    }
+
+    /// Those who are to give back what is in the way of who waits.
+    pub(super) fn call_back(&mut self, total: u64) -> Vec<Arc<dyn Borrower>> {
+        if self.lent.loans.is_empty() {
+            return Vec::new();
+        }
+        // Any of them is first some time, and may not be polled again before.
+        let Some(most) = self.waiters.values().map(|waiter| waiter.bytes).max() else { return Vec::new() };
+        let stays = self.half_filled + self.untaken + self.lent.bytes + most;
+        let mut too_much = stays.saturating_sub(total);
+        let mut called = Vec::new();
+        while too_much > 0
+            && let Some((_, (bytes, borrower))) = self.lent.loans.pop_last()
+        {
+            too_much = too_much.saturating_sub(bytes);
+            self.lent.bytes -= bytes;
+            // One that is gone has given it back, or is about to.
+            called.extend(borrower.upgrade());
+        }
+        called
+    }
+}
+
+/// A reader's standing with the budget, for as long as it is open.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    budget: Budget,
+    /// What it was lent.
+    held: Arc<AtomicU64>,
+}
+
+impl Reading {
+    /// The most that it may be lent now, for all that it reads ahead: as much as every other reader.
+    pub(crate) fn share(&self) -> u64 {
+        let state = self.budget.shared.lock();
+        state.lendable(self.budget.shared.total) / state.lent.readers.max(1)
+    }
+
+    /// Memory to read ahead into, if nobody needs it more.
+    pub(crate) fn borrow(&self, bytes: u64, borrower: Weak<dyn Borrower>) -> Option<Loan> {
+        let mut state = self.budget.shared.lock();
+        let total = self.budget.shared.total;
+        let lendable = state.lendable(total);
+        let share = lendable / state.lent.readers.max(1);
+        let fits = state.waiters.is_empty()
+            && state.held + bytes <= total
+            && state.lent.bytes + bytes <= lendable
+            && self.held.load(Relaxed) + bytes <= share;
+        if !fits {
+            return None;
+        }
+        let id = state.take_id();
+        state.held += bytes;
+        state.peak = state.peak.max(state.held);
+        state.lent.bytes += bytes;
+        state.lent.loans.insert(id, (bytes, borrower));
+        self.held.fetch_add(bytes, Relaxed);
+        Some(Loan { budget: self.budget.clone(), id, bytes, held: self.held.clone() })
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.budget.shared.lock().lent.readers -= 1;
+    }
+}
+
+/// Lent memory; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    budget: Budget,
+    id: u64,
+    bytes: u64,
+    held: Arc<AtomicU64>,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.held.fetch_sub(self.bytes, Relaxed);
+        let mut state = self.budget.shared.lock();
+        state.held -= self.bytes;
+        if state.lent.loans.remove(&self.id).is_some() {
+            state.lent.bytes -= self.bytes;
+        }
+        state.serve(&self.budget.shared);
+    }
+}

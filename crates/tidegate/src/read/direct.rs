@@ -1,0 +1,166 @@
+//! An open request whose bytes are taken as the consumer asks for them: it needs no memory, and, because a
+//! consumer may stop for as long as it likes, it holds no turn. Where it breaks, or gives nothing for too long,
+//! it is opened again from the exact byte.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use tokio::time::{Instant, Sleep, sleep};
+use tracing::debug;
+
+use super::source::Source;
+use crate::backend::{Body, Fault, FaultKind, connected};
+use crate::error::{Operation, Result};
+use crate::object::Object;
+use crate::progress::Waiting;
+use crate::request::Failure;
+use crate::retry::UsedUp;
+
+/// Opened for one range, and read up to a byte of it.
+pub(super) struct Direct {
+    /// The next byte that it gives.
+    pub(super) at: u64,
+    /// The byte that it gives no more.
+    pub(super) until: u64,
+    /// The end of what was asked for.
+    asked: u64,
+    state: State,
+    /// Set while the store is waited for, and not while the consumer is.
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// Breaks in a row that brought no byte.
+    breaks: u32,
+    earlier: Option<Failure>,
+}
+
+enum State {
+    Opening(BoxFuture<'static, Result<Body, Failure>>),
+    Open { stream: BoxStream<'static, Result<Bytes, Fault>>, since: Instant },
+}
+
+impl Direct {
+    pub(super) fn of(body: BoxStream<'static, Result<Bytes, Fault>>, range: Range<u64>) -> Self {
+        let since = Instant::now();
+        Self::new(State::Open { stream: body, since }, range)
+    }
+
+    pub(super) fn open(source: &Arc<Source>, object: &Arc<Object>, range: Range<u64>) -> Self {
+        let (source, object, asked) = (source.clone(), object.clone(), range.clone());
+        let opening = async move { source.open(Some(asked), Some(&object)).await };
+        Self::new(State::Opening(opening.boxed()), range)
+    }
+
+    fn new(state: State, Range { start, end }: Range<u64>) -> Self {
+        Self { at: start, until: end, asked: end, state, stalled: None, breaks: 0, earlier: None }
+    }
+
+    /// The next bytes; those before `until`.
+    pub(super) fn poll(
+        &mut self,
+        source: &Arc<Source>,
+        object: &Arc<Object>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes>> {
+        loop {
+            let fault = match &mut self.state {
+                State::Opening(opening) => {
+                    match ready!(opening.poll_unpin(cx)) {
+                        Ok(body) => {
+                            self.state = State::Open { stream: body.stream, since: Instant::now() };
+                        }
+                        Err(failure) => {
+                            let failure = failure.after(self.earlier.take());
+                            return Poll::Ready(Err(source.failed(failure, self.at)));
+                        }
+                    }
+                    continue;
+                }
+                State::Open { stream, .. } => match stream.poll_next_unpin(cx) {
+                    Poll::Ready(Some(Ok(piece))) => {
+                        self.stalled = None;
+                        if piece.is_empty() {
+                            continue; // it shows that something moves
+                        }
+                        return Poll::Ready(Ok(self.take(piece, cx)));
+                    }
+                    Poll::Ready(Some(Err(fault))) => fault,
+                    Poll::Ready(None) => {
+                        let message = format!("the body ended before byte {}", self.asked);
+                        Fault::new(FaultKind::Transient, message)
+                    }
+                    Poll::Pending => {
+                        let patience = self.patience(source);
+                        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+                        ready!(stalled.as_mut().poll(cx));
+                        let message = format!("no byte within {:.0} s", patience.as_secs_f64());
+                        Fault::new(FaultKind::Timeout, message)
+                    }
+                },
+            };
+            if let Err(failure) = self.reopen(source, object, fault) {
+                return Poll::Ready(Err(source.failed(failure, self.at)));
+            }
+        }
+    }
+
+    fn take(&mut self, mut piece: Bytes, cx: &mut Context<'_>) -> Bytes {
+        let left = self.until - self.at;
+        piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
+        self.at += piece.len() as u64;
+        (self.breaks, self.earlier) = (0, None);
+        if self.at == self.asked
+            && let State::Open { stream, .. } = &mut self.state
+        {
+            // Every byte is here; a look at the end lets the connection be used again.
+            let _ = stream.poll_next_unpin(cx);
+        }
+        piece
+    }
+
+    /// How long nothing may come: four times what so much should take, or as the policy says.
+    fn patience(&self, source: &Source) -> Duration {
+        let requests = &source.requests;
+        // What comes within one patience, not the whole rest of a large object.
+        const LOOK: u64 = 1 << 20;
+        let bytes = (self.asked - self.at).min(LOOK);
+        let expected = requests.endpoint.pace.expected(bytes);
+        requests.retry.deadline(Operation::Get, bytes, self.breaks + 1, self.breaks, expected)
+    }
+
+    /// Has it opened again, where that can help.
+    fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
+        self.stalled = None;
+        self.breaks += 1;
+        let elapsed = match &self.state {
+            State::Open { since, .. } => since.elapsed(),
+            State::Opening(_) => Duration::ZERO,
+        };
+        let pause = source.requests.retry.pause(&fault, self.breaks);
+        debug!(object = source.url(), at = self.at, fault = %fault, ?pause, "an answer broke");
+        let failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());
+        let Some(pause) = pause else { return Err(failure) };
+        let (source, object, rest) = (source.clone(), object.clone(), self.at..self.asked);
+        let opening = async move {
+            {
+                let _waiting = source.requests.progress.waiting(Waiting::Backoff);
+                sleep(pause).await;
+            }
+            if source.requests.endpoint.allowance.take().await == Err(UsedUp) {
+                let message =
+                    "so many requests to this store have failed that it is sent no more retries for now";
+                return Err(Failure::of(Fault::new(FaultKind::Transient, message), 0, Duration::ZERO));
+            }
+            source.requests.progress.resumed(Operation::Get.name());
+            connected(true, source.open(Some(rest), Some(&object))).await
+        };
+        self.earlier = Some(failure);
+        self.state = State::Opening(opening.boxed());
+        Ok(())
+    }
+}

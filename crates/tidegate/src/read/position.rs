@@ -1,0 +1,99 @@
+//! A reader as a file: read into buffers, and sought in.
+
+use std::io::{self, SeekFrom};
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Buf;
+use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, ReadBuf};
+
+use super::{FIRST_REACH, Reader};
+
+/// So little ahead is read over where it is on its way already.
+const SKIP: u64 = 256 << 10;
+
+impl Reader {
+    /// The byte of the object that is read next.
+    pub(super) fn position(&self) -> u64 {
+        self.at - self.piece.len() as u64
+    }
+
+    fn go_to(&mut self, target: u64) {
+        let position = self.position();
+        if (position..=self.at).contains(&target) {
+            self.piece.advance((target - position) as usize);
+            return;
+        }
+        self.piece.clear();
+        self.at = target;
+        // Some bytes are left out, or come twice.
+        self.hasher = None;
+        self.reach = FIRST_REACH;
+        let goes_on =
+            |direct: &mut super::Direct| (direct.at..direct.at.saturating_add(SKIP)).contains(&target);
+        if self.direct.take_if(|direct| !goes_on(direct)).is_none() && self.direct.is_some() {
+            self.reach = u64::MAX;
+        }
+    }
+}
+
+impl AsyncRead for Reader {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let bytes = ready!(self.as_mut().poll_fill_buf(cx))?;
+        let taken = bytes.len().min(buffer.remaining());
+        buffer.put_slice(&bytes[..taken]);
+        self.consume(taken);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for Reader {
+    fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        while this.piece.is_empty() {
+            match ready!(this.poll_piece(cx)) {
+                Some(piece) => this.piece = piece?,
+                None => break,
+            }
+        }
+        Poll::Ready(Ok(&this.piece))
+    }
+
+    fn consume(mut self: Pin<&mut Self>, bytes: usize) {
+        self.piece.advance(bytes);
+    }
+}
+
+/// Positions count from the first byte of the range that is read. Past its end there is nothing to read, which is
+/// no error. What was read ahead is kept where it is of use behind the seek.
+impl AsyncSeek for Reader {
+    fn start_seek(mut self: Pin<&mut Self>, to: SeekFrom) -> io::Result<()> {
+        let Range { start, end } = self.range();
+        let (from, by) = match to {
+            SeekFrom::Start(offset) => (start, i128::from(offset)),
+            SeekFrom::End(by) => (end, i128::from(by)),
+            SeekFrom::Current(by) => (self.position(), i128::from(by)),
+        };
+        let target = i128::from(from) + by;
+        match u64::try_from(target) {
+            Ok(target) if target >= start => self.go_to(target),
+            _ => {
+                let message = format!("{}: no byte lies before the first that is read", self.source.url());
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        Poll::Ready(Ok(self.position() - self.range().start))
+    }
+}

@@ -1,0 +1,139 @@
+//! One object that is read: each request asks for the same one.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+
+use crate::backend::{Backend, Body, Fault, FaultKind};
+use crate::budget::Budget;
+use crate::client::Store;
+use crate::error::{Error, Operation, Result};
+use crate::object::Object;
+use crate::progress::Progress;
+use crate::request::{Failure, Inflow, Requests};
+
+/// Where the bytes of one object come from.
+#[derive(Debug)]
+pub(super) struct Source {
+    backend: Arc<dyn Backend>,
+    /// Within the whole bucket.
+    key: String,
+    pub(super) requests: Requests,
+    /// Whether a slow range may be asked for a second time.
+    hedge: bool,
+    budget: Budget,
+}
+
+/// Where received bytes go: to memory, or to their place in a file.
+pub(super) trait Sink: Send + Sync {
+    /// What is received, and how far it is.
+    fn inflow(&self) -> &Inflow;
+
+    /// Takes bytes from byte `at` of the range on, and counts them. Some of them, or all, it may have already:
+    /// a range may be received twice at once, by each in order.
+    fn take(&self, at: u64, piece: Bytes) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+impl Source {
+    pub(super) fn new(store: &Store, key: &str, progress: Progress) -> Self {
+        Self {
+            backend: store.backend().clone(),
+            key: store.full_key(key),
+            requests: store.requests(key, progress),
+            hedge: store.engine().hedge,
+            budget: store.engine().budget.clone(),
+        }
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.requests.object
+    }
+
+    /// Opens the object, or a range of it; once, however often it takes.
+    pub(super) async fn open(
+        &self,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+    ) -> Result<Body, Failure> {
+        self.requests.send(Operation::Get, None, None, || self.get(range.clone(), same)).await
+    }
+
+    /// Receives `range`, whole, into `sink`, over as many requests as it takes.
+    pub(super) async fn receive(
+        &self,
+        range: Range<u64>,
+        same: &Object,
+        sink: &impl Sink,
+    ) -> Result<(), Failure> {
+        let inflow = sink.inflow();
+        let rest = |at: u64| Some(range.start + at..range.end);
+        let first = || async {
+            let mut at = inflow.got();
+            let mut pieces = self.get(rest(at), Some(same)).await?.stream;
+            while let Some(piece) = pieces.try_next().await? {
+                let len = piece.len() as u64;
+                sink.take(at, piece).await?;
+                at += len;
+            }
+            all_came(inflow)
+        };
+        let again = || {
+            let mut at = inflow.got();
+            let memory = if self.hedge { self.budget.try_lease(inflow.left()) } else { None }?;
+            let rest = rest(at);
+            Some(async move {
+                let _memory = memory;
+                let mut copy = Vec::new();
+                let mut pieces = self.get(rest, Some(same)).await?.stream;
+                while let Some(piece) = pieces.try_next().await? {
+                    inflow.moves(piece.len() as u64);
+                    copy.push(piece);
+                }
+                for piece in copy {
+                    let len = piece.len() as u64;
+                    sink.take(at, piece).await?;
+                    at += len;
+                }
+                all_came(inflow)
+            })
+        };
+        self.requests.receive(inflow, first, again).await
+    }
+
+    /// One request for the object, or a range of it, that is answered as it was asked.
+    async fn get(&self, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        let body = self.backend.get(&self.key, range.clone(), same).await?;
+        if same.is_some_and(|same| !same.is_same(&body.object)) {
+            return Err(Fault::new(FaultKind::Replaced, "the object was replaced while it was read"));
+        }
+        let size = body.object.size;
+        let asked = range.map_or(0..size, |range| range.start..range.end.min(size));
+        if body.range != asked {
+            let (asked, sent) = (told(&asked), told(&body.range));
+            let message = format!("the store sent bytes {sent} where {asked} were asked for");
+            return Err(Fault::new(FaultKind::Transient, message));
+        }
+        Ok(body)
+    }
+
+    pub(super) fn failed(&self, failure: Failure, at: u64) -> Error {
+        let mut error = failure.into_error(Operation::Get, self.url());
+        if at > 0 {
+            error = error.and(&format!("it was read up to byte {at}"));
+        }
+        error
+    }
+}
+
+fn all_came(inflow: &Inflow) -> Result<(), Fault> {
+    match inflow.left() {
+        0 => Ok(()),
+        left => Err(Fault::new(FaultKind::Transient, format!("the body ended {left} bytes early"))),
+    }
+}
+
+fn told(range: &Range<u64>) -> String {
+    format!("{}-{}", range.start, range.end.saturating_sub(1))
+}
