@@ -1,7 +1,7 @@
 //! Making the bytes of a table. No I/O.
 
 use crate::entry::Entry;
-use crate::format::{Block, CRC, Footer, Index, LARGEST_BLOCK_SIZE};
+use crate::format::{BLOCK_ENTRY_HEAD, Block, CRC, Footer, Index, LARGEST_BLOCK_SIZE};
 
 /// With less than this in it, an index has room for the first key, the last block's entry and the checksum.
 const MOST_INDEX: usize = u32::MAX as usize - 3 * Entry::LONGEST_KEY;
@@ -88,10 +88,16 @@ impl TableBuilder {
         &self.block
     }
 
-    /// How many bytes the table would have if it ended here; a block entry more or less.
+    /// How many bytes the table has if it ends here.
     pub fn size(&self) -> u64 {
-        let block = if self.is_given { 0 } else { self.block.len() };
-        self.given + (block + self.index.len() + CRC + Footer::SIZE) as u64
+        let key = self.last_key.as_ref().map_or(0, Vec::len);
+        // Of an empty table the index is the length of a first key that there is not.
+        let index = if self.last_key.is_none() { 2 } else { self.index.len() } + CRC;
+        let block = match self.is_given || self.block.is_empty() {
+            true => 0,
+            false => self.block.len() + CRC + BLOCK_ENTRY_HEAD + key,
+        };
+        self.given + (block + index + Footer::SIZE) as u64
     }
 
     /// Entries so far.

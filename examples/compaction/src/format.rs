@@ -47,6 +47,8 @@ pub use block::Block;
 pub use footer::Footer;
 pub use index::{Blocks, Index, Located};
 
+use tidegate::checksum::{Algorithm, Checksum};
+
 use crate::entry::Entry;
 
 /// The largest block size that a writer may be given, in bytes.
@@ -54,6 +56,9 @@ pub const LARGEST_BLOCK_SIZE: usize = 16 << 20;
 
 /// Bytes of an entry beside its key and value.
 pub(crate) const ENTRY_HEAD: usize = 7;
+
+/// Bytes of a block entry beside its key.
+pub(crate) const BLOCK_ENTRY_HEAD: usize = 6;
 
 /// Bytes of a checksum.
 pub(crate) const CRC: usize = 4;
@@ -163,10 +168,14 @@ impl<'a> Fields<'a> {
     }
 }
 
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
+    Checksum::of(Algorithm::Crc32c, bytes).value() as u32
+}
+
 /// What comes before a checksum that ends `bytes`, where it matches.
 pub(crate) fn checked(bytes: &[u8], place: Place) -> Result<&[u8], Damage> {
     let (content, crc) = bytes.split_last_chunk().ok_or(place.is(Wrong::Length))?;
-    if crc32c::crc32c(content) != u32::from_le_bytes(*crc) {
+    if crc32c(content) != u32::from_le_bytes(*crc) {
         return Err(place.is(Wrong::Checksum));
     }
     Ok(content)

@@ -22,6 +22,8 @@ pub mod format;
 pub mod outputs;
 pub mod plan;
 pub mod reader;
+#[cfg(test)]
+mod samples;
 pub mod writer;
 
 pub use builder::TableBuilder;

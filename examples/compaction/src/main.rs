@@ -84,8 +84,8 @@ async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
             stem: format!("run-{sequence:06}-"),
         };
         let mut outputs = Outputs::new(store.clone(), shape, arguments.shape.way);
-        let work = build::build(&arguments.made(run), &mut outputs);
-        let done = interruptible(work).await;
+        let made = arguments.made(run);
+        let done = interruptible(build::build(&made, &mut outputs)).await;
         let (run, tables) = finished(done, &mut outputs).await?;
         built.entries += run.entries;
         built.tombstones += run.tombstones;

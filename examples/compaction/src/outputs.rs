@@ -57,7 +57,7 @@ pub struct Outputs {
     shape: Shape,
     way: Way,
     current: Option<Current>,
-    uploads: JoinSet<Result<Object>>,
+    uploads: JoinSet<Result<Written>>,
     begun: u64,
     /// Bytes of the tables that are closed.
     closed: u64,
@@ -66,7 +66,7 @@ pub struct Outputs {
 
 #[derive(Debug)]
 enum Current {
-    Streamed(Box<TableWriter>),
+    Streamed { key: String, table: Box<TableWriter> },
     Whole { key: String, builder: Box<TableBuilder>, bytes: Vec<u8> },
 }
 
@@ -89,7 +89,7 @@ impl Outputs {
             self.current = Some(self.begin().await?);
         }
         match &mut self.current {
-            Some(Current::Streamed(table)) => table.add(entry).await,
+            Some(Current::Streamed { table, .. }) => table.add(entry).await,
             Some(Current::Whole { key, builder, bytes }) => {
                 let block = builder.add(entry.key(), entry.value());
                 let block = block.map_err(|reason| Error::Entry { table: key.clone(), reason })?;
@@ -150,19 +150,25 @@ impl Outputs {
             return Ok(Current::Whole { key, builder: Box::new(builder), bytes });
         }
         let writer = self.store.writer(&key).create_only().start().await?;
-        Ok(Current::Streamed(Box::new(TableWriter::new(key, builder, writer))))
+        let table = Box::new(TableWriter::new(key.clone(), builder, writer));
+        Ok(Current::Streamed { key, table })
     }
 
     async fn close(&mut self) -> Result<()> {
         self.closed = self.size();
         match self.current.take() {
             None => return Ok(()),
-            Some(Current::Streamed(table)) => {
-                self.uploads.spawn(table.finish());
+            Some(Current::Streamed { key, table }) => {
+                let written = async move { Ok(Written { key, size: table.finish().await?.size }) };
+                self.uploads.spawn(written);
             }
             Some(Current::Whole { key, builder, mut bytes }) => {
                 bytes.extend_from_slice(&builder.finish());
-                self.uploads.spawn(upload(self.store.clone(), key, bytes));
+                let store = self.store.clone();
+                self.uploads.spawn(async move {
+                    let object = upload(&store, &key, bytes).await?;
+                    Ok(Written { key, size: object.size })
+                });
             }
         }
         // How many may be on their way beside the table that comes next.
@@ -177,9 +183,8 @@ impl Outputs {
     async fn join(&mut self) -> Result<()> {
         match self.uploads.join_next().await {
             None => Ok(()),
-            Some(Ok(object)) => {
-                let Object { key, size, .. } = object?;
-                self.written.push(Written { key, size });
+            Some(Ok(written)) => {
+                self.written.push(written?);
                 Ok(())
             }
             Some(Err(ended)) => match ended.try_into_panic() {
@@ -193,14 +198,14 @@ impl Outputs {
 impl Current {
     fn size(&self) -> u64 {
         match self {
-            Self::Streamed(table) => table.size(),
+            Self::Streamed { table, .. } => table.size(),
             Self::Whole { builder, .. } => builder.size(),
         }
     }
 }
 
 /// Uploads a whole table, in parts as the streamed ones go.
-async fn upload(store: Store, key: String, bytes: Vec<u8>) -> Result<Object> {
+async fn upload(store: &Store, key: &str, bytes: Vec<u8>) -> Result<Object> {
     let size = bytes.len() as u64;
     let mut writer = store.writer(key).create_only().size_hint(size).start().await?;
     writer.write(bytes.into()).await?;

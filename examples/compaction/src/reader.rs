@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use tidegate::{Object, Store};
@@ -88,27 +88,9 @@ impl TableReader {
     }
 
     async fn streamed(&self) -> Result<BoxStream<'static, tidegate::Result<Bytes>>> {
-        let end = self.blocks_end();
-        if end == 0 {
-            return Ok(stream::empty().boxed());
-        }
-        let reader = self.store.reader(&self.object.key).range(0..end).start().await?;
-        check_same(&self.object, reader.object())?;
-        let cut = |(mut reader, mut blocks, mut left): (tidegate::Reader, Blocks, Bytes)| async move {
-            let Some(block) = blocks.next() else { return Ok(None) };
-            let length = block.length as usize;
-            let mut bytes = BytesMut::with_capacity(length);
-            while bytes.len() < length {
-                if left.is_empty() {
-                    let Some(piece) = reader.try_next().await? else { break };
-                    left = piece;
-                }
-                let taken = left.split_to(left.len().min(length - bytes.len()));
-                bytes.extend_from_slice(&taken);
-            }
-            Ok(Some((bytes.freeze(), (reader, blocks, left))))
-        };
-        Ok(stream::try_unfold((reader, self.index.blocks(), Bytes::new()), cut).boxed())
+        let ranges = self.index.blocks().map(|block| block.offset..block.offset + u64::from(block.length));
+        let blocks = self.store.blocks(&self.object.key, ranges).same(&self.object).start().await?;
+        Ok(blocks.map_ok(|block| block.bytes).boxed())
     }
 
     fn entries_of(&self, blocks: BoxStream<'static, tidegate::Result<Bytes>>) -> Entries {
@@ -202,30 +184,10 @@ fn damaged(object: &Object, damage: Damage) -> Error {
     Error::Damaged { table: object.key.clone(), damage }
 }
 
-/// One ranged read into memory.
+/// One range, in one piece.
 async fn read(store: &Store, object: &Object, range: Range<u64>) -> Result<Bytes> {
-    let length = (range.end - range.start) as usize;
-    if length == 0 {
-        return Ok(Bytes::new());
-    }
-    let mut reader = store.reader(&object.key).range(range).start().await?;
-    check_same(object, reader.object())?;
-    let mut bytes = BytesMut::with_capacity(length);
-    while let Some(piece) = reader.try_next().await? {
-        bytes.extend_from_slice(&piece);
-    }
-    if bytes.len() != length {
-        return Err(damaged(object, Place::Table.is(Wrong::Length)));
-    }
-    Ok(bytes.freeze())
-}
-
-/// Ranges of a table that was replaced in between are not of one table.
-fn check_same(described: &Object, read: &Object) -> Result<()> {
-    if described.is_same(read) {
-        return Ok(());
-    }
-    Err(Error::Refused(format!("table {} was replaced while it was read", described.key)))
+    let mut blocks = store.blocks(&object.key, [range]).same(object).start().await?;
+    Ok(blocks.try_next().await?.map_or_else(Bytes::new, |block| block.bytes))
 }
 
 #[cfg(test)]

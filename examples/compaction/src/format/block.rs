@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes};
 
-use super::{Damage, ENTRY_HEAD, Fields, Place, Wrong, checked};
+use super::{Damage, ENTRY_HEAD, Fields, Place, Wrong, checked, crc32c};
 use crate::entry::Entry;
 
 /// The entries of one block; an iterator over them that shares its bytes. An error is the last that it gives.
@@ -50,7 +50,7 @@ impl Block {
 
     /// Ends the bytes of a block.
     pub(crate) fn seal(block: &mut Vec<u8>) {
-        let crc = crc32c::crc32c(block);
+        let crc = crc32c(block);
         block.extend_from_slice(&crc.to_le_bytes());
     }
 }

@@ -1,6 +1,6 @@
 //! The end of a table, which says where its index is.
 
-use super::{Damage, Fields, Place, Wrong, checked};
+use super::{Damage, Fields, Place, Wrong, checked, crc32c};
 
 /// What the last bytes of a table say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Footer {
         out.extend_from_slice(&self.entries.to_le_bytes());
         out.extend_from_slice(&self.sequence.to_le_bytes());
         out.extend_from_slice(&Self::VERSION.to_le_bytes());
-        let crc = crc32c::crc32c(&out[start..]);
+        let crc = crc32c(&out[start..]);
         out.extend_from_slice(&crc.to_le_bytes());
         out.extend_from_slice(&Self::MAGIC);
     }

@@ -2,7 +2,9 @@
 
 use bytes::{Buf, Bytes};
 
-use super::{CRC, Damage, ENTRY_HEAD, Fields, Footer, LONGEST_BLOCK, Place, Wrong, checked};
+use super::{
+    BLOCK_ENTRY_HEAD, CRC, Damage, ENTRY_HEAD, Fields, Footer, LONGEST_BLOCK, Place, Wrong, checked,
+};
 
 /// The index of a table, as its bytes: about 22 of them for a block with keys of 16 bytes.
 #[derive(Clone, Debug)]
@@ -105,7 +107,7 @@ impl Iterator for Blocks {
         let length = fields.u32()?;
         let key = usize::from(fields.u16()?);
         fields.bytes(key)?;
-        self.rest.advance(6);
+        self.rest.advance(BLOCK_ENTRY_HEAD);
         let (number, offset, last_key) = (self.number, self.offset, self.rest.split_to(key));
         self.number += 1;
         self.offset += u64::from(length);
