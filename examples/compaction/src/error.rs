@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{0}")]
     Refused(String),
     /// Something failed, and what had been written before could not be removed.
-    #[error("{error}; and of what was written before {left:?} is left, because {removal}")]
+    #[error("{error}; and of what was written before is left {}: {removal}", left.join(", "))]
     LeftBehind {
         /// The failure.
         error: Box<Error>,

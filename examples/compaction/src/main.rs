@@ -129,7 +129,15 @@ async fn finished<T>(done: Result<T>, outputs: &mut Outputs) -> Result<(T, Vec<W
     };
     match finished {
         Ok(finished) => Ok(finished),
-        Err(error) => Err(outputs.abandon(error).await),
+        Err(error) => {
+            let why = error.to_string();
+            tokio::select! {
+                error = outputs.abandon(error) => Err(error),
+                _ = tokio::signal::ctrl_c() => {
+                    Err(Error::Refused(format!("{why}; interrupted again: some of what was written may be left")))
+                }
+            }
+        }
     }
 }
 
@@ -138,7 +146,7 @@ async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,
         pressed = tokio::signal::ctrl_c() => Err(Error::Refused(match pressed {
-            Ok(()) => "interrupted; what was written is removed".to_owned(),
+            Ok(()) => "interrupted".to_owned(),
             Err(error) => format!("can't listen for Ctrl-C: {error}"),
         })),
     }

@@ -13,13 +13,25 @@ use crate::writer::TableWriter;
 /// How tables get from memory to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Way {
-    /// Each block is on its way while the next is made, and a table's last parts are while the next table is made.
+    /// Each part is on its way while the next is made, and a table's last parts are while the next tables are made.
     #[default]
     Streamed,
     /// Each table is made whole in memory, then uploaded, and then the next one is made.
     Whole,
     /// Each table is made whole in memory, and uploaded while the next one is made whole in memory.
     Beside,
+}
+
+impl Way {
+    /// How many tables may be on their way beside the one that is made.
+    fn beside(self) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::Beside => 1,
+            // What they hold is under the engine's memory budget, so that small tables may be many.
+            Self::Streamed => 8,
+        }
+    }
 }
 
 /// What tables are like.
@@ -85,18 +97,21 @@ impl Outputs {
         if self.current.as_ref().is_some_and(|current| current.size() >= self.shape.capacity) {
             self.close().await?;
         }
-        if self.current.is_none() {
-            self.current = Some(self.begin().await?);
-        }
-        match &mut self.current {
-            Some(Current::Streamed { table, .. }) => table.add(entry).await,
-            Some(Current::Whole { key, builder, bytes }) => {
+        let current = match &mut self.current {
+            Some(current) => current,
+            None => {
+                let begun = self.begin().await?;
+                self.current.insert(begun)
+            }
+        };
+        match current {
+            Current::Streamed { table, .. } => table.add(entry).await,
+            Current::Whole { key, builder, bytes } => {
                 let block = builder.add(entry.key(), entry.value());
                 let block = block.map_err(|reason| Error::Entry { table: key.clone(), reason })?;
                 bytes.extend_from_slice(block.unwrap_or_default());
                 Ok(())
             }
-            None => Ok(()),
         }
     }
 
@@ -171,9 +186,7 @@ impl Outputs {
                 });
             }
         }
-        // How many may be on their way beside the table that comes next.
-        let beside = if self.way == Way::Whole { 0 } else { 1 };
-        while self.uploads.len() > beside {
+        while self.uploads.len() > self.way.beside() {
             self.join().await?;
         }
         Ok(())
