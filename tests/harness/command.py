@@ -152,15 +152,17 @@ class Run:
 
 
 class CommandLine:
-    """Starts `tidegate` and remembers what it started, so that a failed test leaves nothing running."""
+    """Starts `tidegate`, or another program, and remembers what it started, so that a failed test leaves nothing
+    running."""
 
-    def __init__(self):
+    def __init__(self, program=None):
+        self._program = program or binary()
         self._runs = []
 
     def start(self, *arguments, env=None, stdin=None, stdout=None, cwd=None) -> Run:
         """`stdin` is bytes, a file or pipe, or None for an empty one; `stdout` a file or pipe, or None to have it
         in the result."""
-        run = Run([binary(), *arguments], env, stdin, cwd, stdout)
+        run = Run([self._program, *arguments], env, stdin, cwd, stdout)
         self._runs.append(run)
         return run
 

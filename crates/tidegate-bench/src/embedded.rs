@@ -1,4 +1,4 @@
-//! The embedded server as a process of its own, which discards what it takes and counts what it is asked.
+//! The embedded server as a process of its own, which counts what it is asked, and mostly discards what it takes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -60,7 +60,7 @@ impl Counts {
     }
 }
 
-/// `tidegate serve --storage discard`, with one bucket.
+/// `tidegate serve`, with one bucket.
 #[derive(Debug)]
 pub struct Embedded {
     server: Server,
@@ -69,10 +69,15 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the server of the program `tidegate`, on a free port.
+    /// Starts the server of the program `tidegate`, on a free port. It keeps nothing; what it prints goes to `folder`.
     pub fn start(tidegate: &Path, folder: &Path) -> Result<Self> {
+        Self::storing(tidegate, folder, "discard")
+    }
+
+    /// The same with a storage as `tidegate serve` takes it, such as `disk:DIR`.
+    pub fn storing(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
         let mut program = Program::new(tidegate);
-        for argument in ["serve", "--storage", "discard", "--listen", "127.0.0.1:0"] {
+        for argument in ["serve", "--storage", storage, "--listen", "127.0.0.1:0"] {
             program = program.arg(argument);
         }
         let mut server = Server::start("tidegate-serve", &program, folder)?;

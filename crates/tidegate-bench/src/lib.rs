@@ -6,11 +6,14 @@
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
 //! and `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
+//! `tidegate-bench compaction` and `tables` run the example `compaction` in its ways ([`mod@compaction`], [`tables`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
+pub mod compaction;
 pub mod contest;
 pub mod embedded;
+pub mod example;
 pub mod hedge;
 pub mod http;
 pub mod journal;
@@ -24,6 +27,7 @@ pub mod sign;
 pub mod size;
 pub mod stats;
 pub mod table;
+pub mod tables;
 pub mod tool;
 pub mod toxiproxy;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
+use tidegate_bench::compaction;
 use tidegate_bench::contest::Contest;
 use tidegate_bench::embedded::Embedded;
 use tidegate_bench::hedge;
@@ -16,6 +17,7 @@ use tidegate_bench::machine::{self, Conditions};
 use tidegate_bench::report::{Line, Report};
 use tidegate_bench::scratch::Scratch;
 use tidegate_bench::size::{self, KIB};
+use tidegate_bench::tables;
 use tidegate_bench::tool::{Source, Tool, installed};
 use tidegate_bench::toxiproxy::{Shape, Toxiproxy};
 use tidegate_bench::{Result, measure, process};
@@ -75,6 +77,22 @@ enum Command {
     Journal {
         #[command(flatten)]
         trial: journal::Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sorted tables merged: read and written as streams, and whole in memory, with more and more inputs.
+    Compaction {
+        #[command(flatten)]
+        trial: compaction::Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Sorted tables built and uploaded to a shaped store: as streams, and whole in memory first.
+    Tables {
+        #[command(flatten)]
+        trial: tables::Trial,
         /// Print one JSON object, with every single run, and no table.
         #[arg(long)]
         json: bool,
@@ -142,6 +160,8 @@ fn main() -> ExitCode {
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Uploads { uploads } => uploads.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),

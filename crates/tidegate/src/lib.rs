@@ -31,6 +31,7 @@ mod hedge;
 pub mod journal;
 mod limiter;
 pub mod location;
+mod merge;
 pub mod object;
 #[cfg(feature = "object_store")]
 pub mod object_store;
@@ -55,6 +56,7 @@ pub use copy::CopyBuilder;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use limiter::Concurrency;
 pub use location::Location;
+pub use merge::{MergeError, MergeStream, Merged};
 pub use object::{Attributes, Encryption, Object};
 pub use progress::{Progress, Snapshot, Waiting};
 pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};

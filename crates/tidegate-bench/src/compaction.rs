@@ -1,0 +1,216 @@
+//! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole.
+//!
+//! The tables are made once for each number of inputs, in the embedded server's storage on disk; then they are merged
+//! in each way, and what came out must be the same.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use serde::Serialize;
+
+use crate::Result;
+use crate::embedded::Embedded;
+use crate::example::{Example, Run, Way};
+use crate::machine::{self, Conditions};
+use crate::scratch::Scratch;
+use crate::size::{self, GIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+
+/// What is merged.
+#[derive(Clone, Debug, Serialize, Args)]
+pub struct Trial {
+    /// How many tables are merged; one trial for each number.
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32", value_parser = value_parser!(u32).range(1..=1000))]
+    pub inputs: Vec<u32>,
+    /// Size of each.
+    #[arg(long, default_value = "64MiB", value_parser = size::parse)]
+    pub size: u64,
+    /// Close an output when it has so many bytes.
+    #[arg(long, default_value = "64MiB", value_parser = size::parse)]
+    pub table_size: u64,
+    /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
+    #[arg(long, default_value = "64MiB", value_parser = size::parse)]
+    pub memory: u64,
+    /// The ways.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,whole")]
+    pub ways: Vec<Way>,
+    /// Runs of each that count.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// Few small tables, to see that everything works.
+    #[arg(long, conflicts_with_all = ["inputs", "size", "table_size"])]
+    pub quick: bool,
+    /// Folder for the server's storage; default: the system's temporary one.
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// Seconds that one run may take.
+    #[arg(long, default_value_t = 1200, value_name = "SECONDS")]
+    pub limit: u64,
+}
+
+/// All runs of one way with one number of inputs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// How.
+    pub way: Way,
+    /// How many tables.
+    pub inputs: u32,
+    /// The processes.
+    pub runs: Vec<Run>,
+}
+
+/// What came of a trial; it displays as Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub trial: Trial,
+    /// Where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// What was measured.
+    pub lines: Vec<Line>,
+}
+
+impl Trial {
+    /// Holds it against the server of the program `tidegate`: for each number of inputs all ways in turn.
+    ///
+    /// # Errors
+    /// Where the server does not start, a run fails or takes longer than the limit, or two ways differ in what came out.
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let mut trial = self.clone();
+        if trial.quick {
+            (trial.inputs, trial.size, trial.table_size) = (vec![2, 4, 8], 8 * MIB, 16 * MIB);
+        }
+        let place = trial.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let most = trial.inputs.iter().copied().max().unwrap_or_default();
+        // Inputs, outputs, and the parts of outputs that are not joined yet.
+        let scratch = Scratch::new(Some(&place), 3 * u64::from(most) * trial.size)?;
+        scratch.remove_when_interrupted()?;
+        let logs = tempfile::tempdir()?;
+        let storage = format!("disk:{}", scratch.path().display());
+        let server = Embedded::storing(tidegate, logs.path(), &storage)?;
+        let example = Example::find(&server, logs.path(), Duration::from_secs(trial.limit))?;
+        let before = machine::load();
+        let mut lines = Vec::new();
+        for &inputs in &trial.inputs {
+            trial.build(&example, inputs)?;
+            let mut runs: Vec<_> = trial.ways.iter().map(|way| (*way, Vec::new())).collect();
+            for number in 1..=trial.runs {
+                for (way, runs) in &mut runs {
+                    let run = trial.merge(&example, *way, inputs)?;
+                    let (seconds, mib) = (run.usage.wall, run.usage.peak_kib / 1024);
+                    eprintln!("{}, {inputs} inputs, run {number}: {seconds:.2} s, {mib} MiB", way.name());
+                    runs.push(run);
+                }
+            }
+            example.clear("in/")?;
+            lines.extend(runs.into_iter().map(|(way, runs)| Line { way, inputs, runs }));
+        }
+        check_same(&lines)?;
+        Ok(Report { trial, conditions: Conditions::since(before), lines })
+    }
+
+    fn build(&self, example: &Example<'_>, inputs: u32) -> Result<()> {
+        let to = example.location("in/");
+        let arguments = ["build", &to, "--runs", &inputs.to_string(), "--run-size", &self.size.to_string()];
+        example.run(&arguments.map(str::to_owned)).map(drop)
+    }
+
+    fn merge(&self, example: &Example<'_>, way: Way, inputs: u32) -> Result<Run> {
+        let (from, to) = (example.location("in/"), example.location("out/"));
+        let (size, memory) = (self.table_size.to_string(), self.memory.to_string());
+        let arguments =
+            ["compact", &from, &to, "--table-size", &size, "--memory", &memory, "--way", way.name()];
+        let run = example.run(&arguments.map(str::to_owned))?;
+        example.clear("out/")?;
+        let bytes = run.figures.bytes_in;
+        if bytes < u64::from(inputs) * self.size {
+            return Err(format!("{} merged {bytes} bytes only", way.name()).into());
+        }
+        Ok(run)
+    }
+}
+
+/// Whatever the way, the outputs are the same.
+fn check_same(lines: &[Line]) -> Result<()> {
+    let runs = lines.iter().flat_map(|line| line.runs.iter().map(move |run| (line, &run.figures)));
+    for (line, figures) in runs.clone() {
+        let others = runs.clone().filter(|(other, _)| other.inputs == line.inputs);
+        let made = |figures: &crate::example::Figures| (figures.entries_out, figures.bytes_out);
+        if let Some((other, others)) = others.into_iter().find(|(_, others)| made(others) != made(figures)) {
+            let (one, another) = (line.way.name(), other.way.name());
+            return Err(format!(
+                "{} inputs: {one} made (entries, bytes) {:?}, {another} {:?}",
+                line.inputs,
+                made(figures),
+                made(others)
+            )
+            .into());
+        }
+    }
+    Ok(())
+}
+
+impl Report {
+    fn table(&self) -> Table {
+        let columns = [
+            "way",
+            "inputs",
+            "MiB in",
+            "MiB out",
+            "wall s",
+            "MiB in a second",
+            "CPU s/GiB in",
+            "peak RSS MiB",
+            "peak budget MiB",
+            "requests",
+        ];
+        let mut table = Table::new(columns);
+        for Line { way, inputs, runs } in &self.lines {
+            let Some(Run { figures, .. }) = runs.first() else { continue };
+            let mib = figures.bytes_in as f64 / MIB as f64;
+            let Some(wall) = Spread::of(runs.iter().map(|run| run.usage.wall)) else { continue };
+            let Some(cpu) = Spread::of(runs.iter().map(|run| run.usage.cpu())) else { continue };
+            let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
+            table.row([
+                way.name().to_owned(),
+                inputs.to_string(),
+                format!("{mib:.0}"),
+                format!("{:.0}", figures.bytes_out as f64 / MIB as f64),
+                format!("{:.2} ({:.2}–{:.2})", wall.median, wall.min, wall.max),
+                format!("{:.0}", mib / wall.median),
+                format!("{:.2}", cpu.median / (figures.bytes_in as f64 / GIB as f64)),
+                format!("{:.0}", most(|run| run.usage.peak_kib) / 1024.0),
+                format!("{:.0}", most(|run| run.figures.peak_budget_bytes) / MIB as f64),
+                figures.requests.to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trial { size, table_size, memory, runs, .. } = &self.trial;
+        writeln!(
+            out,
+            "Tables of {} merged into tables of {}; memory budget {}; server on the same machine, unshaped, on disk\n",
+            size::format(*size),
+            size::format(*table_size),
+            size::format(*memory)
+        )?;
+        writeln!(out, "{}", self.table())?;
+        writeln!(
+            out,
+            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Whole: every\n\
+             input read into memory first, every output made in memory before it is uploaded.\n"
+        )?;
+        writeln!(out, "{}", self.conditions)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+use super::*;
+use crate::example::Figures;
+use crate::machine::Machine;
+use crate::measure::Usage;
+
+fn line(way: Way, inputs: u32, entries: u64, walls: &[f64]) -> Line {
+    let run = |wall: &f64| Run {
+        figures: Figures {
+            seconds: *wall,
+            bytes_in: GIB,
+            bytes_out: 512 * MIB,
+            entries_out: entries,
+            requests: 9,
+            retries: 0,
+            peak_budget_bytes: 3 * MIB,
+        },
+        usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+    };
+    Line { way, inputs, runs: walls.iter().map(run).collect() }
+}
+
+#[test]
+fn ways_that_make_something_else_are_found() {
+    let same = [
+        line(Way::Streamed, 2, 7, &[1.0, 2.0]),
+        line(Way::Whole, 2, 7, &[1.0]),
+        line(Way::Whole, 4, 8, &[1.0]),
+    ];
+    check_same(&same).unwrap();
+    let other = [line(Way::Streamed, 2, 7, &[1.0]), line(Way::Whole, 2, 8, &[1.0])];
+    let error = check_same(&other).unwrap_err().to_string();
+    assert!(error.starts_with("2 inputs: streamed made (entries, bytes) (7, "), "{error}");
+}
+
+#[test]
+fn a_line_is_of_all_runs() {
+    let trial = Trial {
+        inputs: vec![2],
+        size: 512 * MIB,
+        table_size: 64 * MIB,
+        memory: 64 * MIB,
+        ways: vec![Way::Streamed],
+        runs: 3,
+        quick: false,
+        scratch: None,
+        limit: 1,
+    };
+    let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
+    let said =
+        Report { trial, conditions, lines: vec![line(Way::Streamed, 2, 7, &[4.0, 2.0, 8.0])] }.to_string();
+    let row = said.lines().find(|line| line.starts_with("| streamed")).unwrap();
+    let cells: Vec<_> = row.split('|').map(str::trim).collect();
+    assert_eq!(
+        cells[1..11],
+        ["streamed", "2", "1024", "512", "4.00 (2.00–8.00)", "256", "1.50", "20", "3", "9"]
+    );
+}

@@ -1,0 +1,204 @@
+//! How long it takes until sorted tables are made and stored: each part uploaded while the next is made, whole tables
+//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::Result;
+use crate::embedded::Embedded;
+use crate::example::{Example, Run, Way};
+use crate::machine::{self, Conditions};
+use crate::size::{self, GIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+
+/// What is built, and what the store is like.
+#[derive(Clone, Debug, Serialize, Args)]
+pub struct Trial {
+    /// Size of all tables of a run together.
+    #[arg(long, default_value = "1GiB", value_parser = size::parse)]
+    pub size: u64,
+    /// Sizes of a table; one trial for each.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8MiB,16MiB,32MiB,64MiB,128MiB,256MiB,512MiB",
+        value_parser = size::parse
+    )]
+    pub table_sizes: Vec<u64>,
+    /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
+    #[arg(long, default_value = "64MiB", value_parser = size::parse)]
+    pub memory: u64,
+    /// MB (of 1000000 bytes) a second that one connection moves.
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub megabytes: u64,
+    /// Milliseconds before each request is looked at.
+    #[arg(long, default_value_t = 20)]
+    pub latency_ms: u64,
+    /// The ways.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,beside,whole")]
+    pub ways: Vec<Way>,
+    /// Runs of each that count.
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// Few small tables, to see that everything works.
+    #[arg(long, conflicts_with_all = ["size", "table_sizes", "runs"])]
+    pub quick: bool,
+    /// Seconds that one run may take.
+    #[arg(long, default_value_t = 600, value_name = "SECONDS")]
+    pub limit: u64,
+}
+
+/// All runs of one way with one size of tables.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// How.
+    pub way: Way,
+    /// Bytes of a table.
+    pub table_size: u64,
+    /// The processes.
+    pub runs: Vec<Run>,
+}
+
+/// What came of a trial; it displays as Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub trial: Trial,
+    /// Where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// What was measured.
+    pub lines: Vec<Line>,
+}
+
+impl Trial {
+    /// Holds it against the server of the program `tidegate`: for each size of tables all ways in turn.
+    ///
+    /// # Errors
+    /// Where the server does not start, a run fails, stores less than it should, or takes longer than the limit.
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let mut trial = self.clone();
+        if trial.quick {
+            (trial.size, trial.table_sizes, trial.runs) = (64 * MIB, vec![8 * MIB, 32 * MIB], 1);
+        }
+        let logs = tempfile::tempdir()?;
+        let server = Embedded::start(tidegate, logs.path())?;
+        let example = Example::find(&server, logs.path(), Duration::from_secs(trial.limit))?;
+        server.behave(&json!({
+            "latency": {"fixed_ms": trial.latency_ms as f64},
+            "bandwidth": {"connection_in": trial.megabytes * 1_000_000},
+        }))?;
+        let before = machine::load();
+        let mut lines = Vec::new();
+        for &table_size in &trial.table_sizes {
+            let mut runs: Vec<_> = trial.ways.iter().map(|way| (*way, Vec::new())).collect();
+            for number in 1..=trial.runs {
+                for (way, runs) in &mut runs {
+                    let prefix = format!("{}-{table_size}-{number}/", way.name());
+                    let run = trial.build(&example, *way, table_size, &prefix)?;
+                    let name = format!("{}, tables of {}", way.name(), size::format(table_size));
+                    eprintln!(
+                        "{name}, run {number}: {:.2} s, {} MiB",
+                        run.usage.wall,
+                        run.usage.peak_kib / 1024
+                    );
+                    runs.push(run);
+                }
+            }
+            lines.extend(runs.into_iter().map(|(way, runs)| Line { way, table_size, runs }));
+        }
+        Ok(Report { trial, conditions: Conditions::since(before), lines })
+    }
+
+    fn build(&self, example: &Example<'_>, way: Way, table_size: u64, prefix: &str) -> Result<Run> {
+        let to = example.location(prefix);
+        let [size, table_size, memory] = [self.size, table_size, self.memory].map(|size| size.to_string());
+        let arguments = [
+            "build",
+            &to,
+            "--run-size",
+            &size,
+            "--table-size",
+            &table_size,
+            "--memory",
+            &memory,
+            "--way",
+            way.name(),
+        ];
+        let run = example.run(&arguments.map(str::to_owned))?;
+        if run.figures.bytes_out < self.size {
+            return Err(format!("{} stored {} bytes only", way.name(), run.figures.bytes_out).into());
+        }
+        Ok(run)
+    }
+}
+
+impl Report {
+    /// The median time of a way beside these tables.
+    fn wall(&self, way: Way, table_size: u64) -> Option<f64> {
+        let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
+        Spread::of(line.runs.iter().map(|run| run.usage.wall)).map(|wall| wall.median)
+    }
+
+    fn table(&self) -> Table {
+        let columns = [
+            "way",
+            "table MiB",
+            "wall s",
+            "× streamed",
+            "MiB/s",
+            "CPU s/GiB",
+            "peak RSS MiB",
+            "peak budget MiB",
+            "requests",
+        ];
+        let mut table = Table::new(columns);
+        for Line { way, table_size, runs } in &self.lines {
+            let Some(Run { figures, .. }) = runs.first() else { continue };
+            let Some(wall) = Spread::of(runs.iter().map(|run| run.usage.wall)) else { continue };
+            let Some(cpu) = Spread::of(runs.iter().map(|run| run.usage.cpu())) else { continue };
+            let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
+            let times = self.wall(Way::Streamed, *table_size).map(|streamed| wall.median / streamed);
+            table.row([
+                way.name().to_owned(),
+                format!("{:.0}", *table_size as f64 / MIB as f64),
+                format!("{:.2} ({:.2}–{:.2})", wall.median, wall.min, wall.max),
+                times.map_or_else(String::new, |times| format!("{times:.2}")),
+                format!("{:.0}", figures.bytes_out as f64 / MIB as f64 / wall.median),
+                format!("{:.2}", cpu.median / (figures.bytes_out as f64 / GIB as f64)),
+                format!("{:.0}", most(|run| run.usage.peak_kib) / 1024.0),
+                format!("{:.0}", most(|run| run.figures.peak_budget_bytes) / MIB as f64),
+                figures.requests.to_string(),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trial { size, memory, megabytes, latency_ms, runs, .. } = &self.trial;
+        writeln!(
+            out,
+            "Tables of {} in all; {megabytes} MB/s a connection, {latency_ms} ms of latency; memory budget {}\n",
+            size::format(*size),
+            size::format(*memory)
+        )?;
+        writeln!(out, "{}", self.table())?;
+        writeln!(
+            out,
+            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Beside: a\n\
+             table is made whole in memory, and uploaded while the next is made. Whole: one after the other.\n"
+        )?;
+        writeln!(out, "{}", self.conditions)
+    }
+}
+
+#[cfg(test)]
+mod tests;

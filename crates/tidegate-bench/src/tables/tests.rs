@@ -1,0 +1,45 @@
+use super::*;
+use crate::example::Figures;
+use crate::machine::Machine;
+use crate::measure::Usage;
+
+fn line(way: Way, walls: &[f64]) -> Line {
+    let run = |wall: &f64| Run {
+        figures: Figures {
+            seconds: *wall,
+            bytes_in: 0,
+            bytes_out: GIB,
+            entries_out: 0,
+            requests: 9,
+            retries: 0,
+            peak_budget_bytes: 3 * MIB,
+        },
+        usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+    };
+    Line { way, table_size: 8 * MIB, runs: walls.iter().map(run).collect() }
+}
+
+#[test]
+fn ways_are_compared_with_streaming() {
+    let trial = Trial {
+        size: GIB,
+        table_sizes: vec![8 * MIB],
+        memory: 64 * MIB,
+        megabytes: 40,
+        latency_ms: 20,
+        ways: vec![Way::Streamed, Way::Whole],
+        runs: 3,
+        quick: false,
+        limit: 1,
+    };
+    let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
+    let lines = vec![line(Way::Streamed, &[4.0, 2.0, 8.0]), line(Way::Whole, &[10.0])];
+    let said = Report { trial, conditions, lines }.to_string();
+    let row = |way: &str| -> Vec<String> {
+        let row = said.lines().find(|line| line.starts_with(&format!("| {way}"))).unwrap();
+        row.split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let streamed = ["streamed", "8", "4.00 (2.00–8.00)", "1.00", "256", "1.50", "20", "3", "9"];
+    assert_eq!(row("streamed")[1..10], streamed);
+    assert_eq!(row("whole")[3..5], ["10.00 (10.00–10.00)", "2.50"]);
+}

@@ -1,0 +1,197 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, value_parser};
+use compaction::Way;
+use compaction::build::Made;
+
+const AFTER_HELP: &str = "\
+Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory, memory://NAME; credentials,
+region and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...).
+
+Each command prints one JSON object: what was read and written, seconds, and the most memory that the process had.
+
+Exit codes: 0 done; 1 failed, and what had been written is removed; 2 the command line is wrong.
+
+  compaction build s3://bucket/l0/ --runs 16 --run-size 512MiB
+  compaction compact s3://bucket/l0/ s3://bucket/l1/ --table-size 64MiB --memory 64MiB";
+
+/// Sorted tables in an object store, and their compaction in constant memory: an example of Tidegate.
+#[derive(Debug, Parser)]
+#[command(name = "compaction", version, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Build(Build),
+    Compact(Compact),
+}
+
+/// Make sorted runs of tables from made-up entries.
+///
+/// The runs have different keys from one key space, so that some keys are in several of them, and each run is newer than
+/// the one before.
+#[derive(Debug, Args)]
+pub(crate) struct Build {
+    /// Where the tables go, as run-SEQUENCE-NUMBER.table.
+    pub(crate) to: String,
+
+    /// How many runs.
+    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100_000))]
+    pub(crate) runs: u32,
+
+    /// Bytes of each run; its last entry reaches past that.
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
+    run_size: u64,
+
+    /// Close a table when it has so many bytes; default: one table a run.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) table_size: Option<u64>,
+
+    /// Bytes of a value.
+    #[arg(long, default_value = "256", value_name = "SIZE", value_parser = size)]
+    value: u64,
+
+    /// How far a key is from the next, on average: one key in so many of a run is also in another one.
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    apart: u64,
+
+    /// Of a hundred entries, so many are tombstones.
+    #[arg(long, default_value_t = 5, value_name = "PERCENT", value_parser = value_parser!(u32).range(0..=100))]
+    tombstones: u32,
+
+    /// Sequence of the first run; each further run has the next number, and is newer.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) sequence: u64,
+
+    /// Where the random numbers begin.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+impl Build {
+    /// The entries of one run.
+    pub(crate) fn made(&self, run: u32) -> Made {
+        Made {
+            size: self.run_size,
+            value: self.value as usize,
+            apart: self.apart,
+            tombstones: self.tombstones,
+            seed: self.seed.wrapping_add(u64::from(run)),
+        }
+    }
+}
+
+/// Merge tables into new ones.
+///
+/// Of each key the newest entry is kept, by the sequence of its table. A tombstone is dropped where no older table that
+/// takes no part can have its key. The inputs stay; which tables count is for the user to say.
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    /// Where the tables are: every object there whose key ends with .table is one of the same database.
+    pub(crate) from: String,
+
+    /// Where the outputs go, as merged-SEQUENCE-NUMBER.table; none replaces an object.
+    pub(crate) to: String,
+
+    /// Merge only this table, by its key below FROM; again for each further one. Default: all.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) table: Vec<String>,
+
+    /// Close a table when it has so many bytes.
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = size)]
+    pub(crate) table_size: u64,
+
+    #[command(flatten)]
+    pub(crate) shape: Shape,
+
+    #[command(flatten)]
+    pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Tables")]
+pub(crate) struct Shape {
+    /// Close a block when it has so many bytes.
+    #[arg(long, default_value = "64KiB", value_name = "SIZE", value_parser = block_size)]
+    pub(crate) block_size: u64,
+
+    /// How tables get to the store. In the ways other than `streamed`, `compact` reads its inputs whole into memory.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) way: Way,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Engine")]
+pub(crate) struct Engine {
+    /// The memory budget for all that is read ahead and all that is on its way to the store. What is held whole in
+    /// memory comes on top.
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = memory)]
+    pub(crate) memory: u64,
+
+    /// Size of an uploaded part; default: chosen by Tidegate.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) part_size: Option<u64>,
+}
+
+/// Bytes, in units that are powers of 1024; at least one.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text}: write a size such as 64KiB, 16MiB or 1GiB");
+    let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let shift = match unit {
+        "" | "B" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return Err(wrong()),
+    };
+    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    size.filter(|size| *size > 0).ok_or_else(wrong)
+}
+
+fn block_size(text: &str) -> Result<u64, String> {
+    let largest = compaction::format::LARGEST_BLOCK_SIZE as u64;
+    match size(text)? {
+        size if size > largest => Err(format!("{text}: a block has 16MiB at most")),
+        size => Ok(size),
+    }
+}
+
+fn memory(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        size if size < 1 << 20 => Err(format!("{text}: it must be at least 1MiB")),
+        size => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("64KiB"), Ok(64 << 10));
+        assert_eq!(size("3"), Ok(3));
+        for wrong in ["", "0", "-1", "1.5MiB", "1MB", "MiB", "99999999TiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+        assert!(block_size("17MiB").is_err() && memory("64KiB").is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! Making the bytes of a table. No I/O.
+
+use crate::entry::Entry;
+use crate::format::{BLOCK_ENTRY_HEAD, Block, CRC, Footer, Index, LARGEST_BLOCK_SIZE};
+
+/// With less than this in it, an index has room for the first key, the last block's entry and the checksum.
+const MOST_INDEX: usize = u32::MAX as usize - 3 * Entry::LONGEST_KEY;
+
+/// Makes a table from entries in ascending order of their keys: gives the bytes of each block when it is full, and
+/// those of the index and the footer at the end.
+///
+/// It holds one block, and the index: 6 bytes and a key for each block.
+#[derive(Debug)]
+pub struct TableBuilder {
+    block_size: usize,
+    sequence: u64,
+    block: Vec<u8>,
+    /// The block was given, and is not part of what comes next.
+    is_given: bool,
+    index: Vec<u8>,
+    last_key: Option<Vec<u8>>,
+    blocks: u32,
+    entries: u64,
+    /// Of all blocks that were given, in bytes.
+    given: u64,
+}
+
+impl TableBuilder {
+    /// A table of blocks that are closed when they have reached `block_size` bytes (of 16 MiB at most).
+    pub fn new(block_size: usize, sequence: u64) -> Self {
+        Self {
+            block_size: block_size.min(LARGEST_BLOCK_SIZE),
+            sequence,
+            block: Vec::new(),
+            is_given: false,
+            index: Vec::new(),
+            last_key: None,
+            blocks: 0,
+            entries: 0,
+            given: 0,
+        }
+    }
+
+    /// Takes an entry; gives the table's next bytes where that has filled a block.
+    ///
+    /// # Errors
+    /// Why not, as a sentence, where the key is not behind the last one, or the key or the value is longer than a table
+    /// takes. The entry was not taken then.
+    pub fn add(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<Option<&[u8]>, String> {
+        if key.len() > Entry::LONGEST_KEY {
+            return Err(format!("a key of {} bytes is longer than {}", key.len(), Entry::LONGEST_KEY));
+        }
+        let length = value.map_or(0, <[u8]>::len);
+        if length > Entry::LONGEST_VALUE {
+            return Err(format!("a value of {length} bytes is longer than {}", Entry::LONGEST_VALUE));
+        }
+        if self.index.len() > MOST_INDEX {
+            return Err(format!("the table has {} blocks, and no room in its index for more", self.blocks));
+        }
+        match &mut self.last_key {
+            None => {
+                self.index = Index::begin(key);
+                self.last_key = Some(key.to_vec());
+            }
+            Some(last) if key <= last.as_slice() => {
+                let (key, last) = (key.escape_ascii(), last.escape_ascii());
+                return Err(format!("the key {key} does not come behind {last}"));
+            }
+            Some(last) => {
+                last.clear();
+                last.extend_from_slice(key);
+            }
+        }
+        if std::mem::take(&mut self.is_given) {
+            self.block.clear();
+        }
+        Block::add(&mut self.block, key, value);
+        self.entries += 1;
+        Ok((self.block.len() >= self.block_size).then(|| self.seal()))
+    }
+
+    fn seal(&mut self) -> &[u8] {
+        Block::seal(&mut self.block);
+        Index::add(&mut self.index, self.block.len(), self.last_key.as_deref().unwrap_or_default());
+        self.blocks += 1;
+        self.given += self.block.len() as u64;
+        self.is_given = true;
+        &self.block
+    }
+
+    /// How many bytes the table has if it ends here.
+    pub fn size(&self) -> u64 {
+        let key = self.last_key.as_ref().map_or(0, Vec::len);
+        // Of an empty table the index is the length of a first key that there is not.
+        let index = if self.last_key.is_none() { 2 } else { self.index.len() } + CRC;
+        let block = match self.is_given || self.block.is_empty() {
+            true => 0,
+            false => self.block.len() + CRC + BLOCK_ENTRY_HEAD + key,
+        };
+        self.given + (block + index + Footer::SIZE) as u64
+    }
+
+    /// Entries so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The last bytes of the table: a last block, the index and the footer.
+    pub fn finish(mut self) -> Vec<u8> {
+        if !self.is_given && !self.block.is_empty() {
+            self.seal();
+            self.is_given = false;
+        }
+        let mut tail = if self.is_given { Vec::new() } else { self.block };
+        if self.last_key.is_none() {
+            self.index = Index::begin(&[]);
+        }
+        Block::seal(&mut self.index);
+        tail.extend_from_slice(&self.index);
+        let footer = Footer {
+            index: self.index.len() as u32,
+            blocks: self.blocks,
+            entries: self.entries,
+            sequence: self.sequence,
+        };
+        footer.write(&mut tail);
+        tail
+    }
+}

@@ -1,0 +1,115 @@
+//! Merging tables into new ones.
+
+use futures::TryStreamExt;
+use futures::future::try_join_all;
+use serde::Serialize;
+use tidegate::backend::Entry as Listed;
+use tidegate::{MergeError, MergeStream, Merged, Store};
+
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::outputs::Outputs;
+use crate::plan::{Plan, Summary};
+use crate::reader::{Entries, TableReader};
+
+/// What a merge took in and let go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Compacted {
+    /// Entries of all inputs.
+    pub entries_in: u64,
+    /// Entries of all outputs.
+    pub entries_out: u64,
+    /// Entries that a newer table has another one for.
+    pub superseded: u64,
+    /// Tombstones that had nothing left to hide.
+    pub tombstones_dropped: u64,
+}
+
+/// How the inputs are read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// As streams of blocks.
+    #[default]
+    Streamed,
+    /// Each into a buffer of its size, before the first entry is merged.
+    Whole,
+}
+
+/// Opens the tables of a database: those that are named, or all, to be merged, and what is to be known of the others.
+///
+/// # Errors
+/// [`Error::Refused`] where a name is not there; [`Error::Damaged`] where an object whose key ends with `.table` is none.
+pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, Vec<Summary>)> {
+    let mut listed: Vec<_> = store
+        .list("", true)
+        .try_filter_map(async |entry| {
+            Ok(match entry {
+                Listed::Object(object) if object.key.ends_with(".table") => Some(object),
+                _ => None,
+            })
+        })
+        .try_collect()
+        .await?;
+    listed.sort_by(|a, b| a.key.cmp(&b.key));
+    if let Some(missing) = named.iter().find(|name| !listed.iter().any(|object| object.key == **name)) {
+        return Err(Error::Refused(format!("there is no table {missing} in {}", store.location())));
+    }
+    let (mut inputs, mut others) = (Vec::new(), Vec::new());
+    for object in listed {
+        let takes_part = named.is_empty() || named.contains(&object.key);
+        let table = TableReader::open(store, object).await?;
+        match takes_part {
+            true => inputs.push(table),
+            false => others.push(table.summary()),
+        }
+    }
+    Ok((inputs, others))
+}
+
+/// Merges `inputs`, as planned for them, into `outputs`: of each key the newest entry, without tombstones that have
+/// nothing left to hide.
+///
+/// Reading, merging and writing overlap: inputs are read ahead, blocks are uploaded as they are made. What it holds is
+/// the inputs' indexes, what the engine's memory budget allows for reading ahead and for parts on their way, one block
+/// of each input, and one block and the index of the output.
+///
+/// # Errors
+/// The first error of any input or output. The outputs are neither finished nor removed then:
+/// [`Outputs::abandon`] does that.
+pub async fn compact(
+    inputs: &[TableReader],
+    plan: &Plan,
+    reading: Reading,
+    outputs: &mut Outputs,
+) -> Result<Compacted> {
+    let newest_first = plan.order.iter().filter_map(|input| inputs.get(*input));
+    let entries: Vec<Entries> = try_join_all(newest_first.map(async |input| match reading {
+        Reading::Streamed => input.entries().await,
+        Reading::Whole => input.whole().await,
+    }))
+    .await?;
+    let mut merge = MergeStream::new(entries, |a: &Entry, b: &Entry| a.key().cmp(b.key()));
+    let mut compacted = Compacted::default();
+    let mut last: Option<Vec<u8>> = None;
+    while let Some(merged) = merge.try_next().await.map_err(|MergeError { error, .. }| error)? {
+        let Merged { item: entry, .. } = merged;
+        compacted.entries_in += 1;
+        if last.as_deref() == Some(entry.key()) {
+            compacted.superseded += 1;
+            continue;
+        }
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(entry.key());
+        if entry.value().is_none() && plan.may_drop(entry.key()) {
+            compacted.tombstones_dropped += 1;
+            continue;
+        }
+        outputs.add(&entry).await?;
+        compacted.entries_out += 1;
+    }
+    Ok(compacted)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! What a command did and took, as JSON.
+
+use std::fmt;
+use std::time::Instant;
+
+use clap::ValueEnum;
+use compaction::build::Built;
+use compaction::{Compacted, Way, Written};
+use serde::Serialize;
+use tidegate::Tidegate;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Figures {
+    way: String,
+    /// From before the first request to after the last.
+    seconds: f64,
+    /// Bytes of all outputs.
+    bytes_out: u64,
+    /// The outputs.
+    outputs: Vec<Table>,
+    /// Bytes of all inputs.
+    bytes_in: u64,
+    /// The inputs.
+    inputs: Vec<Table>,
+    #[serde(flatten)]
+    built: Option<Built>,
+    #[serde(flatten)]
+    compacted: Option<Compacted>,
+    /// Requests to the store, retries among them.
+    requests: u64,
+    retries: u64,
+    memory_budget_bytes: u64,
+    /// The most of it that was held at a time.
+    peak_budget_bytes: u64,
+    /// The most memory of this process that was resident, as the kernel has it, where it says so.
+    peak_rss_bytes: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Table {
+    key: String,
+    bytes: u64,
+}
+
+impl Figures {
+    pub(crate) fn new(tide: &Tidegate, began: Instant, way: Way, outputs: Vec<Written>) -> Self {
+        let (usage, requests) = (tide.usage(), tide.progress().snapshot());
+        Self {
+            way: way.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned()),
+            seconds: began.elapsed().as_secs_f64(),
+            bytes_out: outputs.iter().map(|table| table.size).sum(),
+            outputs: tables(outputs),
+            bytes_in: 0,
+            inputs: Vec::new(),
+            built: None,
+            compacted: None,
+            requests: requests.requests,
+            retries: requests.retries,
+            memory_budget_bytes: usage.total,
+            peak_budget_bytes: usage.peak,
+            peak_rss_bytes: peak_rss(),
+        }
+    }
+
+    pub(crate) fn with_built(mut self, built: Built) -> Self {
+        self.built = Some(built);
+        self
+    }
+
+    pub(crate) fn with_compacted(mut self, compacted: Compacted, inputs: Vec<Written>) -> Self {
+        self.compacted = Some(compacted);
+        self.bytes_in = inputs.iter().map(|table| table.size).sum();
+        self.inputs = tables(inputs);
+        self
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let json = serde_json::to_string(self).map_err(|_| fmt::Error)?;
+        f.write_str(&json)
+    }
+}
+
+fn tables(written: Vec<Written>) -> Vec<Table> {
+    written.into_iter().map(|Written { key, size }| Table { key, bytes: size }).collect()
+}
+
+/// What Linux says of this process.
+fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}

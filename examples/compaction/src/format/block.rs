@@ -1,0 +1,71 @@
+//! A block: some entries, in order, with a checksum.
+
+use bytes::{Buf, Bytes};
+
+use super::{Damage, ENTRY_HEAD, Fields, Place, Wrong, checked, crc32c};
+use crate::entry::Entry;
+
+/// The entries of one block; an iterator over them that shares its bytes. An error is the last that it gives.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// What is left, without the checksum.
+    rest: Bytes,
+    number: u32,
+}
+
+impl Block {
+    /// Reads the block of this number.
+    ///
+    /// # Errors
+    /// Where the checksum does not match.
+    pub fn parse(bytes: &Bytes, number: u32) -> Result<Self, Damage> {
+        let content = checked(bytes, Place::Block(number))?;
+        Ok(Self { rest: bytes.slice_ref(content), number })
+    }
+
+    fn entry(&mut self) -> Result<Entry, Wrong> {
+        let mut fields = Fields(&self.rest);
+        let head = (|| Some((fields.u8()?, usize::from(fields.u16()?), fields.u32()? as usize)))();
+        let (kind, key, value) = head.ok_or(Wrong::Length)?;
+        if kind > 1 {
+            return Err(Wrong::Kind(kind));
+        }
+        if value > Entry::LONGEST_VALUE || (kind == 0 && value > 0) || fields.0.len() < key + value {
+            return Err(Wrong::Length);
+        }
+        self.rest.advance(ENTRY_HEAD);
+        Ok(Entry::of_parts(self.rest.split_to(key + value), key, kind == 0))
+    }
+
+    /// Adds an entry to the bytes of a block.
+    pub(crate) fn add(block: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+        let mut head = [0; ENTRY_HEAD];
+        head[0] = u8::from(value.is_some());
+        head[1..3].copy_from_slice(&(key.len() as u16).to_le_bytes());
+        head[3..].copy_from_slice(&(value.map_or(0, <[u8]>::len) as u32).to_le_bytes());
+        block.extend_from_slice(&head);
+        block.extend_from_slice(key);
+        block.extend_from_slice(value.unwrap_or_default());
+    }
+
+    /// Ends the bytes of a block.
+    pub(crate) fn seal(block: &mut Vec<u8>) {
+        let crc = crc32c(block);
+        block.extend_from_slice(&crc.to_le_bytes());
+    }
+}
+
+impl Iterator for Block {
+    type Item = Result<Entry, Damage>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let entry = self.entry();
+        if entry.is_err() {
+            self.rest.clear();
+        }
+        Some(entry.map_err(|wrong| Place::Block(self.number).is(wrong)))
+    }
+}

@@ -1,0 +1,194 @@
+//! Reading a table: its end first, then its blocks as a stream.
+
+use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
+use tidegate::{Object, Store};
+
+use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::format::{Block, Blocks, Damage, Footer, Index, Located, Place, Wrong};
+use crate::plan::Summary;
+
+/// What is read of a table's end at first, in bytes; an index that does not fit is read by a second request.
+const TAIL: u64 = 64 << 10;
+
+/// A table in a store, of which the footer and the index are known. It holds the index: 6 bytes and a key for each
+/// block.
+#[derive(Clone, Debug)]
+pub struct TableReader {
+    store: Store,
+    object: Object,
+    footer: Footer,
+    index: Index,
+}
+
+impl TableReader {
+    /// Opens the table that a listing or [`Store::head`] described, by one or two ranged reads.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] where its end is not that of a table.
+    pub async fn open(store: &Store, object: Object) -> Result<Self> {
+        let size = object.size;
+        let tail_at = size.saturating_sub(TAIL);
+        let tail = read(store, &object, tail_at..size).await?;
+        let damaged = |damage| damaged(&object, damage);
+        let footer = Footer::parse(&tail, size).map_err(damaged)?;
+        let end = size - Footer::SIZE as u64;
+        let start = end - u64::from(footer.index);
+        let index = match start.checked_sub(tail_at) {
+            // A copy, so that the rest of the tail is not kept.
+            Some(at) => Bytes::copy_from_slice(&tail[at as usize..(end - tail_at) as usize]),
+            None => read(store, &object, start..end).await?,
+        };
+        let index = Index::parse(index, &footer, size).map_err(damaged)?;
+        Ok(Self { store: store.clone(), object, footer, index })
+    }
+
+    /// The object.
+    pub fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// How many entries there are, tombstones included.
+    pub fn len(&self) -> u64 {
+        self.footer.entries
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.footer.entries == 0
+    }
+
+    /// What decides how it can be merged.
+    pub fn summary(&self) -> Summary {
+        let (first, last) = self.index.keys();
+        let keys = (!self.is_empty()).then(|| (first.clone(), last.clone()));
+        Summary { key: self.object.key.clone(), sequence: self.footer.sequence, keys }
+    }
+
+    /// All entries in order, read as they are asked for, and some blocks ahead under the engine's memory budget.
+    pub async fn entries(&self) -> Result<Entries> {
+        Ok(self.entries_of(self.streamed().await?))
+    }
+
+    /// All entries in order, after all blocks were read into one buffer of the table's size, which no budget bounds:
+    /// what streaming is compared with.
+    pub async fn whole(&self) -> Result<Entries> {
+        let bytes = read(&self.store, &self.object, 0..self.blocks_end()).await?;
+        let block = move |block: Located| {
+            let start = block.offset as usize;
+            Ok(bytes.slice(start..start + block.length as usize))
+        };
+        Ok(self.entries_of(stream::iter(self.index.blocks().map(block)).boxed()))
+    }
+
+    async fn streamed(&self) -> Result<BoxStream<'static, tidegate::Result<Bytes>>> {
+        let ranges = self.index.blocks().map(|block| block.offset..block.offset + u64::from(block.length));
+        let blocks = self.store.blocks(&self.object.key, ranges).same(&self.object).start().await?;
+        Ok(blocks.map_ok(|block| block.bytes).boxed())
+    }
+
+    fn entries_of(&self, blocks: BoxStream<'static, tidegate::Result<Bytes>>) -> Entries {
+        Entries {
+            object: self.object.clone(),
+            blocks,
+            located: self.index.blocks(),
+            block: None,
+            first: self.index.keys().0.clone(),
+            previous: None,
+            left: self.footer.entries,
+            is_ended: false,
+        }
+    }
+
+    /// How many bytes the blocks are.
+    fn blocks_end(&self) -> u64 {
+        self.object.size - Footer::SIZE as u64 - u64::from(self.footer.index)
+    }
+}
+
+/// The entries of one table in order, each block and each key checked. An error is the last that it gives.
+pub struct Entries {
+    object: Object,
+    blocks: BoxStream<'static, tidegate::Result<Bytes>>,
+    located: Blocks,
+    block: Option<(Block, Located)>,
+    first: Bytes,
+    /// The last key that was given.
+    previous: Option<Vec<u8>>,
+    /// How many entries are to come.
+    left: u64,
+    is_ended: bool,
+}
+
+impl Entries {
+    fn poll_entry(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Entry>>> {
+        loop {
+            if let Some((block, located)) = &mut self.block {
+                let wrong = |wrong| damaged(&self.object, Place::Block(located.number).is(wrong));
+                if let Some(entry) = block.next() {
+                    let entry = entry.map_err(|damage| damaged(&self.object, damage))?;
+                    let is_in_order = match &self.previous {
+                        Some(previous) => previous.as_slice() < entry.key(),
+                        None => self.first == entry.key(),
+                    };
+                    if !is_in_order {
+                        return Poll::Ready(Err(wrong(Wrong::Order)));
+                    }
+                    self.left = self.left.checked_sub(1).ok_or_else(|| wrong(Wrong::Count))?;
+                    let previous = self.previous.get_or_insert_default();
+                    previous.clear();
+                    previous.extend_from_slice(entry.key());
+                    return Poll::Ready(Ok(Some(entry)));
+                }
+                if self.previous.as_deref() != Some(&located.last_key[..]) {
+                    return Poll::Ready(Err(wrong(Wrong::Order)));
+                }
+                self.block = None;
+            }
+            let Some(located) = self.located.clone().next() else {
+                let wrong = (self.left > 0).then(|| damaged(&self.object, Place::Table.is(Wrong::Count)));
+                return Poll::Ready(wrong.map_or(Ok(None), Err));
+            };
+            let bytes = ready!(self.blocks.poll_next_unpin(cx)?).unwrap_or_default();
+            let place = Place::Block(located.number);
+            if bytes.len() != located.length as usize {
+                return Poll::Ready(Err(damaged(&self.object, place.is(Wrong::Length))));
+            }
+            let block = Block::parse(&bytes, located.number);
+            self.block = Some((block.map_err(|damage| damaged(&self.object, damage))?, located));
+            self.located.next();
+        }
+    }
+}
+
+impl Stream for Entries {
+    type Item = Result<Entry>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Entry>>> {
+        if self.is_ended {
+            return Poll::Ready(None);
+        }
+        let entry = ready!(self.poll_entry(cx)).transpose();
+        self.is_ended = !matches!(entry, Some(Ok(_)));
+        Poll::Ready(entry)
+    }
+}
+
+fn damaged(object: &Object, damage: Damage) -> Error {
+    Error::Damaged { table: object.key.clone(), damage }
+}
+
+/// One range, in one piece.
+async fn read(store: &Store, object: &Object, range: Range<u64>) -> Result<Bytes> {
+    let mut blocks = store.blocks(&object.key, [range]).same(object).start().await?;
+    Ok(blocks.try_next().await?.map_or_else(Bytes::new, |block| block.bytes))
+}
+
+#[cfg(test)]
+mod tests;
