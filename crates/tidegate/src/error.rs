@@ -109,6 +109,8 @@ pub enum Operation {
     Lifecycle,
     /// Ending what was left behind.
     Sweep,
+    /// Reading or changing how keys are spread over prefixes.
+    Layout,
 }
 
 impl Operation {
@@ -128,6 +130,7 @@ impl Operation {
             Self::Delete => "delete",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
+            Self::Layout => "layout",
         }
     }
 }
