@@ -21,6 +21,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Concurrency;
 use crate::location::Location;
 use crate::object::Object;
+use crate::prefix::{self, Places};
 use crate::progress::Progress;
 use crate::read::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
 use crate::records::Records;
@@ -149,7 +150,7 @@ impl Tidegate {
             let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy, journaled));
             endpoint.or_insert_with(new).clone()
         };
-        Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new() }
+        Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new(), places: None }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -202,6 +203,8 @@ pub struct Store {
     backend: Arc<dyn Backend>,
     endpoint: Arc<Endpoint>,
     prefix: String,
+    /// Where keys are, if they are spread over prefixes.
+    places: Option<Arc<Places>>,
 }
 
 impl Store {
@@ -268,10 +271,17 @@ impl Store {
     /// only as prefixes, unless `recursive`. A failed request ends the listing with an error.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let (store, url) = (self.clone(), self.url(prefix));
-        let entries = self.backend.list(&self.full_key(prefix), recursive);
+        let below = format!("{}{prefix}", self.prefix);
+        let entries = match &self.places {
+            Some(places) => prefix::list(places.clone(), below, recursive),
+            None => self.backend.list(&below, recursive),
+        };
         entries
             .map_ok(move |entry| match entry {
-                Entry::Object(object) => Entry::Object(store.relative(object)),
+                Entry::Object(mut object) => {
+                    object.key = store.relative_key(&object.key);
+                    Entry::Object(object)
+                }
                 Entry::Prefix(prefix) => Entry::Prefix(store.relative_key(&prefix)),
             })
             .map_err(move |fault| {
@@ -283,6 +293,9 @@ impl Store {
     /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
     /// request ends the listing with an error. See [`unfinished`](Self::unfinished) for what they hold.
     pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
+        if let Err(error) = self.refuse_spread(Operation::List, "unfinished uploads") {
+            return futures::stream::iter([Err(error)]).boxed();
+        }
         let (store, url) = (self.clone(), self.url(prefix));
         self.backend
             .sessions(&self.full_key(prefix))
@@ -326,11 +339,36 @@ impl Store {
     }
 
     pub(crate) fn url(&self, key: &str) -> String {
-        format!("{}/{}{key}", self.backend.location(), self.prefix)
+        let root = self.places.as_ref().map_or("", |places| places.root());
+        format!("{}/{root}{}{key}", self.backend.location(), self.prefix)
     }
 
+    /// The key as the backend has it. Where keys are spread it is where the object is written now.
     pub(crate) fn full_key(&self, key: &str) -> String {
-        format!("{}{key}", self.prefix)
+        let key = format!("{}{key}", self.prefix);
+        match &self.places {
+            Some(places) => places.current(&key),
+            None => key,
+        }
+    }
+
+    /// The same root, its keys spread; `backend` is what finds them.
+    pub(crate) fn spread(&self, places: Arc<Places>, backend: Arc<dyn Backend>) -> Self {
+        Self { backend, prefix: String::new(), places: Some(places), ..self.clone() }
+    }
+
+    pub(crate) fn places(&self) -> Option<&Arc<Places>> {
+        self.places.as_ref()
+    }
+
+    /// Refuses what is about places in the store and not about keys.
+    pub(crate) fn refuse_spread(&self, operation: Operation, what: &str) -> Result<()> {
+        if self.places.is_none() {
+            return Ok(());
+        }
+        let message =
+            format!("{what} are of the store itself, and the keys of this one are spread over prefixes");
+        Err(Error::new(ErrorKind::Unsupported, operation, self.location(), message))
     }
 
     /// The same store from `prefix` on: keys are then relative to that. A slash is added to a prefix that
@@ -347,10 +385,13 @@ impl Store {
 
     /// The whole bucket or root.
     pub(crate) fn root(&self) -> Self {
-        Self { prefix: String::new(), ..self.clone() }
+        Self { prefix: String::new(), places: None, ..self.clone() }
     }
 
     pub(crate) fn relative(&self, mut object: Object) -> Object {
+        if let Some(key) = self.places.as_ref().and_then(|places| places.key(&object.key)) {
+            object.key = key.to_owned();
+        }
         object.key = self.relative_key(&object.key);
         object
     }

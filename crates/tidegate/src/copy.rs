@@ -118,11 +118,16 @@ impl CopyBuilder {
 
 impl Store {
     /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
-    /// copies. The target's credentials are the ones that count.
+    /// copies, and neither spreads its keys over prefixes, so that both places are known. The target's credentials
+    /// are the ones that count.
     pub fn is_one_with(&self, to: &Self) -> bool {
+        let is_spread = self.places().is_some() || to.places().is_some();
         let (from, to) = (self.backend(), to.backend());
         let copies = to.capabilities().max_copy > 0 || to.capabilities().copy_parts;
-        copies && from.endpoint() == to.endpoint() && scheme(from.location()) == scheme(to.location())
+        !is_spread
+            && copies
+            && from.endpoint() == to.endpoint()
+            && scheme(from.location()) == scheme(to.location())
     }
 }
 
@@ -147,7 +152,7 @@ fn merged(given: Attributes, source: Attributes) -> Attributes {
 }
 
 /// The tags of what is copied, which a session takes only when it is opened.
-async fn tags(
+pub(crate) async fn tags(
     store: &Store,
     key: &str,
     progress: &Progress,

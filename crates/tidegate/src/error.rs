@@ -111,6 +111,8 @@ pub enum Operation {
     Lifecycle,
     /// Ending what was left behind.
     Sweep,
+    /// Reading or changing how keys are spread over prefixes.
+    Layout,
 }
 
 impl Operation {
@@ -136,6 +138,7 @@ impl Operation {
             Self::Copy => "copy",
             Self::Lifecycle => "lifecycle",
             Self::Sweep => "sweep",
+            Self::Layout => "layout",
         }
     }
 }

@@ -91,6 +91,7 @@ impl Store {
 
     /// What processes left below `prefix`, with its key.
     async fn left_below(&self, prefix: &str) -> Result<Vec<(Gone, String)>> {
+        self.refuse_spread(Operation::List, "unfinished uploads")?;
         let backend = &**self.backend();
         let (root, below) = (place(backend, ""), place(backend, &self.full_key(prefix)));
         let left = self.roll().await?.gone_below(backend.endpoint(), &below);

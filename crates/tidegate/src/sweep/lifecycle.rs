@@ -32,6 +32,7 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the store knows no such rules.
     pub async fn lifecycle(&self) -> Result<Lifecycle> {
+        self.refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
         let requests = self.requests("", self.engine().progress.clone());
         let rules = requests.send(Operation::Lifecycle, None, None, || self.backend().lifecycle()).await;
         rules.map_err(|failure| failure.into_error(Operation::Lifecycle, &self.location()))

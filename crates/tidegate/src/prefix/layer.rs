@@ -1,0 +1,154 @@
+//! What a layout makes of a backend: each request goes to the place where its object is.
+//!
+//! Keys are places here, whole keys of the store, for sessions, journals and sweeps know nothing else. One that
+//! was given out under an earlier record is understood: the key that is spread is in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::places::{Place, Places};
+use crate::backend::{Appended, Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::checksum::Checksum;
+use crate::object::Object;
+use crate::payload::Payload;
+
+/// A backend whose keys are spread over prefixes.
+#[derive(Debug)]
+pub(super) struct Spread {
+    places: Arc<Places>,
+}
+
+impl Spread {
+    pub(super) fn new(places: Arc<Places>) -> Self {
+        Self { places }
+    }
+
+    /// Where the object is that was at `place`, by the record in force.
+    async fn place(&self, place: &str) -> Result<Place, Fault> {
+        Ok(match self.places.key(place) {
+            Some(key) => self.places.by(self.places.fresh().await?, key),
+            None => Place { current: place.to_owned(), older: None, emptying: None },
+        })
+    }
+
+    /// Refuses an object that is where the older layout has it, and that the store's own condition does not
+    /// see. Nobody who knows the record in force writes there, so what is not there will not come.
+    async fn refuse_older(&self, place: &Place, options: &WriteOptions) -> Result<(), Fault> {
+        let Some(older) = place.older.as_deref().filter(|_| options.create_only) else { return Ok(()) };
+        match self.below().head(older).await {
+            Ok(_) => {
+                let message = "the key has an object already, where an older layout has it";
+                Err(Fault::new(FaultKind::Exists, message).with_answered(true))
+            }
+            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Where a session's object belongs now: it must be where it was when the session began.
+    async fn still(&self, session: &Session) -> Result<Place, Fault> {
+        let place = self.place(&session.key).await?;
+        if place.current == session.key {
+            return Ok(place);
+        }
+        let message = format!(
+            "its prefixes were laid out anew while it was uploaded: it belongs to {} now, and not to {}",
+            place.current, session.key
+        );
+        Err(Fault::new(FaultKind::NoSession, message).with_answered(true))
+    }
+}
+
+fn is_missing<T>(result: &Result<T, Fault>) -> bool {
+    matches!(result, Err(fault) if fault.kind == FaultKind::NotFound)
+}
+
+/// Asks by `$ask` where an object is: for its current place, then the older one, and where it is at neither
+/// the current one once more, for a migration may have moved it meanwhile.
+macro_rules! either {
+    ($place:expr, $ask:expr) => {{
+        let (place, ask) = ($place, $ask);
+        let found = ask(place.current.clone()).await;
+        match place.older.filter(|_| is_missing(&found)) {
+            None => found,
+            Some(older) => match ask(older).await {
+                missing if is_missing(&missing) => ask(place.current).await,
+                found => found,
+            },
+        }
+    }};
+}
+
+#[async_trait]
+impl Layer for Spread {
+    fn below(&self) -> &dyn Backend {
+        self.places.backend()
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let place = self.place(key).await?;
+        self.refuse_older(&place, options).await?;
+        self.below().put(&place.current, payload, options).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let place = self.place(key).await?;
+        self.refuse_older(&place, options).await?;
+        self.below().open(&place.current, options).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let place = self.still(session).await?;
+        self.refuse_older(&place, options).await?;
+        self.below().complete(session, parts, checksum, options).await
+    }
+
+    async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        let place = self.place(key).await?;
+        self.refuse_older(&place, options).await?;
+        self.below().open_appending(&place.current, options).await
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        if whole.is_some() {
+            self.still(session).await?;
+        }
+        self.below().append(session, offset, payload, whole).await
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let below = self.below();
+        either!(self.place(key).await?, |place: String| async move { below.head(&place).await })
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        let below = self.below();
+        either!(self.place(key).await?, |place: String| {
+            let range = range.clone();
+            async move { below.get(&place, range, same).await }
+        })
+    }
+
+    async fn delete(&self, key: &str) -> Result<(), Fault> {
+        let Place { current, older, emptying } = self.place(key).await?;
+        // The current one last: were it first, the older one would be seen again.
+        for place in older.into_iter().chain(emptying) {
+            self.below().delete(&place).await?;
+        }
+        self.below().delete(&current).await
+    }
+}

@@ -1,0 +1,93 @@
+//! What a store keeps of its layout: small JSON objects, numbered, each in force until there is a next one.
+//!
+//! A record is never changed. The next one is created under the next number, by the store's own condition: of
+//! two who change the layout at once one is refused, and reads what the other wrote.
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+use crate::backend::{Fault, FaultKind};
+
+/// Below the root: where the records are. No prefix has this name.
+pub(super) const DIRECTORY: &str = ".tidegate-prefixes/";
+/// What this version writes, and the highest that it reads.
+const FORMAT: u32 = 1;
+/// No record is near as large.
+pub(super) const LARGEST: u64 = 64 << 10;
+
+/// The layout in force, and what is left of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) current: Layout,
+    /// Objects may be where this one has them.
+    pub(super) older: Option<Layout>,
+    /// All objects of this one are where the current one has them; what is left in its places is removed.
+    pub(super) emptying: Option<Layout>,
+}
+
+/// As it is written.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    format: u32,
+    current: Layout,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    older: Option<Layout>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    emptying: Option<Layout>,
+}
+
+/// What every format has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+impl Record {
+    pub(super) fn new(current: Layout) -> Self {
+        Self { current, older: None, emptying: None }
+    }
+
+    /// The layout before, as long as anything of it is left.
+    pub(super) fn before(&self) -> Option<Layout> {
+        self.older.or(self.emptying)
+    }
+
+    pub(super) fn write(self) -> Result<Vec<u8>, serde_json::Error> {
+        let Self { current, older, emptying } = self;
+        serde_json::to_vec(&Written { format: FORMAT, current, older, emptying })
+    }
+
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, Fault> {
+        let damaged = |reason: String| {
+            Fault::new(FaultKind::Invalid, format!("the record of its prefixes is damaged: {reason}"))
+        };
+        let Format { format } = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+        if format > FORMAT {
+            let message = format!(
+                "the record of its prefixes has format {format}, and this version of Tidegate knows formats up \
+                 to {FORMAT}: use a newer one"
+            );
+            return Err(Fault::new(FaultKind::Unsupported, message));
+        }
+        let written: Written = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
+        let Written { current, older, emptying, .. } = written;
+        for layout in [Some(current), older, emptying].into_iter().flatten() {
+            layout.check().map_err(damaged)?;
+        }
+        if older.is_some() && emptying.is_some() {
+            return Err(damaged("it has two layouts before the current one".to_owned()));
+        }
+        Ok(Self { current, older, emptying })
+    }
+}
+
+/// The name of record `number`, from 1, below [`DIRECTORY`].
+pub(super) fn name(number: u64) -> String {
+    format!("{number:08}.json")
+}
+
+/// The number of the record of this name.
+pub(super) fn number(name: &str) -> Option<u64> {
+    let number: u64 = name.strip_suffix(".json")?.parse().ok()?;
+    (self::name(number) == name).then_some(number)
+}

@@ -1,0 +1,168 @@
+//! Whatever is done while layouts change and migrations are stopped anywhere: a sorted map.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use tokio::task::JoinHandle;
+
+use super::gate::Gate;
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Write(usize, u8),
+    Create(usize, u8),
+    Delete(usize),
+    Read(usize),
+    List(&'static str, bool),
+    Change(Layout),
+    /// Begins a migration, where none is under way, and lets it make as many requests.
+    Migrate(usize),
+    /// Ends the process that migrates.
+    Kill,
+}
+
+const KEYS: [&str; 9] = ["a", "b/1", "b/2", "b/2/x", "c", "1.data", "2.data", "d/e/f", "d.g"];
+
+fn layout() -> impl Strategy<Value = Layout> {
+    let layout = |(naming, count)| Layout::new(naming, count).unwrap();
+    prop_oneof![
+        prop::sample::select(vec![1, 2, 4, 32]).prop_map(|count| (Naming::Base2, count)),
+        prop::sample::select(vec![1, 3, 10]).prop_map(|count| (Naming::Decimal, count)),
+        prop::sample::select(vec![2, 7]).prop_map(|count| (Naming::DecimalId, count)),
+    ]
+    .prop_map(layout)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = 0..KEYS.len();
+    prop_oneof![
+        4 => (key.clone(), any::<u8>()).prop_map(|(key, byte)| Step::Write(key, byte)),
+        2 => (key.clone(), any::<u8>()).prop_map(|(key, byte)| Step::Create(key, byte)),
+        3 => key.clone().prop_map(Step::Delete),
+        2 => key.prop_map(Step::Read),
+        2 => (prop::sample::select(vec!["", "b", "b/", "d"]), any::<bool>())
+            .prop_map(|(prefix, recursive)| Step::List(prefix, recursive)),
+        2 => layout().prop_map(Step::Change),
+        5 => (1usize..20).prop_map(Step::Migrate),
+        1 => Just(Step::Kill),
+    ]
+}
+
+/// Lets a migration go on until it stands before the gate, or has ended.
+async fn settle(gate: &Gate, migration: &JoinHandle<Result<Migrated>>) {
+    let mut still = 0;
+    while still < 100 {
+        still = if migration.is_finished() || gate.is_closed() { still + 1 } else { 0 };
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What a listing shows of these keys.
+fn shown(map: &BTreeMap<&'static str, Vec<u8>>, prefix: &str, recursive: bool) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for key in map.keys().filter(|key| key.starts_with(prefix)) {
+        let name = match key[prefix.len()..].find('/') {
+            Some(slash) if !recursive => format!("{}…", &key[..=prefix.len() + slash]),
+            _ => (*key).to_owned(),
+        };
+        if shown.last() != Some(&name) {
+            shown.push(name);
+        }
+    }
+    shown
+}
+
+async fn run(first: Layout, steps: Vec<Step>) {
+    let (tide, memory) = (engine(), memory());
+    let root = root(&tide, &memory);
+    PrefixedStore::init(&root, first).await.unwrap();
+    let store = attentive(&root).await;
+    let mut map = BTreeMap::new();
+    let mut migration: Option<(Gate, JoinHandle<Result<Migrated>>)> = None;
+    for step in steps {
+        match step {
+            Step::Write(key, byte) => {
+                write(&store, KEYS[key], &[byte]).await.unwrap();
+                map.insert(KEYS[key], vec![byte]);
+            }
+            Step::Create(key, byte) => {
+                let created = create(&store, KEYS[key], &[byte]).await;
+                match map.contains_key(KEYS[key]) {
+                    true => assert_eq!(kind(created), ErrorKind::AlreadyExists),
+                    false => {
+                        created.unwrap();
+                        map.insert(KEYS[key], vec![byte]);
+                    }
+                }
+            }
+            Step::Delete(key) => {
+                store.delete(KEYS[key]).await.unwrap();
+                map.remove(KEYS[key]);
+            }
+            Step::Read(key) => match (read(&store, KEYS[key]).await, map.get(KEYS[key])) {
+                (Ok(bytes), Some(expected)) => assert_eq!(bytes, *expected, "{}", KEYS[key]),
+                (Err(error), None) => assert_eq!(error.kind(), ErrorKind::NotFound),
+                (found, expected) => panic!("{}: {found:?} where {expected:?} was written", KEYS[key]),
+            },
+            Step::List(prefix, recursive) => {
+                assert_eq!(list(&store, prefix, recursive).await, shown(&map, prefix, recursive));
+            }
+            Step::Change(layout) => {
+                let (_, record) = store.places.latest().await.unwrap();
+                let changed = store.change(layout).await;
+                match record.current == layout || record.before().is_none() {
+                    true => changed.unwrap(),
+                    false => assert_eq!(kind(changed), ErrorKind::InvalidInput),
+                }
+            }
+            Step::Migrate(requests) => {
+                let (gate, task) = migration.get_or_insert_with(|| {
+                    let gate = Gate::new(memory.clone());
+                    let root = engine().store(Arc::new(gate.clone())).within("root");
+                    let migrate = async move { attentive(&root).await.migrate(Duration::ZERO).await };
+                    (gate, tokio::spawn(migrate))
+                });
+                gate.open(requests);
+                settle(gate, task).await;
+                if task.is_finished()
+                    && let Some((_, task)) = migration.take()
+                {
+                    task.await.unwrap().unwrap();
+                }
+            }
+            Step::Kill => {
+                if let Some((_, task)) = migration.take() {
+                    task.abort();
+                    assert!(task.await.is_err());
+                }
+            }
+        }
+    }
+    if let Some((gate, task)) = migration {
+        gate.open(1_000_000);
+        task.await.unwrap().unwrap();
+    }
+    store.migrate(Duration::ZERO).await.unwrap();
+    for (key, expected) in &map {
+        assert_eq!(read(&store, key).await.unwrap(), *expected, "{key}");
+    }
+    // Nothing is anywhere but where the last layout has it.
+    let mut expected: Vec<String> = map.keys().map(|key| format!("root/{}", store.place(key))).collect();
+    expected.sort();
+    let found = places(&memory).await.into_iter().filter(|place| !place.contains(".tidegate-"));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn it_is_a_sorted_map_whatever_its_layout(
+        first in layout(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(run(first, steps));
+    }
+}
