@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate::backend::local::Local;
+use tidegate::backend::{Backend, WriteOptions};
 use tidegate::{Builder, Error, Location, Store, Tidegate};
 use tokio::sync::OnceCell;
 
@@ -31,6 +32,17 @@ impl Place {
         format!("{}/{}", self.store.location(), self.key)
     }
 
+    /// The file that it is on this machine.
+    ///
+    /// # Errors
+    /// Where it could not be one below its directory: `a/../../b` is a key, and another file.
+    pub(crate) fn file(&self) -> Outcome<PathBuf> {
+        let root = self.store.location();
+        let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
+        checked.map_err(|fault| Failure::Failed(format!("{}: {fault}", self.url())))?;
+        Ok(Path::new(&root).join(&self.key))
+    }
+
     /// Whether it is a file on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.store.location().parse(), Ok(Location::Local { .. }) | Err(_))
@@ -52,6 +64,8 @@ pub(crate) struct Unfinished {
     bound: Arc<AtomicUsize>,
     /// Those that stay in a journal.
     journaled: Arc<AtomicUsize>,
+    /// Downloads, which stay beside their files.
+    downloads: Arc<AtomicUsize>,
 }
 
 impl Unfinished {
@@ -60,6 +74,12 @@ impl Unfinished {
         let count = if is_journaled { &self.journaled } else { &self.bound };
         count.fetch_add(1, Relaxed);
         Begun(count.clone())
+    }
+
+    /// One more download, until the guard is dropped.
+    pub(crate) fn begin_download(&self) -> Begun {
+        self.downloads.fetch_add(1, Relaxed);
+        Begun(self.downloads.clone())
     }
 
     /// What is said when they are interrupted; `in_journals` are the bytes that are there.
@@ -71,7 +91,10 @@ impl Unfinished {
                 format!("interrupted: {uploads} can be gone on with from the journal")
             }
             // One that has taken no byte leaves no journal, and nothing to abort.
-            (0, _) => "interrupted".to_owned(),
+            (0, _) => match count(&self.downloads) {
+                0 => "interrupted".to_owned(),
+                _ => "interrupted: called again, it goes on with large objects where they are".to_owned(),
+            },
             (bound, _) => format!("interrupted: aborting {}", text::count(bound, "unfinished upload")),
         }
     }

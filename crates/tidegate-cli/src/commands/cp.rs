@@ -50,6 +50,11 @@ pub(crate) struct Args {
     #[arg(long)]
     create_only: bool,
 
+    /// Force files that are downloaded, and their names, to disk before cp ends, so that they outlast a loss of
+    /// power.
+    #[arg(long)]
+    sync: bool,
+
     /// The size of the file or pipe that is sent: publish nothing where it turns out to be another. A
     /// producer in a pipe that dies looks like the end of its output.
     #[arg(long, value_parser = values::size, value_name = "BYTES")]
@@ -230,7 +235,8 @@ impl Args {
             engine = engine.part_size(bytes);
         }
         let show = self.show(&target);
-        let writing = Writing::new(self.strategy(), self.create_only, self.expect_size, self.carried.into());
+        let writing =
+            Writing::new(self.strategy(), self.create_only, self.sync, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
             let report = Report::new(show, stores, writing.is_journaled())?;
             let job = Job { stores, writing, report, journals: &self.journal };

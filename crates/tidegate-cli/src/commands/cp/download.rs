@@ -1,5 +1,4 @@
-//! One object out of a store: to standard output, to a device, or through a writer into another store,
-//! which a local directory is too.
+//! One object out of a store: to standard output, to a device, into a file, or through a writer into another store.
 
 use std::path::Path;
 
@@ -51,6 +50,9 @@ async fn write(
 /// An object into another store, or within one that copies it itself. Whatever fails, nothing is published
 /// there.
 pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
+    if to.is_local() && !from.is_local() {
+        return into_file(job, source, from, to).await;
+    }
     if let Some(copy) = job.writing.copy_within(from, to) {
         // How large it is shows when it is copied.
         job.report.expect(None);
@@ -67,6 +69,17 @@ pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place
         }
     }
     through(job, source, from, to).await
+}
+
+/// Into a file, whole or not at all; one that was cut is gone on with.
+async fn into_file(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
+    let path = to.file()?;
+    let download = job.writing.download(from, path);
+    // How large it is shows with the first answer.
+    job.report.expect(None);
+    let live = job.report.download(&download.progress());
+    let object = download.run().await?;
+    Ok(live.done(source.to_owned(), to.url(), object.size, &object))
 }
 
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate::{Attributes, CopyBuilder, Strategy, WriterBuilder};
+use tidegate::{Attributes, CopyBuilder, DownloadBuilder, Strategy, WriterBuilder};
 
 use super::report::Report;
 use crate::stores::{Place, Stores};
@@ -20,6 +20,8 @@ pub(super) struct Job<'a> {
 pub(super) struct Writing {
     strategy: Strategy,
     create_only: bool,
+    /// Whether files that are downloaded are forced to disk.
+    sync: bool,
     /// The size that the one source is to have.
     pub(super) expect_size: Option<u64>,
     attributes: Attributes,
@@ -29,10 +31,11 @@ impl Writing {
     pub(super) fn new(
         strategy: Strategy,
         create_only: bool,
+        sync: bool,
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        Self { strategy, create_only, expect_size, attributes }
+        Self { strategy, create_only, sync, expect_size, attributes }
     }
 
     pub(super) fn is_journaled(&self) -> bool {
@@ -43,6 +46,12 @@ impl Writing {
     pub(super) fn builder(&self, place: &Place) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);
         let builder = builder.attributes(self.attributes.clone());
+        if self.create_only { builder.create_only() } else { builder }
+    }
+
+    /// A download of `place` to a file, with what was asked for.
+    pub(super) fn download(&self, place: &Place, path: PathBuf) -> DownloadBuilder {
+        let builder = place.store.download(&place.key, path).sync(self.sync);
         if self.create_only { builder.create_only() } else { builder }
     }
 

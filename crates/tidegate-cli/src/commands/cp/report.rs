@@ -155,9 +155,14 @@ impl<'a> Report<'a> {
         self.begin(progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
     }
 
-    /// A download to where nothing can be left unfinished begins.
+    /// A read begins, to where nothing can be left unfinished.
     pub(super) fn read(&'a self, progress: &Progress) -> Live<'a> {
         self.begin(progress, vec![progress.clone()], None)
+    }
+
+    /// A download into a file begins.
+    pub(super) fn download(&'a self, progress: &Progress) -> Live<'a> {
+        self.begin(progress, vec![progress.clone()], Some(self.stores.unfinished().begin_download()))
     }
 
     fn begin(&'a self, progress: &Progress, counted: Vec<Progress>, begun: Option<Begun>) -> Live<'a> {
