@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::checksum::Checksum;
 use crate::off::off;
 
+mod begun;
 mod directory;
 mod disk;
 mod durability;
@@ -35,6 +36,7 @@ mod sync;
 mod tests;
 mod walk;
 
+pub(crate) use begun::Begun;
 pub use directory::{Listed, examine, list, verify};
 pub(crate) use directory::{discard, list_of};
 pub use disk::JournalFile;
@@ -82,15 +84,24 @@ struct Shared {
 impl Journal {
     /// Begins a journal in the first of these directories that takes it. It is durable when this
     /// returns, and it is locked. Where the future is dropped there is none.
+    pub(crate) async fn begin(
+        directories: &[PathBuf],
+        header: Header,
+        durability: Durability,
+    ) -> Result<Begun, JournalError> {
+        let directories = directories.to_owned();
+        let (file, log) = off(move || directory::create(&directories, &header)).await?;
+        Ok(Begun { file, journal: Self::new(log, durability) })
+    }
+
+    /// The same, kept.
+    #[cfg(test)]
     pub(crate) async fn create(
         directories: &[PathBuf],
         header: Header,
         durability: Durability,
     ) -> Result<Self, JournalError> {
-        let directories = directories.to_owned();
-        let (begun, log) = off(move || directory::create(&directories, &header)).await?;
-        begun.keep();
-        Ok(Self::new(log, durability))
+        Self::begin(directories, header, durability).await.map(Begun::keep)
     }
 
     /// Opens the journal of an upload that was left, and says what is in it; its producer goes on at

@@ -5,7 +5,6 @@
 //! (`sender.rs`). When the writer is gone, by whatever way but [`abort`](Journaled::abort), the journal
 //! stays, and its session at the store: somebody may go on with it (`resume.rs`).
 
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -94,13 +93,12 @@ impl Journaled {
             upload.error(ErrorKind::InvalidInput, Operation::Write, error.to_string()).with_source(error)
         })?;
         let created = header.created;
-        let order = journaling.order().await;
-        let directories: Vec<_> = order.iter().map(|(directory, _)| directory.clone()).collect();
-        let journal = Journal::create(&directories, header, journaling.durability).await;
-        let journal = journal.map_err(|error| failed(&upload, error))?;
-        // From here on nothing waits: whoever gives this up before it has a writer would leave the journal.
-        let is_in = |(directory, _): &(PathBuf, _)| journal.path().parent() == Some(directory);
-        let disk = order.into_iter().find(is_in).map(|(_, disk)| disk).unwrap_or_default();
+        let directories = journaling.order().await;
+        let begun = Journal::begin(&directories, header, journaling.durability).await;
+        let begun = begun.map_err(|error| failed(&upload, error))?;
+        let disk = journaling.disk(begun.path()).await;
+        // From here on nothing waits: until there is a writer, nobody else would remove it.
+        let journal = begun.keep();
         let before = Before { created, ..Before::default() };
         let feed = Feed::default();
         Ok(Self::new(upload, journal, disk, cut, in_flight, budget, journaling, feed, before))

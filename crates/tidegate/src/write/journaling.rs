@@ -64,23 +64,19 @@ impl Journaling {
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
     }
 
-    /// The directories and the disks that they are on, the best one for a new journal first.
-    pub(super) async fn order(&self) -> Vec<(PathBuf, Arc<Disk>)> {
+    /// The directories, the best one for a new journal first.
+    pub(super) async fn order(&self) -> Vec<PathBuf> {
+        // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
+        if self.directories.len() < 2 {
+            return self.directories.clone();
+        }
         let mut places = Vec::new();
         for directory in &self.directories {
-            let disk = self.disk(directory).await;
-            // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
-            let (cost, share) = match self.directories.len() {
-                1 => (0.0, 0),
-                _ => {
-                    let counted = directory.clone();
-                    (disk.cost(), off(move || share(&counted)).await)
-                }
-            };
-            places.push(Place { share, cost, directory, disk });
+            let (cost, counted) = (self.disk(directory).await.cost(), directory.clone());
+            places.push(Place { share: off(move || share(&counted)).await, cost, directory });
         }
         places.sort_by(Place::before);
-        places.into_iter().map(|place| (place.directory.clone(), place.disk)).collect()
+        places.into_iter().map(|place| place.directory.clone()).collect()
     }
 }
 
@@ -104,7 +100,6 @@ struct Place<'a> {
     share: u64,
     /// As [`Disk::cost`].
     cost: f64,
-    disk: Arc<Disk>,
 }
 
 impl Place<'_> {
@@ -134,7 +129,7 @@ mod tests {
         let mut places: Vec<_> = names
             .iter()
             .zip(facts)
-            .map(|(directory, (share, cost))| Place { directory, share, cost, disk: Arc::default() })
+            .map(|(directory, (share, cost))| Place { directory, share, cost })
             .collect();
         places.sort_by(Place::before);
         let order: Vec<_> = places.iter().map(|place| place.directory.to_str().unwrap()).collect();
