@@ -162,8 +162,12 @@ def test_outputs_replace_nothing(compaction, bucket):
     run = compaction("compact", bucket.url("l0/"), bucket.url("l1/"), env=bucket.env)
     one_sentence(run, "merged-000001-000000.table", exit=1)
     assert bucket.get("l1/merged-000001-000000.table") == b"mine"
-    run = compaction("compact", bucket.url("l0/"), bucket.url("l0"), env=bucket.env)
-    one_sentence(run, "name another prefix", exit=1)
+    for inside in ("l0", "l0/", "l0/out/"):
+        run = compaction("compact", bucket.url("l0/"), bucket.url(inside), env=bucket.env)
+        one_sentence(run, "name another prefix", exit=1)
+    # It only begins with the same letters.
+    run = compaction("compact", bucket.url("l0/"), bucket.url("l00/"), env=bucket.env)
+    assert run.exit == 0, run
 
 
 def test_ctrl_c_leaves_nothing(compaction, embedded_bucket, knobs):

@@ -5,8 +5,7 @@ use compaction::Way;
 use compaction::build::Made;
 
 const AFTER_HELP: &str = "\
-Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory, memory://NAME; credentials,
-region and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...).
+Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory; credentials, region and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...).
 
 Each command prints one JSON object: what was read and written, seconds, and the most memory that the process had.
 
