@@ -122,6 +122,27 @@ def test_memory_is_the_budget_however_much_is_merged(compaction, bucket):
         assert peak_kib <= least + 16 * KIB + SLACK_KIB, (floor, most)
 
 
+def test_broken_bodies_and_throttling_change_nothing(compaction, embedded_bucket, knobs):
+    bucket = embedded_bucket
+    run = compaction("build", bucket.url("l0/"), "--runs", "6", "--run-size", "10MiB", env=bucket.env)
+    assert run.exit == 0, run
+    merge = ("compact", bucket.url("l0/"), "--table-size", "8MiB", "--memory", "16MiB", "--part-size", "5MiB")
+    run = compaction(*merge, bucket.url("l1/"), env=bucket.env)
+    assert run.exit == 0, run
+    knobs(
+        faults=[
+            {"operation": "GetObject", "probability": 0.1, "action": {"reset_response": {"after_bytes": 100_000}}},
+            {"operation": "UploadPart", "probability": 0.2, "action": {"error": {"status": 503, "code": "SlowDown"}}},
+        ]
+    )
+    run = compaction(*merge, bucket.url("l2/"), env=bucket.env)
+    assert run.exit == 0 and run.json[0]["retries"] > 0, run
+    knobs()
+    keys = [key[3:] for key in bucket.keys("l1/")]
+    assert len(keys) > 4 and keys == [key[3:] for key in bucket.keys("l2/")]
+    assert all(bucket.sha256(f"l1/{key}") == bucket.sha256(f"l2/{key}") for key in keys)
+
+
 def test_a_damaged_table_is_named_and_no_output_stays(compaction, bucket):
     made = contents(2, 3, keys=20_000)
     for number, content in enumerate(made):
@@ -141,8 +162,12 @@ def test_outputs_replace_nothing(compaction, bucket):
     run = compaction("compact", bucket.url("l0/"), bucket.url("l1/"), env=bucket.env)
     one_sentence(run, "merged-000001-000000.table", exit=1)
     assert bucket.get("l1/merged-000001-000000.table") == b"mine"
-    run = compaction("compact", bucket.url("l0/"), bucket.url("l0"), env=bucket.env)
-    one_sentence(run, "name another prefix", exit=1)
+    for inside in ("l0", "l0/", "l0/out/"):
+        run = compaction("compact", bucket.url("l0/"), bucket.url(inside), env=bucket.env)
+        one_sentence(run, "name another prefix", exit=1)
+    # It only begins with the same letters.
+    run = compaction("compact", bucket.url("l0/"), bucket.url("l00/"), env=bucket.env)
+    assert run.exit == 0, run
 
 
 def test_ctrl_c_leaves_nothing(compaction, embedded_bucket, knobs):

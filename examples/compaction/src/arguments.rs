@@ -5,10 +5,10 @@ use compaction::Way;
 use compaction::build::Made;
 
 const AFTER_HELP: &str = "\
-Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory, memory://NAME; credentials,
-region and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...).
+Locations are those of tidegate: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, a directory; credentials, region
+and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, ...).
 
-Each command prints one JSON object: what was read and written, seconds, and the most memory that the process had.
+Each command prints one JSON object: what was read and written, seconds, the most memory it had.
 
 Exit codes: 0 done; 1 failed, and what had been written is removed; 2 the command line is wrong.
 

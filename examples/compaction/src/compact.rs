@@ -1,7 +1,7 @@
 //! Merging tables into new ones.
 
-use futures::TryStreamExt;
 use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use tidegate::backend::Entry as Listed;
 use tidegate::{MergeError, MergeStream, Merged, Store};
@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::outputs::Outputs;
 use crate::plan::{Plan, Summary};
 use crate::reader::{Entries, TableReader};
+
+/// How many tables' ends are read side by side.
+const OPENED_AT_ONCE: usize = 16;
 
 /// What a merge took in and let go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -55,10 +58,10 @@ pub async fn open(store: &Store, named: &[String]) -> Result<(Vec<TableReader>, 
         return Err(Error::Refused(format!("there is no table {missing} in {}", store.location())));
     }
     let (mut inputs, mut others) = (Vec::new(), Vec::new());
-    for object in listed {
-        let takes_part = named.is_empty() || named.contains(&object.key);
-        let table = TableReader::open(store, object).await?;
-        match takes_part {
+    let mut opened =
+        stream::iter(listed).map(|object| TableReader::open(store, object)).buffered(OPENED_AT_ONCE);
+    while let Some(table) = opened.try_next().await? {
+        match named.is_empty() || named.contains(&table.object().key) {
             true => inputs.push(table),
             false => others.push(table.summary()),
         }

@@ -96,7 +96,7 @@ async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
 
 async fn compact(tide: &Tidegate, arguments: &Compact) -> Result<Figures> {
     let (from, to) = (tide.open(&arguments.from).await?, tide.open(&arguments.to).await?);
-    if from.location() == to.location() {
+    if format!("{}/", to.location()).starts_with(&format!("{}/", from.location())) {
         let message = "the outputs go where the inputs are, and would be inputs of the next compaction: \
                        name another prefix";
         return Err(Error::Refused(message.to_owned()));
