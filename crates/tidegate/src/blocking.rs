@@ -32,6 +32,7 @@ use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 
 use crate::backend::Entry;
 use crate::client::Builder;
+use crate::copy::CopyBuilder;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
@@ -134,6 +135,17 @@ impl Store {
     pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
         let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
         Ok(Reader { engine: self.engine.clone(), reader })
+    }
+
+    /// Has the store copy `key` to `to_key` of `to`, set up by `with`; see [`crate::Store::copy`].
+    pub fn copy(
+        &self,
+        key: &str,
+        to: &Self,
+        to_key: &str,
+        with: impl FnOnce(CopyBuilder) -> CopyBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.copy(key, &to.store, to_key)).run())
     }
 
     /// Describes an object.
@@ -267,6 +279,8 @@ mod tests {
         writer.write_all(&vec![1; 40 << 20]).unwrap();
         drop(writer);
 
+        assert_eq!(store.copy("a", &store, "c", |copy| copy.create_only()).unwrap().size, 200_000);
+        store.delete("c").unwrap();
         let mut bytes = Vec::new();
         store.reader("a", |reader| reader.range(99_999..100_001)).unwrap().read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, [7, 8]);

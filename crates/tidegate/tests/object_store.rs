@@ -1,5 +1,7 @@
 //! The suite of the `object_store` crate for implementers, over each kind of store; and what it does not look at.
 
+#![allow(clippy::unwrap_used)] // what its tests share is test code as well
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -311,4 +313,23 @@ async fn hundreds_of_uploads_share_a_small_memory() {
     let listed: Vec<ObjectMeta> = store.list(None).try_collect().await.unwrap();
     assert!(listed.len() == 300 && listed.iter().all(|meta| meta.size == 400_000));
     assert!(tide.usage().peak <= 16 << 20);
+}
+
+#[tokio::test]
+async fn an_update_whose_answer_is_lost_is_one_update() {
+    for (location, operation) in [("s3://bucket", "PutObject"), ("gs://bucket", "storage.objects.insert")] {
+        let place = place(location, GcsTransport::Http).await;
+        let path = Path::from("k");
+        let first = place.store.put(&path, "first".into()).await.unwrap();
+        let faults = vec![tidegate_dev::Fault::lose_answer(operation).times(1)];
+        let knobs = tidegate_dev::Knobs { faults, ..tidegate_dev::Knobs::default() };
+        place.server.as_ref().unwrap().set_knobs(knobs);
+        let of_first = || PutMode::Update(first.clone().into());
+        let second = place.store.put_opts(&path, "second".into(), of_first().into()).await.unwrap();
+        let stale = place.store.put_opts(&path, "third".into(), of_first().into()).await;
+        assert!(matches!(stale, Err(Error::Precondition { .. })), "{stale:?}");
+        let got = place.store.get(&path).await.unwrap();
+        assert_eq!((&got.meta.e_tag, &got.meta.version), (&second.e_tag, &second.version));
+        assert_eq!(got.bytes().await.unwrap(), "second");
+    }
 }

@@ -53,8 +53,9 @@ impl S3 {
         }
         let mut request = self.copies(self.begin(Method::PUT, key, &[], options)?, from)?;
         set(&mut request.headers, "x-amz-metadata-directive", Some("REPLACE"))?;
-        let retags = !options.attributes.tags.is_empty();
-        set(&mut request.headers, "x-amz-tagging-directive", Some(if retags { "REPLACE" } else { "COPY" }))?;
+        // Else they are copied; not every store knows the header, and those that do not have no tags.
+        let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
+        set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
         let described = attributes::from_headers(key, &headers);
         let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
