@@ -1,6 +1,13 @@
 //! One layout after another: no object is lost, and none comes back.
 
+use std::fmt;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
 use super::*;
+use crate::prefix::record::Record;
 
 /// A store whose objects were written under one layout, under another.
 async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {
@@ -161,4 +168,84 @@ async fn a_migration_gives_notice_twice() {
     let began = tokio::time::Instant::now();
     store.migrate(Duration::from_secs(60)).await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 120);
+}
+
+/// Something happens just before the first look at a place.
+struct Meanwhile {
+    below: Memory,
+    place: String,
+    act: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl Meanwhile {
+    fn new(below: &Memory, place: String, act: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { below: below.clone(), place, act: Mutex::new(Some(Box::pin(act))) })
+    }
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+#[async_trait]
+impl Layer for Meanwhile {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let act = if key == self.place { self.act.lock().unwrap().take() } else { None };
+        if let Some(act) = act {
+            act.await;
+        }
+        self.below.head(key).await
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_moved_between_two_looks_is_found() {
+    let memory = memory();
+    let other = changed(&memory, base2(4), base2(64), &["a"]).await;
+    let older = format!("root/{}/a", base2(4).name("a"));
+    let moving = async move { assert_eq!(other.migrate(Duration::ZERO).await.unwrap().moved, 1) };
+    let backend = Meanwhile::new(&memory, older, moving);
+    let store = PrefixedStore::open(&engine().store(backend).within("root")).await.unwrap();
+    assert_eq!(store.head("a").await.unwrap().size, 1);
+    assert_eq!(store.older(), Some(base2(4)), "it has not looked at the record again");
+}
+
+#[tokio::test]
+async fn an_object_that_is_replaced_while_it_is_moved_is_moved_as_it_is_then() {
+    let memory = memory();
+    changed(&memory, base2(4), base2(64), &["a"]).await;
+    let place = format!("{}/a", base2(4).name("a"));
+    let (plain, key) = (root(&engine(), &memory), place.clone());
+    let late = async move {
+        let mut writer = plain.writer(key).start().await.unwrap();
+        writer.write(Bytes::from_static(b"newer")).await.unwrap();
+        writer.finish().await.unwrap();
+    };
+    let backend = Meanwhile::new(&memory, format!("root/{place}"), late);
+    let store = attentive(&engine().store(backend).within("root")).await;
+    assert_eq!(store.migrate(Duration::ZERO).await.unwrap().moved, 1);
+    assert_eq!(read(&store, "a").await.unwrap(), b"newer");
+}
+
+#[tokio::test]
+async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
+    let memory = memory();
+    let store = changed(&memory, base2(4), base2(64), &["a"]).await;
+    let other = PrefixedStore::open(store.places.store()).await.unwrap();
+    while let Some(moved) = store.moves().try_next().await.unwrap() {
+        assert_eq!(moved.unwrap().size, 1);
+    }
+    let emptying = Record { emptying: Some(base2(4)), ..Record::new(base2(64)) };
+    assert!(store.places.succeed(3, emptying).await.unwrap());
+    store.delete("a").await.unwrap();
+    // It still goes by the record before.
+    assert_eq!(other.places.record().older, Some(base2(4)));
+    assert_eq!(kind(other.head("a").await), ErrorKind::NotFound);
+    assert_eq!(store.migrate(Duration::ZERO).await.unwrap(), Migrated::default());
 }
