@@ -90,6 +90,11 @@ impl Places {
         self.of(self.record().current, key)
     }
 
+    /// What is limited together with `key`: its prefix, with the root.
+    pub(crate) fn lane(&self, key: &str) -> String {
+        format!("{}{}", self.root, self.record().current.name(key))
+    }
+
     /// The key of what is at `place`, a whole key of the store; `None` where that is below no prefix.
     pub(crate) fn key<'a>(&self, place: &'a str) -> Option<&'a str> {
         let (name, key) = place.strip_prefix(&self.root)?.split_once('/')?;
