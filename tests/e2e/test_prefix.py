@@ -1,11 +1,15 @@
 """Keys that are spread over prefixes: `prefix` and `--prefixed`, seen from the store's side by boto3."""
 
 import hashlib
+import os
+import signal
 import zlib
 
 import pytest
 
 from harness import MIB
+from harness.feed import open_pipe
+from harness.process import until
 from said import one_sentence
 
 CP = ("--progress", "never")
@@ -137,3 +141,21 @@ def test_what_can_not_be_meant_is_refused(tidegate, root):
     root.put("tables/.tidegate-prefixes/00000002.json", b'{"format":2}')
     newer = tidegate("cat", f"{url}/a", "--prefixed", url, env=env)
     one_sentence(newer, "use a newer one", exit=1)
+
+
+def test_a_journal_goes_on_where_its_upload_began(tidegate, root, tmp_path):
+    url, env, journals = root.url("tables"), root.env, tmp_path / "journals"
+    journals.mkdir()
+    journaled = (f"{url}/big", "--prefixed", url, "--journal", journals, "--part-size", "5MiB", *CP)
+    pipe = open_pipe()
+    run = tidegate.start("cp", "-", *journaled, stdin=pipe.stdin, env=env)
+    pipe.started()
+    pipe.send(b"a" * (11 * MIB))
+    until("a part is stored", lambda: root.parts(f"tables/{place('big', 16)}") >= 1)
+    os.kill(run.pid, signal.SIGKILL)
+    assert run.wait(20).exit == -signal.SIGKILL
+    pipe.join()
+    again = tidegate("cp", "-", *journaled, stdin=b"a" * (11 * MIB) + b"b", env=env)
+    assert again.exit == 0, again
+    assert root.get(f"tables/{place('big', 16)}") == b"a" * (11 * MIB) + b"b"
+    assert list(journals.iterdir()) == []

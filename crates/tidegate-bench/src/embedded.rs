@@ -71,8 +71,17 @@ pub struct Embedded {
 impl Embedded {
     /// Starts the server of the program `tidegate`, on a free port.
     pub fn start(tidegate: &Path, folder: &Path) -> Result<Self> {
+        Self::with_storage(tidegate, folder, "discard")
+    }
+
+    /// The same, with what it takes kept in its memory.
+    pub fn keeping(tidegate: &Path, folder: &Path) -> Result<Self> {
+        Self::with_storage(tidegate, folder, "memory")
+    }
+
+    fn with_storage(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
         let mut program = Program::new(tidegate);
-        for argument in ["serve", "--storage", "discard", "--listen", "127.0.0.1:0"] {
+        for argument in ["serve", "--storage", storage, "--listen", "127.0.0.1:0"] {
             program = program.arg(argument);
         }
         let mut server = Server::start("tidegate-serve", &program, folder)?;

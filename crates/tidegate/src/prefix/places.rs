@@ -80,6 +80,11 @@ impl Places {
         &self.root
     }
 
+    /// How old what is known may be.
+    pub(super) fn refresh(&self) -> Duration {
+        self.refresh
+    }
+
     /// The record as it was last read.
     pub(super) fn record(&self) -> Record {
         self.known().record

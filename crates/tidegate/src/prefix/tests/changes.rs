@@ -249,3 +249,50 @@ async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
     assert_eq!(kind(other.head("a").await), ErrorKind::NotFound);
     assert_eq!(store.migrate(Duration::ZERO).await.unwrap(), Migrated::default());
 }
+
+/// A store that takes its time to publish.
+#[derive(Debug)]
+struct Slow {
+    below: Memory,
+    time: Duration,
+}
+
+#[async_trait]
+impl Layer for Slow {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: crate::payload::Payload,
+        options: &crate::backend::WriteOptions,
+    ) -> Result<Object, Fault> {
+        tokio::time::sleep(self.time).await;
+        self.below.put(key, payload, options).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_takes_longer_than_a_migration_waits_is_not_said_to_be_there() {
+    for (time, is_told) in [(Duration::from_secs(20), false), (Duration::from_secs(50), true)] {
+        let memory = memory();
+        let other = changed(&memory, base2(4), base2(8), &[]).await;
+        other.migrate(Duration::ZERO).await.unwrap();
+        let slow = Arc::new(Slow { below: memory.clone(), time });
+        let store = PrefixedStore::open(&engine().store(slow).within("root")).await.unwrap();
+        let change = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            other.change(base2(64)).await.unwrap();
+        };
+        let (written, ()) = tokio::join!(write(&store, "a", b"1"), change);
+        match is_told {
+            true => assert_eq!(kind(written), ErrorKind::Uncertain),
+            false => {
+                written.unwrap();
+                assert_eq!(read(&other, "a").await.unwrap(), b"1");
+            }
+        }
+    }
+}
