@@ -18,7 +18,7 @@ use tidegate::backend::s3::{Credentials, S3, S3Settings};
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use crate::stats::Spread;
+use crate::stats::{Spread, quantile};
 use crate::table::Table;
 use timed::Timed;
 
@@ -205,12 +205,6 @@ impl Trial {
     }
 }
 
-/// The value below which `share` of the sorted ones lie, by nearest rank.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (sorted.len() as f64 * share).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
-}
-
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trial, conditions, lines } = self;
@@ -259,20 +253,5 @@ impl fmt::Display for Report {
             trial.runs
         )?;
         writeln!(out, "{conditions}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_by_nearest_rank() {
-        let values: Vec<f64> = (1..=200).map(f64::from).collect();
-        assert_eq!(
-            (quantile(&values, 0.5), quantile(&values, 0.99), quantile(&values, 1.0)),
-            (100.0, 198.0, 200.0)
-        );
-        assert!(quantile(&[], 0.5).is_nan());
     }
 }

@@ -5,8 +5,9 @@
 //! and peak memory of exactly that process ([`measure`]), and from the server what it was asked ([`embedded`]).
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
-//! and `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
-//! `tidegate-bench compaction` and `tables` run the example `compaction` in its ways ([`mod@compaction`], [`tables`]).
+//! `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
+//! `tidegate-bench compaction` and `tables` run the example `compaction` in its ways ([`mod@compaction`], [`tables`]), and
+//! `tidegate-bench prefixes` spreads requests over prefixes that are limited each by itself ([`prefixes`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
@@ -20,6 +21,7 @@ pub mod journal;
 pub mod machine;
 pub mod measure;
 pub mod peer;
+pub mod prefixes;
 pub mod process;
 pub mod report;
 pub mod scratch;
@@ -35,4 +37,4 @@ pub mod toxiproxy;
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// What everything here returns.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -14,6 +14,7 @@ use tidegate_bench::embedded::Embedded;
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::machine::{self, Conditions};
+use tidegate_bench::prefixes;
 use tidegate_bench::report::{Line, Report};
 use tidegate_bench::scratch::Scratch;
 use tidegate_bench::size::{self, KIB};
@@ -97,6 +98,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Requests over 1 to 128 prefixes, which the store limits each by itself.
+    Prefixes {
+        #[command(flatten)]
+        trial: prefixes::Trial,
+        /// Print one JSON object, and no table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads {
@@ -162,6 +171,7 @@ fn main() -> ExitCode {
         Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Uploads { uploads } => uploads.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),

@@ -48,9 +48,26 @@ impl Spread {
     }
 }
 
+/// The value below which `share` of the sorted ones lie, by nearest rank; no number where there are none.
+#[must_use]
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_are_by_nearest_rank() {
+        let values: Vec<f64> = (1..=200).map(f64::from).collect();
+        assert_eq!(
+            (quantile(&values, 0.5), quantile(&values, 0.99), quantile(&values, 1.0)),
+            (100.0, 198.0, 200.0)
+        );
+        assert!(quantile(&[], 0.5).is_nan());
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

@@ -7,6 +7,7 @@ pub(crate) mod cp;
 pub(crate) mod journal;
 pub(crate) mod lifecycle;
 pub(crate) mod ls;
+pub(crate) mod prefix;
 pub(crate) mod rm;
 pub(crate) mod serve;
 pub(crate) mod sessions;

@@ -11,6 +11,7 @@ mod interrupt;
 mod options;
 mod output;
 mod runtime;
+mod spread;
 mod stores;
 mod text;
 mod values;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, cat, completions, cp, journal, lifecycle, ls, rm, serve, sessions, stat, sweep,
+    bench, cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
 };
 use crate::exit::Outcome;
 
@@ -64,6 +65,8 @@ enum Command {
     Journal(journal::Command),
     #[command(subcommand)]
     Lifecycle(lifecycle::Command),
+    #[command(subcommand)]
+    Prefix(prefix::Command),
     Serve(Box<serve::Args>),
     #[command(subcommand)]
     Bench(bench::Command),
@@ -82,6 +85,7 @@ impl Command {
             Self::Sweep(args) => args.run().await,
             Self::Journal(command) => command.run().await,
             Self::Lifecycle(command) => command.run().await,
+            Self::Prefix(command) => command.run().await,
             Self::Serve(args) => args.run().await,
             Self::Bench(command) => command.run().await,
             Self::Completions(args) => args.run(),

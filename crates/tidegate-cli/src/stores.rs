@@ -1,8 +1,8 @@
 //! What a command works on: the engine, and the stores that locations name.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidegate::backend::local::Local;
@@ -14,6 +14,7 @@ use crate::dev::Dev;
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::{Signal, Signals};
 use crate::options::Connection;
+use crate::spread::Root;
 use crate::{output, text};
 
 /// How long sessions may take to be aborted after a signal.
@@ -54,6 +55,8 @@ impl Place {
 pub(crate) struct Stores {
     tide: Tidegate,
     dev: OnceCell<Dev>,
+    /// The root whose keys are spread, if there is one.
+    root: OnceLock<Root>,
     unfinished: Unfinished,
 }
 
@@ -127,7 +130,12 @@ impl Stores {
             Some(directory) => engine.records(directory),
             None => engine,
         };
-        let stores = Self { tide: engine.build()?, dev: OnceCell::new(), unfinished: Unfinished::default() };
+        let stores = Self {
+            tide: engine.build()?,
+            dev: OnceCell::new(),
+            root: OnceLock::new(),
+            unfinished: Unfinished::default(),
+        };
         let outcome = {
             let mut work = std::pin::pin!(work(&stores));
             tokio::select! {
@@ -183,6 +191,11 @@ impl Stores {
         &self.tide
     }
 
+    /// From here on finds what is below `root` where it is. There is one such root.
+    pub(crate) fn spread(&self, root: Root) {
+        self.root.get_or_init(|| root);
+    }
+
     pub(crate) fn unfinished(&self) -> &Unfinished {
         &self.unfinished
     }
@@ -223,6 +236,9 @@ impl Stores {
 
     /// The store of `location`, and its key as it is written.
     pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
+        if let Some(found) = self.root.get().and_then(|root| root.find(location)) {
+            return Ok(found);
+        }
         Ok(match location {
             Location::S3 { bucket, key } => (self.tide.open(&format!("s3://{bucket}")).await?, key.clone()),
             Location::Gcs { bucket, key } => (self.tide.open(&format!("gs://{bucket}")).await?, key.clone()),

@@ -115,6 +115,12 @@ pub struct Store {
 }
 
 impl Store {
+    /// The same root with its keys spread over prefixes; see [`crate::PrefixedStore::open`].
+    pub fn prefixed(&self) -> Result<Self> {
+        let prefixed = self.engine.runtime.block_on(crate::PrefixedStore::open(&self.store))?;
+        Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })
+    }
+
     /// Starts to write `key`, set up by `with`; see [`WriterBuilder::start`].
     pub fn writer(&self, key: &str, with: impl FnOnce(WriterBuilder) -> WriterBuilder) -> Result<Writer> {
         let writer = self.engine.runtime.block_on(with(self.store.writer(key)).start())?;

@@ -18,7 +18,7 @@ use crate::budget::{Budget, Usage};
 use crate::copy::CopyBuilder;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::limiter::Concurrency;
+use crate::limiter::{Concurrency, Lane};
 use crate::location::Location;
 use crate::object::Object;
 use crate::prefix::{self, Places};
@@ -332,10 +332,16 @@ impl Store {
         Requests {
             object: self.url(key),
             flow: self.endpoint.limiter.flow(),
+            lane: self.lane(key),
             endpoint: self.endpoint.clone(),
             retry: self.engine.retry.clone(),
             progress,
         }
+    }
+
+    fn lane(&self, key: &str) -> Option<Arc<Lane>> {
+        let lane = self.places.as_ref()?.lane(&format!("{}{key}", self.prefix));
+        Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
     }
 
     pub(crate) fn url(&self, key: &str) -> String {

@@ -4,7 +4,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::Operation;
 use crate::hedge::Hedges;
-use crate::limiter::{Concurrency, Limiter};
+use crate::limiter::{Concurrency, Lanes, Limiter};
 use crate::pace::Pace;
 use crate::retry::{Allowance, RetryPolicy};
 
@@ -13,6 +13,8 @@ use crate::retry::{Allowance, RetryPolicy};
 pub(crate) struct Endpoint {
     /// How many requests may fly.
     pub(crate) limiter: Limiter,
+    /// How many a second, of key prefixes that are limited by themselves.
+    pub(crate) lanes: Lanes,
     /// How many retries it may be sent.
     pub(crate) allowance: Allowance,
     /// How long its requests take.
@@ -30,6 +32,7 @@ impl Endpoint {
         let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self {
             limiter: Limiter::new(concurrency),
+            lanes: Lanes::new(retry),
             allowance: Allowance::new(retry),
             pace: Pace::default(),
             hedged_parts: Hedges::default(),

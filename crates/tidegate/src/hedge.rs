@@ -171,7 +171,7 @@ where
         (result, false)
     };
     loop {
-        let wait = if requests.endpoint.limiter.was_overloaded(Hedges::CALM) {
+        let wait = if requests.was_overloaded(Hedges::CALM) {
             (sent.elapsed() / 4).max(Hedges::BEAT)
         } else {
             match hedges.look(bytes, sent.elapsed()) {
@@ -233,7 +233,8 @@ where
 
 fn outcome(fault: &Fault) -> Outcome {
     match fault.kind {
-        FaultKind::Throttled | FaultKind::Timeout => Outcome::Overload,
+        FaultKind::Throttled => Outcome::Throttled,
+        FaultKind::Timeout => Outcome::Overload,
         _ => Outcome::Other,
     }
 }

@@ -13,10 +13,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 mod climb;
+mod lane;
+mod lanes;
 #[cfg(test)]
 mod tests;
 
 use climb::Climb;
+pub(crate) use lane::{Admitted, Lane};
+pub(crate) use lanes::Lanes;
 
 /// How many requests may be in flight at once to one endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,9 +61,13 @@ struct State {
 pub(crate) enum Outcome {
     /// Answered; this many bytes were moved.
     Moved(u64),
-    /// The store asked for fewer requests, or did not answer in time.
+    /// Answered in another way, which says nothing of the store's capacity.
+    Answered,
+    /// The store asked for fewer requests.
+    Throttled,
+    /// The store did not answer in time.
     Overload,
-    /// Anything else: it says nothing of the store's capacity.
+    /// Anything else: whether the store took it is not known.
     Other,
 }
 
@@ -132,12 +140,29 @@ pub(crate) struct Permit {
     limiter: Limiter,
     began: Instant,
     outcome: Outcome,
+    lane: Option<Admitted>,
 }
 
 impl Permit {
-    /// Gives it back, saying how the request ended.
+    /// The same, for a request that its lane has admitted.
+    pub(crate) fn in_lane(mut self, lane: Option<Admitted>) -> Self {
+        self.lane = lane;
+        self
+    }
+
+    /// Gives it back, saying how the request ended. That a lane is throttled says nothing of the endpoint.
     pub(crate) fn end(mut self, outcome: Outcome) {
-        self.outcome = outcome;
+        self.outcome = match (outcome, &mut self.lane) {
+            (Outcome::Throttled, None) => Outcome::Overload,
+            (Outcome::Throttled, Some(lane)) => {
+                lane.outcome = outcome;
+                Outcome::Other
+            }
+            (outcome, lane) => {
+                lane.iter_mut().for_each(|lane| lane.outcome = outcome);
+                outcome
+            }
+        };
     }
 }
 
@@ -187,7 +212,12 @@ impl Future for Turn {
         if state.granted.remove(&id).is_some() {
             self.id = None;
             drop(state);
-            return Poll::Ready(Permit { limiter, began: Instant::now(), outcome: Outcome::Other });
+            return Poll::Ready(Permit {
+                limiter,
+                began: Instant::now(),
+                outcome: Outcome::Other,
+                lane: None,
+            });
         }
         if let Some(waker) = state.waiters.get_mut(&id) {
             waker.clone_from(cx.waker());

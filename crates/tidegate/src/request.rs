@@ -1,7 +1,7 @@
 //! One request, made as often as it takes: its turn, its deadline, its pauses, its counts.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::backend::{Fault, FaultKind, connected};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Operation};
 use crate::hedge;
-use crate::limiter::{Flow, Outcome, Permit};
+use crate::limiter::{Flow, Lane, Outcome, Permit};
 use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
-use crate::retry::{Retry, UsedUp};
+use crate::retry::{Allowance, Retry, UsedUp};
 
 /// Makes the requests of one object.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Requests {
     /// The object (or bucket), as a URL.
     pub(crate) object: String,
     pub(crate) flow: Flow,
+    /// The key prefix that the object is below, where keys are spread.
+    pub(crate) lane: Option<Arc<Lane>>,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
@@ -57,16 +59,46 @@ pub(crate) struct Failure {
 impl Requests {
     /// Waits for its turn to make one request.
     pub(crate) async fn turn(&self) -> Permit {
-        let mut turn = self.flow.permit();
+        let mut turn = pin!(async {
+            // A turn is not held while the lane is waited for: others can use it.
+            let admitted = match &self.lane {
+                Some(lane) => Some(lane.admit().await),
+                None => None,
+            };
+            self.flow.permit().await.in_lane(admitted)
+        });
         let mut waiting = None;
         poll_fn(|cx| {
-            let polled = Pin::new(&mut turn).poll(cx);
+            let polled = turn.as_mut().poll(cx);
             if polled.is_pending() && waiting.is_none() {
                 waiting = Some(self.progress.waiting(Waiting::Requests));
             }
             polled
         })
         .await
+    }
+
+    /// Whether the store asked for fewer requests, or did not answer in time, within the last `span`.
+    pub(crate) fn was_overloaded(&self, span: Duration) -> bool {
+        self.endpoint.limiter.was_overloaded(span)
+            || self.lane.as_ref().is_some_and(|lane| lane.was_refused(span))
+    }
+
+    /// The retries that may be made after a fault, and those that a retry is given back to.
+    fn allowance(&self, kind: FaultKind) -> &Allowance {
+        match &self.lane {
+            Some(lane) if kind == FaultKind::Throttled => &lane.allowance,
+            _ => &self.endpoint.allowance,
+        }
+    }
+
+    /// A request succeeded: at once, or as the retry after a fault that was paid for.
+    fn succeeded(&self, paid: Option<FaultKind>) {
+        let refused = self.lane.is_some() && paid == Some(FaultKind::Throttled);
+        self.endpoint.allowance.succeeded(paid.is_some() && !refused);
+        if let Some(lane) = &self.lane {
+            lane.allowance.succeeded(refused);
+        }
     }
 
     /// Makes a request that carries `payload`, if any, again where that can help.
@@ -181,7 +213,8 @@ impl Requests {
     {
         let began = Instant::now();
         let mut seen = Seen::default();
-        let (mut attempt, mut is_paid) = (0, false);
+        // The fault that a retry was paid for, if this is one.
+        let (mut attempt, mut paid) = (0, None);
         loop {
             attempt += 1;
             let turn = match permit.take() {
@@ -203,8 +236,8 @@ impl Requests {
                     // What a hedge has moved is counted with its own turn; a completion takes long
                     // because of its parts, and says nothing of how far the store is.
                     let tells = !by_hedge && !operation.is_work_of_store();
-                    turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Other });
-                    endpoint.allowance.succeeded(is_paid);
+                    turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Answered });
+                    self.succeeded(paid);
                     if tells {
                         endpoint.pace.took(bytes, sent.elapsed());
                     }
@@ -213,9 +246,10 @@ impl Requests {
                 Err(fault) => fault,
             };
             turn.end(match fault.kind {
-                FaultKind::Throttled => Outcome::Overload,
+                FaultKind::Throttled => Outcome::Throttled,
                 // A completion takes long because of its parts, not because of other requests.
                 FaultKind::Timeout if !operation.is_work_of_store() => Outcome::Overload,
+                _ if fault.answered => Outcome::Answered,
                 _ => Outcome::Other,
             });
             let pause = self.retry.pause(&fault, attempt).filter(|_| seen.may_help(&fault));
@@ -225,13 +259,13 @@ impl Requests {
             };
             debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
             // New credentials are no burden on a store that is well.
-            is_paid = fault.kind != FaultKind::Expired;
-            if !is_paid {
+            paid = Some(fault.kind).filter(|kind| *kind != FaultKind::Expired);
+            if paid.is_none() {
                 continue;
             }
             let _waiting = self.progress.waiting(Waiting::Backoff);
             tokio::time::sleep(pause).await;
-            if endpoint.allowance.take().await == Err(UsedUp) {
+            if self.allowance(fault.kind).take().await == Err(UsedUp) {
                 fault.message.push_str(
                     "; so many requests to this store have failed that it is sent no more retries for now",
                 );

@@ -6,6 +6,7 @@ use tidegate::Location;
 use crate::exit::Outcome;
 use crate::options::Connection;
 use crate::output::Output;
+use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::values::ByteRange;
 
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     range: Option<ByteRange>,
 
     #[command(flatten)]
+    spread: Spread,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -29,6 +33,7 @@ impl Args {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
         Stores::with_defaults(&self.connection, async |stores| {
+            self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
             let mut output = Output::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;
             // What was read before an error is shown all the same.

@@ -10,6 +10,7 @@ use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strat
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
+use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{bar, values};
 
@@ -120,6 +121,9 @@ pub(crate) struct Args {
     carried: Carried,
 
     #[command(flatten)]
+    spread: Spread,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -205,6 +209,13 @@ enum End {
 }
 
 impl End {
+    fn place(&self) -> Option<&Location> {
+        match self {
+            Self::Standard => None,
+            Self::Place(location) => Some(location),
+        }
+    }
+
     fn parse(text: &OsStr) -> Outcome<Self> {
         if text == "-" {
             return Ok(Self::Standard);
@@ -238,6 +249,8 @@ impl Args {
         let writing =
             Writing::new(self.strategy(), self.create_only, self.sync, self.expect_size, self.carried.into());
         Stores::with(engine, async |stores| {
+            let named: Vec<_> = [&source, &target].into_iter().filter_map(End::place).collect();
+            self.spread.open(stores, &named).await?;
             let report = Report::new(show, stores, writing.is_journaled())?;
             let job = Job { stores, writing, report, journals: &self.journal };
             let copied = {
@@ -250,7 +263,7 @@ impl Args {
             let closed = job.report.close(copied)?;
             match closed.target {
                 Some(target) if closed.verified > 0 && show != Show::Json => {
-                    verify::say_where(&target, closed.verified)
+                    verify::say_where(&target, self.spread.given(), closed.verified)
                 }
                 _ => Ok(()),
             }

@@ -9,6 +9,7 @@ use tidegate::{Location, Object};
 
 use crate::exit::Outcome;
 use crate::options::Connection;
+use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -32,6 +33,9 @@ pub(crate) struct Args {
     json: bool,
 
     #[command(flatten)]
+    spread: Spread,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -50,6 +54,7 @@ impl Args {
     }
 
     async fn list(&self, stores: &Stores, location: &Location) -> Outcome {
+        self.spread.open(stores, &[location]).await?;
         let (store, prefix) = stores.bucket(location).await?;
         let root = store.location();
         let mut entries = store.list(&prefix, self.recursive);

@@ -6,6 +6,7 @@ use tidegate::{Location, Store};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
+use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     recursive: bool,
 
     #[command(flatten)]
+    spread: Spread,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -35,6 +39,7 @@ impl Args {
             locations.iter().try_for_each(refuse_trees)?;
         }
         Stores::with_defaults(&self.connection, async |stores| {
+            self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
             for location in &locations {
                 if self.recursive {
                     let (store, prefix) = stores.tree(location).await?;

@@ -8,6 +8,7 @@ use tidegate::{Encryption, Location, Object};
 
 use crate::exit::Outcome;
 use crate::options::Connection;
+use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -21,6 +22,9 @@ pub(crate) struct Args {
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    spread: Spread,
 
     #[command(flatten)]
     connection: Connection,
@@ -49,6 +53,7 @@ impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.object.parse()?;
         Stores::with_defaults(&self.connection, async |stores| {
+            self.spread.open(stores, &[&location]).await?;
             let place = stores.object(&location).await?;
             let object = place.store.head(&place.key).await?;
             let facts = facts(place.url(), &object);

@@ -96,7 +96,7 @@ pub enum FaultKind {
     Timeout,
     /// The store could not do it, and nothing of it is or will be there; it may work when tried again.
     Undone,
-    /// The object is there, whole, but could not be forced to disk.
+    /// The object is there, whole, but could not be forced to disk, or is where it may not be looked for.
     Unsynced,
     /// The bytes that arrived are not the bytes that were sent.
     Integrity,

@@ -178,7 +178,7 @@ impl Climb {
                 }
             }
             Outcome::Moved(bytes) => self.count(bytes, waiting, in_flight, now),
-            Outcome::Other => {}
+            _ => {}
         }
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::time::Instant;
 
 use super::places::{Place, Places};
 use crate::backend::{Appended, Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
@@ -53,11 +54,27 @@ impl Spread {
         if place.current == session.key {
             return Ok(place);
         }
+        let (at, current) = (&session.key, &place.current);
         let message = format!(
-            "its prefixes were laid out anew while it was uploaded: it belongs to {} now, and not to {}",
-            place.current, session.key
+            "its prefixes were laid out anew while it was uploaded: it belongs to {current} now, and not to {at}"
         );
         Err(Fault::new(FaultKind::NoSession, message).with_answered(true))
+    }
+
+    /// Looks again after an object was published at `at`, where that began at `began`. What took longer than a
+    /// change goes unnoticed may have come behind a migration, which found nothing there.
+    async fn landed(&self, at: &str, began: Instant) -> Result<(), Fault> {
+        let place = self.place(at).await?;
+        let in_time = || place.older.as_deref() == Some(at) && began.elapsed() < self.places.refresh();
+        if place.current == at || in_time() {
+            return Ok(());
+        }
+        let message = format!(
+            "it was published at {at}, and since its prefixes were laid out anew meanwhile it belongs to {}: write \
+             it again",
+            place.current
+        );
+        Err(Fault::new(FaultKind::Unsynced, message).with_answered(true))
     }
 }
 
@@ -88,9 +105,12 @@ impl Layer for Spread {
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        let began = Instant::now();
         let place = self.place(key).await?;
         self.refuse_older(&place, options).await?;
-        self.below().put(&place.current, payload, options).await
+        let object = self.below().put(&place.current, payload, options).await?;
+        self.landed(&place.current, began).await?;
+        Ok(object)
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -106,9 +126,12 @@ impl Layer for Spread {
         checksum: &Checksum,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
+        let began = Instant::now();
         let place = self.still(session).await?;
         self.refuse_older(&place, options).await?;
-        self.below().complete(session, parts, checksum, options).await
+        let object = self.below().complete(session, parts, checksum, options).await?;
+        self.landed(&session.key, began).await?;
+        Ok(object)
     }
 
     async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -124,10 +147,16 @@ impl Layer for Spread {
         payload: Payload,
         whole: Option<&Checksum>,
     ) -> Result<Appended, Fault> {
-        if whole.is_some() {
-            self.still(session).await?;
+        if whole.is_none() {
+            return self.below().append(session, offset, payload, whole).await;
         }
-        self.below().append(session, offset, payload, whole).await
+        let began = Instant::now();
+        self.still(session).await?;
+        let appended = self.below().append(session, offset, payload, whole).await?;
+        if matches!(appended, Appended::Published(_)) {
+            self.landed(&session.key, began).await?;
+        }
+        Ok(appended)
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {

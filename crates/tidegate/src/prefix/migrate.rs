@@ -88,7 +88,7 @@ impl PrefixedStore {
     }
 
     /// Moves each object that is only where the older layout has it: the copy, where one was made.
-    fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
+    pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
         let older = listed(self.places.clone(), String::new(), true).try_filter_map(|listed| {
             ready(Ok(match listed {
                 Listed { entry: Entry::Object(object), is_older: true } => Some(object.key),

@@ -80,6 +80,11 @@ impl Places {
         &self.root
     }
 
+    /// How old what is known may be.
+    pub(super) fn refresh(&self) -> Duration {
+        self.refresh
+    }
+
     /// The record as it was last read.
     pub(super) fn record(&self) -> Record {
         self.known().record
@@ -88,6 +93,11 @@ impl Places {
     /// Where `key` is written, as far as is known.
     pub(crate) fn current(&self, key: &str) -> String {
         self.of(self.record().current, key)
+    }
+
+    /// What is limited together with `key`: its prefix, with the root.
+    pub(crate) fn lane(&self, key: &str) -> String {
+        format!("{}{}", self.root, self.record().current.name(key))
     }
 
     /// The key of what is at `place`, a whole key of the store; `None` where that is below no prefix.

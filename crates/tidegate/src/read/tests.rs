@@ -238,8 +238,7 @@ async fn an_answer_that_breaks_is_gone_on_with_from_the_exact_byte() {
 #[tokio::test(start_paused = true)]
 async fn what_breaks_without_a_byte_as_often_as_the_policy_says_is_an_error_that_says_where() {
     let odd = Odd::with(&bytes_of(3 * MIB, 1), vec![Fate::Breaks(1000); 1000].into_iter()).await;
-    let mut policy = RetryPolicy::default();
-    policy.attempts = 4;
+    let policy = RetryPolicy { attempts: 4, ..RetryPolicy::default() };
     let store = store(&odd, |tide| tide.retry(policy));
     let mut reader = store.reader("k").start().await.unwrap();
     let mut got = 0;

@@ -61,6 +61,7 @@ fn requests(policy: RetryPolicy) -> Requests {
     Requests {
         object: "test://k".to_owned(),
         flow: endpoint.limiter.flow(),
+        lane: None,
         endpoint,
         retry: Arc::new(Retry::new(policy, Some(3))),
         progress: Progress::default(),

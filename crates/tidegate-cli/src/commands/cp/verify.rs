@@ -41,7 +41,7 @@ pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut do
 }
 
 /// Says where `target` is and how to read it.
-pub(super) fn say_where(target: &str, verified: u64) -> Outcome {
+pub(super) fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
     let Ok(Location::Dev { bucket, key }) = target.parse() else { return Ok(()) };
     // As it was called, so that the line can be copied to where this one was written.
     let program = std::env::args().next().unwrap_or_else(|| "tidegate".to_owned());
@@ -53,7 +53,11 @@ pub(super) fn say_where(target: &str, verified: u64) -> Outcome {
     let objects = text::count(verified, "object");
     writeln!(out, "verified: {objects} read back, size and checksum agree")?;
     writeln!(out, "{target} is kept in {}; to read it:", directory.display())?;
-    writeln!(out, "  {program} {command} {}", text::quoted(target))?;
+    let spread = prefixed.map_or_else(String::new, |root| format!(" --prefixed {}", text::quoted(root)));
+    writeln!(out, "  {program} {command} {}{spread}", text::quoted(target))?;
+    if prefixed.is_some() {
+        return Ok(out.flush()?);
+    }
     writeln!(out, "or with any S3 client, while `{program} serve` runs:")?;
     writeln!(
         out,

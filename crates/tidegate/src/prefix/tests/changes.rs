@@ -1,6 +1,13 @@
 //! One layout after another: no object is lost, and none comes back.
 
+use std::fmt;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
 use super::*;
+use crate::prefix::record::Record;
 
 /// A store whose objects were written under one layout, under another.
 async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {
@@ -161,4 +168,131 @@ async fn a_migration_gives_notice_twice() {
     let began = tokio::time::Instant::now();
     store.migrate(Duration::from_secs(60)).await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 120);
+}
+
+/// Something happens just before the first look at a place.
+struct Meanwhile {
+    below: Memory,
+    place: String,
+    act: Mutex<Option<BoxFuture<'static, ()>>>,
+}
+
+impl Meanwhile {
+    fn new(below: &Memory, place: String, act: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+        Arc::new(Self { below: below.clone(), place, act: Mutex::new(Some(Box::pin(act))) })
+    }
+}
+
+impl fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Meanwhile")
+    }
+}
+
+#[async_trait]
+impl Layer for Meanwhile {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        let act = if key == self.place { self.act.lock().unwrap().take() } else { None };
+        if let Some(act) = act {
+            act.await;
+        }
+        self.below.head(key).await
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_moved_between_two_looks_is_found() {
+    let memory = memory();
+    let other = changed(&memory, base2(4), base2(64), &["a"]).await;
+    let older = format!("root/{}/a", base2(4).name("a"));
+    let moving = async move { assert_eq!(other.migrate(Duration::ZERO).await.unwrap().moved, 1) };
+    let backend = Meanwhile::new(&memory, older, moving);
+    let store = PrefixedStore::open(&engine().store(backend).within("root")).await.unwrap();
+    assert_eq!(store.head("a").await.unwrap().size, 1);
+    assert_eq!(store.older(), Some(base2(4)), "it has not looked at the record again");
+}
+
+#[tokio::test]
+async fn an_object_that_is_replaced_while_it_is_moved_is_moved_as_it_is_then() {
+    let memory = memory();
+    changed(&memory, base2(4), base2(64), &["a"]).await;
+    let place = format!("{}/a", base2(4).name("a"));
+    let (plain, key) = (root(&engine(), &memory), place.clone());
+    let late = async move {
+        let mut writer = plain.writer(key).start().await.unwrap();
+        writer.write(Bytes::from_static(b"newer")).await.unwrap();
+        writer.finish().await.unwrap();
+    };
+    let backend = Meanwhile::new(&memory, format!("root/{place}"), late);
+    let store = attentive(&engine().store(backend).within("root")).await;
+    assert_eq!(store.migrate(Duration::ZERO).await.unwrap().moved, 1);
+    assert_eq!(read(&store, "a").await.unwrap(), b"newer");
+}
+
+#[tokio::test]
+async fn what_is_deleted_while_old_places_are_emptied_is_seen_by_nobody() {
+    let memory = memory();
+    let store = changed(&memory, base2(4), base2(64), &["a"]).await;
+    let other = PrefixedStore::open(store.places.store()).await.unwrap();
+    while let Some(moved) = store.moves().try_next().await.unwrap() {
+        assert_eq!(moved.unwrap().size, 1);
+    }
+    let emptying = Record { emptying: Some(base2(4)), ..Record::new(base2(64)) };
+    assert!(store.places.succeed(3, emptying).await.unwrap());
+    store.delete("a").await.unwrap();
+    // It still goes by the record before.
+    assert_eq!(other.places.record().older, Some(base2(4)));
+    assert_eq!(kind(other.head("a").await), ErrorKind::NotFound);
+    assert_eq!(store.migrate(Duration::ZERO).await.unwrap(), Migrated::default());
+}
+
+/// A store that takes its time to publish.
+#[derive(Debug)]
+struct Slow {
+    below: Memory,
+    time: Duration,
+}
+
+#[async_trait]
+impl Layer for Slow {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn put(
+        &self,
+        key: &str,
+        payload: crate::payload::Payload,
+        options: &crate::backend::WriteOptions,
+    ) -> Result<Object, Fault> {
+        tokio::time::sleep(self.time).await;
+        self.below.put(key, payload, options).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_takes_longer_than_a_migration_waits_is_not_said_to_be_there() {
+    for (time, is_told) in [(Duration::from_secs(20), false), (Duration::from_secs(50), true)] {
+        let memory = memory();
+        let other = changed(&memory, base2(4), base2(8), &[]).await;
+        other.migrate(Duration::ZERO).await.unwrap();
+        let slow = Arc::new(Slow { below: memory.clone(), time });
+        let store = PrefixedStore::open(&engine().store(slow).within("root")).await.unwrap();
+        let change = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            other.change(base2(64)).await.unwrap();
+        };
+        let (written, ()) = tokio::join!(write(&store, "a", b"1"), change);
+        match is_told {
+            true => assert_eq!(kind(written), ErrorKind::Uncertain),
+            false => {
+                written.unwrap();
+                assert_eq!(read(&other, "a").await.unwrap(), b"1");
+            }
+        }
+    }
 }

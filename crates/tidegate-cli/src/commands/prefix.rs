@@ -1,0 +1,63 @@
+//! `tidegate prefix`: keys that are spread over prefixes.
+
+use serde::Serialize;
+use tidegate::{Layout, PrefixedStore, Store};
+
+use crate::exit::Outcome;
+use crate::spread;
+use crate::stores::Stores;
+
+mod init;
+mod migrate;
+mod show;
+
+/// Spread the keys below a root over prefixes, for stores that limit how many requests each prefix takes.
+///
+/// Objects are then written and read with --prefixed ROOT.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    Show(show::Show),
+    Init(init::Init),
+    Migrate(migrate::Migrate),
+}
+
+impl Command {
+    pub(crate) async fn run(self) -> Outcome {
+        match self {
+            Self::Show(args) => args.run().await,
+            Self::Init(args) => args.run().await,
+            Self::Migrate(args) => args.run().await,
+        }
+    }
+}
+
+/// A layout in `--json`.
+#[derive(Serialize)]
+struct Described {
+    url: String,
+    #[serde(flatten)]
+    layout: Layout,
+    /// The layout before, as long as there is anything to be moved or removed.
+    older: Option<Layout>,
+}
+
+impl Described {
+    fn of(store: &PrefixedStore) -> Self {
+        Self { url: store.location(), layout: store.layout(), older: store.older() }
+    }
+
+    fn line(&self) -> String {
+        let Self { url, layout, older } = self;
+        let keys = format!("{url}: keys are spread over {layout}");
+        match older {
+            None => keys,
+            Some(older) => format!("{keys}; not all is moved from {older}: run `tidegate prefix migrate`"),
+        }
+    }
+}
+
+/// The store that a root is.
+async fn root(stores: &Stores, text: &str) -> Outcome<Store> {
+    let (store, prefix) = stores.tree(&spread::root(text)?).await?;
+    Ok(store.within(&prefix))
+}

@@ -1,0 +1,104 @@
+//! `--prefixed`: keys below one root that are spread over prefixes.
+
+use tidegate::{Location, PrefixedStore};
+
+use crate::exit::{Failure, Outcome};
+use crate::stores::Stores;
+
+/// Which keys are spread.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Spread {
+    /// A bucket or prefix whose keys are spread over prefixes, as `tidegate prefix init` has set it up: URLs
+    /// below it name what they would without.
+    #[arg(long, value_name = "ROOT")]
+    prefixed: Option<String>,
+}
+
+/// A root whose keys are spread.
+#[derive(Debug)]
+pub(crate) struct Root {
+    location: Location,
+    store: PrefixedStore,
+}
+
+impl Spread {
+    /// Opens the root, if one is given: at least one of the `locations` that a command is about must be below
+    /// it. From here on `stores` finds objects below it where they are.
+    pub(crate) async fn open(&self, stores: &Stores, locations: &[&Location]) -> Outcome {
+        let Some(text) = &self.prefixed else { return Ok(()) };
+        let location = root(text)?;
+        if !locations.iter().any(|given| key_below(&location, given).is_some()) {
+            return Err(Failure::Usage(format!("--prefixed {text}: nothing that is named lies below it")));
+        }
+        let (store, prefix) = stores.tree(&location).await?;
+        let store = PrefixedStore::open(&store.within(&prefix)).await?;
+        stores.spread(Root { location, store });
+        Ok(())
+    }
+
+    /// As it was given.
+    pub(crate) fn given(&self) -> Option<&str> {
+        self.prefixed.as_deref()
+    }
+}
+
+impl Root {
+    /// The store and the key in it of what lies below the root.
+    pub(crate) fn find(&self, location: &Location) -> Option<(tidegate::Store, String)> {
+        Some((self.store.store().clone(), key_below(&self.location, location)?))
+    }
+}
+
+/// A root: a bucket, or a prefix in it.
+pub(crate) fn root(text: &str) -> Outcome<Location> {
+    let location: Location = text.parse()?;
+    if matches!(location, Location::Local { .. }) {
+        let message =
+            format!("{text}: keys are spread in stores: a directory takes as many requests as there are");
+        return Err(Failure::Usage(message));
+    }
+    Ok(location)
+}
+
+/// What follows the root in `location`, without the slash between them.
+fn key_below(root: &Location, location: &Location) -> Option<String> {
+    let (root, key) = match (root, location) {
+        (Location::S3 { bucket: root_bucket, key: root }, Location::S3 { bucket, key })
+        | (Location::Gcs { bucket: root_bucket, key: root }, Location::Gcs { bucket, key })
+        | (Location::Dev { bucket: root_bucket, key: root }, Location::Dev { bucket, key })
+            if root_bucket == bucket =>
+        {
+            (root, key)
+        }
+        _ => return None,
+    };
+    let root = root.strip_suffix('/').unwrap_or(root);
+    match key.strip_prefix(root)? {
+        rest if root.is_empty() => Some(rest.to_owned()),
+        "" => Some(String::new()),
+        rest => rest.strip_prefix('/').map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_a_root_is_found_by_its_key() {
+        let key = |root: &str, location: &str| key_below(&root.parse().unwrap(), &location.parse().unwrap());
+        assert_eq!(key("s3://bucket/t", "s3://bucket/t/a/b").as_deref(), Some("a/b"));
+        assert_eq!(key("s3://bucket/t/", "s3://bucket/t/a/").as_deref(), Some("a/"));
+        assert_eq!(key("s3://bucket/t/", "s3://bucket/t").as_deref(), Some(""));
+        assert_eq!(key("s3://bucket", "s3://bucket/t").as_deref(), Some("t"));
+        for other in ["s3://bucket/table", "s3://other/t/a", "gs://bucket/t/a", "dev://bucket/t/a", "t/a"] {
+            assert_eq!(key("s3://bucket/t", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn directories_are_no_roots() {
+        assert!(root("s3://bucket/t").is_ok());
+        assert!(root("out/").is_err());
+    }
+}
