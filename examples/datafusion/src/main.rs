@@ -69,8 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let config = SessionConfig::new()
         .with_target_partitions(2)
         // What a file holds before its upload begins: by default 10 MiB, which is not Tidegate's to bound.
-        .set_usize("datafusion.execution.objectstore_writer_buffer_size", 64 << 10)
-        .set_usize("datafusion.optimizer.repartition_file_min_size", 1 << 30);
+        .set_usize("datafusion.execution.objectstore_writer_buffer_size", 64 << 10);
     let context = SessionContext::new_with_config(config);
     context.register_object_store(&Url::parse(&host)?, Arc::new(store));
 
