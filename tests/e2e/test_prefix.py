@@ -147,14 +147,13 @@ def test_a_journal_goes_on_where_its_upload_began(tidegate, root, tmp_path):
     url, env, journals = root.url("tables"), root.env, tmp_path / "journals"
     journals.mkdir()
     journaled = (f"{url}/big", "--prefixed", url, "--journal", journals, "--part-size", "5MiB", *CP)
-    pipe = open_pipe()
-    run = tidegate.start("cp", "-", *journaled, stdin=pipe.stdin, env=env)
-    pipe.started()
-    pipe.send(b"a" * (11 * MIB))
-    until("a part is stored", lambda: root.parts(f"tables/{place('big', 16)}") >= 1)
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait(20).exit == -signal.SIGKILL
-    pipe.join()
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", *journaled, stdin=pipe.stdin, env=env)
+        pipe.started()
+        pipe.send(b"a" * (11 * MIB))
+        until("a part is stored", lambda: root.parts(f"tables/{place('big', 16)}") >= 1)
+        os.kill(run.pid, signal.SIGKILL)
+        assert run.wait(20).exit == -signal.SIGKILL
     again = tidegate("cp", "-", *journaled, stdin=b"a" * (11 * MIB) + b"b", env=env)
     assert again.exit == 0, again
     assert root.get(f"tables/{place('big', 16)}") == b"a" * (11 * MIB) + b"b"

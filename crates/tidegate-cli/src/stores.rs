@@ -96,7 +96,8 @@ impl Unfinished {
             // One that has taken no byte leaves no journal, and nothing to abort.
             (0, _) => match count(&self.downloads) {
                 0 => "interrupted".to_owned(),
-                _ => "interrupted: called again, it goes on with large objects where they are".to_owned(),
+                _ => "interrupted: called again, it goes on with objects of more than 8 MiB where they are"
+                    .to_owned(),
             },
             (bound, _) => format!("interrupted: aborting {}", text::count(bound, "unfinished upload")),
         }

@@ -113,7 +113,7 @@ pub struct WriteOptions {
     pub create_only: bool,
     /// Fail with [`FaultKind::Exists`] where the key has another object than this, or none, by the store's own
     /// condition, where [`Capabilities::replaces`] says so.
-    pub replaces: Option<Object>,
+    pub replaces: Option<Box<Object>>,
     /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
     /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
     pub token: Option<String>,

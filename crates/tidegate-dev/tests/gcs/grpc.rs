@@ -482,8 +482,8 @@ async fn knobs_are_for_grpc_as_well() {
 #[tokio::test]
 async fn what_is_not_there_is_unimplemented() {
     let (_server, _client, mut grpc) = start().await;
-    let request = RewriteObjectRequest::default();
-    assert_eq!(grpc.rewrite_object(request).await.unwrap_err().code(), Code::Unimplemented);
+    let request = ComposeObjectRequest::default();
+    assert_eq!(grpc.compose_object(request).await.unwrap_err().code(), Code::Unimplemented);
 }
 
 #[tokio::test]

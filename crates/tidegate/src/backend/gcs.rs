@@ -342,7 +342,7 @@ impl Backend for Gcs {
         // As it is stored: what is kept compressed would be decompressed for others ("Transcoding of
         // gzip-compressed files"), with another size and other ranges.
         request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let response = self.bucket.shared.send(request).await.map_err(replaced)?;
+        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
         let object = resource::from_headers(key, response.headers());
         download::body(object, response, range, same)
     }

@@ -271,7 +271,7 @@ impl Backend for S3 {
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         set(&mut request.headers, "if-match", same.and_then(|same| same.etag.as_ref()))?;
-        let response = self.bucket.shared.send(request).await.map_err(replaced)?;
+        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
         let object = attributes::from_headers(key, response.headers());
         download::body(object, response, range, same)
     }

@@ -13,11 +13,13 @@ pub(super) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<
     }
 }
 
-/// The fault of a read whose condition was that the object is the same.
-pub(super) fn replaced(mut fault: Fault) -> Fault {
-    if fault.kind == FaultKind::Exists {
-        fault.kind = FaultKind::Replaced;
-        fault.message = format!("{REPLACED}: {}", fault.message);
+/// Turns the fault of a read into one that says so, where a condition that it is `same` was not met.
+pub(super) fn replaced(same: Option<&Object>) -> impl Fn(Fault) -> Fault {
+    move |mut fault| {
+        if same.is_some() && fault.kind == FaultKind::Exists {
+            fault.kind = FaultKind::Replaced;
+            fault.message = format!("{REPLACED}: {}", fault.message);
+        }
+        fault
     }
-    fault
 }

@@ -98,7 +98,7 @@ impl WriterBuilder {
     /// described it, by the store's own condition at the moment of the commit. [`ErrorKind::Unsupported`] where
     /// the store has none, and with [`Strategy::Journal`].
     pub fn replaces(mut self, object: Object) -> Self {
-        self.options.replaces = Some(object);
+        self.options.replaces = Some(object.into());
         self
     }
 

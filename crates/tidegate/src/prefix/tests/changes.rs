@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 
 use super::*;
+use crate::RetryPolicy;
 use crate::prefix::record::Record;
 
 /// A store whose objects were written under one layout, under another.
@@ -281,7 +282,10 @@ async fn a_write_that_takes_longer_than_a_migration_waits_is_not_said_to_be_ther
         let other = changed(&memory, base2(4), base2(8), &[]).await;
         other.migrate(Duration::ZERO).await.unwrap();
         let slow = Arc::new(Slow { below: memory.clone(), time });
-        let store = PrefixedStore::open(&engine().store(slow).within("root")).await.unwrap();
+        let patience = Duration::from_secs(100);
+        let retry = RetryPolicy { patience, least_patience: patience, ..RetryPolicy::default() };
+        let tide = Tidegate::builder().retry(retry).build().unwrap();
+        let store = PrefixedStore::open(&tide.store(slow).within("root")).await.unwrap();
         let change = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             other.change(base2(64)).await.unwrap();

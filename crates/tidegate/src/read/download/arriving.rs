@@ -94,9 +94,9 @@ impl Arriving {
             arrival: self.arrival.clone(),
             at: range.start,
             inflow: Inflow::new(range.end - range.start),
-            progress: self.source.requests.progress.clone(),
             gather: self.gather,
             state: tokio::sync::Mutex::new(Gathered {
+                progress: self.source.requests.progress.clone(),
                 pieces: Vec::new(),
                 bytes: 0,
                 next: range.start,
@@ -141,41 +141,44 @@ struct InFile {
     arrival: Arc<Arrival>,
     at: u64,
     inflow: Inflow,
-    progress: Progress,
     gather: u64,
     /// Held while one who receives waits for the disk, so that a copy of the same bytes waits too.
     state: tokio::sync::Mutex<Gathered>,
 }
 
 struct Gathered {
+    progress: Progress,
     pieces: Vec<Bytes>,
     bytes: u64,
     /// Where in the file they go.
     next: u64,
     hasher: Hasher,
-    /// It goes on where whoever waits for it is dropped, and is waited for by who comes next.
-    writing: Option<JoinHandle<Result<(), Fault>>>,
+    /// So many bytes; it goes on where whoever waits for it is dropped, and is waited for by who comes next.
+    writing: Option<(u64, JoinHandle<Result<(), Fault>>)>,
 }
 
 impl Gathered {
     /// Waits for what is being written.
     async fn written(&mut self) -> Result<(), Fault> {
-        let Some(writing) = &mut self.writing else { return Ok(()) };
-        let ended = writing.await;
+        let Some((bytes, writing)) = &mut self.writing else { return Ok(()) };
+        let (bytes, ended) = (*bytes, writing.await);
         self.writing = None;
         ended.unwrap_or_else(|ended| match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(Fault::new(FaultKind::Source, "the runtime is shutting down")),
-        })
+        })?;
+        self.progress.acknowledged(bytes);
+        Ok(())
     }
 
     /// Has what was gathered written.
     fn write_out(&mut self, arrival: &Arc<Arrival>) {
         let (pieces, at, arrival) = (std::mem::take(&mut self.pieces), self.next, arrival.clone());
-        self.next += std::mem::take(&mut self.bytes);
+        let bytes = std::mem::take(&mut self.bytes);
+        self.next += bytes;
         if !pieces.is_empty() {
             let before = self.writing.take();
-            self.writing = Some(tokio::task::spawn_blocking(move || arrival.write(&pieces, at)));
+            self.writing = Some((bytes, tokio::task::spawn_blocking(move || arrival.write(&pieces, at))));
             debug_assert!(before.is_none(), "one is waited for before the next begins");
         }
     }
@@ -195,7 +198,6 @@ impl Sink for InFile {
             debug_assert_eq!(state.next + state.bytes, self.at + got);
             state.hasher.update(&piece);
             state.bytes += piece.len() as u64;
-            self.progress.acknowledged(piece.len() as u64);
             state.pieces.push(piece);
         }
         self.inflow.reaches(end);

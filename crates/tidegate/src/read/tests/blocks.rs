@@ -71,7 +71,13 @@ proptest! {
             let store = store(&odd, |tide| tide.memory([MIB, 8 * MIB, 64 * MIB][memory]));
             let blocks = store.blocks("k", index.clone()).gap(gap).filter(|number, _| is_wanted(number));
             let got = read(blocks.start().await.unwrap(), &data).await;
-            assert_eq!(store.engine().budget.usage().held, 0);
+            let returned = async {
+                // What was under way gives its memory back as the runtime drops it.
+                while store.engine().budget.usage().held > 0 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(10), returned).await.expect("memory is held for ever");
             got
         });
         let expected: Vec<_> = (0..index.len()).filter(|number| is_wanted(*number)).collect();

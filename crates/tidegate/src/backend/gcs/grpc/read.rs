@@ -71,11 +71,11 @@ impl Grpc {
             .caller
             .call("ReadObject", About::Object, request, Failure::default())
             .await
-            .map_err(replaced)?;
+            .map_err(replaced(same))?;
         let first = answers
             .next()
             .await
-            .map_err(replaced)?
+            .map_err(replaced(same))?
             .ok_or_else(|| odd("the store's answer has no message"))?;
         let described =
             first.metadata.clone().ok_or_else(|| odd("the store does not describe the object"))?;

@@ -89,8 +89,10 @@ async fn what_is_not_durable_is_published_by_a_session_of_its_own(over: GcsTrans
     let bytes = data(50 * CHUNK);
     let place = Google::new(over).await;
     let (_tide, store) = place.process_of(place.builder().durability(Durability::Sync)).await;
+    // The stream that is open ends before it has what is not durable, and no other is opened.
+    let cut = Action::ErrorAfter { after_bytes: 18 * CHUNK, status: 503, code: "backendError".to_owned() };
+    place.goes_wrong(vec![Rule::new(APPEND, cut).times(1), Rule::error(APPEND, 503, "backendError").skip(1)]);
     let mut writer = begin_synced(&store, &bytes).await?;
-    place.goes_wrong(vec![Rule::error(APPEND, 503, "backendError")]);
     write(&mut writer, &bytes[SYNCED as usize..]).await?;
     journal(&writer).fail();
     place.goes_wrong(Vec::new());
