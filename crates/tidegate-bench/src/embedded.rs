@@ -42,6 +42,8 @@ pub struct Counts {
     pub failed: BTreeMap<String, u64>,
     /// Bytes of request bodies.
     pub bytes_in: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_out: u64,
     /// Connections that were opened.
     pub connections: u64,
 }
