@@ -93,7 +93,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Requests over 1 to 128 prefixes, which the store limits each by itself.
+    /// Requests over 1 to 128 prefixes, which the store limits each by itself; and listings of all as one.
     Prefixes {
         #[command(flatten)]
         trial: prefixes::Trial,
