@@ -52,7 +52,10 @@ pub(crate) async fn answer(
         (&Method::POST, Some("objects")) => match read::<Fill>(request, LARGEST_FILL).await {
             Ok(fill) => match fill.apply(store) {
                 Ok(count) => json(&serde_json::json!({ "objects": count })),
-                Err(refusal) => (StatusCode::BAD_REQUEST, error(&refusal.to_string())),
+                Err(refusal) => {
+                    let message = refusal.message().unwrap_or_default();
+                    (StatusCode::BAD_REQUEST, error(&format!("{}: {message}", refusal.code().as_str())))
+                }
             },
             Err(reason) => (StatusCode::BAD_REQUEST, error(&reason)),
         },
