@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::http::Client;
+use crate::machine;
 use crate::process::{Program, Server};
 use crate::sign::Signer;
+use crate::size::KIB;
 
 const KEY: &str = "tidegate";
 const REGION: &str = "us-east-1";
@@ -31,6 +34,17 @@ impl Endpoint {
     pub fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }
+
+    /// The variables that tell a client of S3 where it is, and who may use it.
+    #[must_use]
+    pub fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("AWS_ENDPOINT_URL", self.url.clone()),
+            ("AWS_ACCESS_KEY_ID", self.signer.access_key.clone()),
+            ("AWS_SECRET_ACCESS_KEY", self.signer.secret_key.clone()),
+            ("AWS_REGION", self.signer.region.clone()),
+        ]
+    }
 }
 
 /// What the server was asked since it was last told to forget.
@@ -42,6 +56,8 @@ pub struct Counts {
     pub failed: BTreeMap<String, u64>,
     /// Bytes of request bodies.
     pub bytes_in: u64,
+    /// Bytes of answers' bodies.
+    pub bytes_out: u64,
     /// Connections that were opened.
     pub connections: u64,
 }
@@ -119,10 +135,22 @@ impl Embedded {
     }
 
     /// Has it behave as these knobs say (`tidegate_dev::Knobs`), from the next request on.
-    pub fn behave(&self, knobs: &serde_json::Value) -> Result<()> {
-        let _: serde_json::Value =
-            self.client.put(&format!("{}/_tidegate/knobs", self.endpoint.url), knobs)?;
+    pub fn behave(&self, knobs: &Value) -> Result<()> {
+        let _: Value = self.client.put(&format!("{}/_tidegate/knobs", self.endpoint.url), knobs)?;
         Ok(())
+    }
+
+    /// Makes objects of no bytes with these keys, thousands with one request; that is not counted.
+    pub fn fill(&self, keys: &[String]) -> Result<()> {
+        let objects = json!({"bucket": self.endpoint.bucket, "keys": keys});
+        let _: Value = self.client.post(&format!("{}/_tidegate/objects", self.endpoint.url), &objects)?;
+        Ok(())
+    }
+
+    /// Bytes of the server's memory that are resident.
+    pub fn resident(&self) -> Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.pid()))?;
+        Ok(machine::kib(&status, "VmRSS").ok_or("the server's memory is not in /proc")? * KIB)
     }
 
     /// CPU seconds of the server so far.

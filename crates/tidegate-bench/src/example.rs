@@ -101,14 +101,7 @@ impl<'a> Example<'a> {
     /// # Errors
     /// Where it fails, takes longer than the limit, or says no figures.
     pub fn run(&self, arguments: &[String]) -> Result<Run> {
-        let endpoint = self.server.endpoint();
-        let signer = &endpoint.signer;
-        let mut program = Program::new(&self.path).variables([
-            ("AWS_ENDPOINT_URL", endpoint.url.clone()),
-            ("AWS_ACCESS_KEY_ID", signer.access_key.clone()),
-            ("AWS_SECRET_ACCESS_KEY", signer.secret_key.clone()),
-            ("AWS_REGION", signer.region.clone()),
-        ]);
+        let mut program = Program::new(&self.path).variables(self.server.endpoint().variables());
         for argument in arguments {
             program = program.arg(argument);
         }

@@ -1,8 +1,9 @@
 //! Whole commands, measured side by side in one run.
 //!
-//! `tidegate-bench upload|shaped|small` starts the embedded server as a process of its own, runs each tool in turn
-//! as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time, CPU seconds
-//! and peak memory of exactly that process ([`measure`]), and from the server what it was asked ([`embedded`]).
+//! `tidegate-bench upload|shaped|small|download` ([`transfer`]) starts the embedded server as a process of its own, runs
+//! each tool in turn as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time,
+//! CPU seconds and peak memory of exactly that process ([`measure`]), and from the server what it was asked
+//! ([`embedded`]).
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
 //! `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
@@ -32,6 +33,7 @@ pub mod table;
 pub mod tables;
 pub mod tool;
 pub mod toxiproxy;
+pub mod transfer;
 
 /// An error that ends a run, as one sentence.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

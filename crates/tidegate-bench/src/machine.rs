@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::size::KIB;
+
 /// Facts of this machine that numbers depend on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
@@ -23,8 +25,7 @@ impl Machine {
     pub fn this() -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let unknown = || "unknown".to_owned();
-        let kib = field(&read("/proc/meminfo"), "MemTotal")
-            .and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let kib = kib(&read("/proc/meminfo"), "MemTotal");
         let release = read("/proc/sys/kernel/osrelease");
         // What follows the version names a builder, not a kernel.
         let kernel = release.trim().split('-').next().filter(|text| !text.is_empty());
@@ -65,11 +66,23 @@ impl fmt::Display for Conditions {
     }
 }
 
+/// Bytes of memory that programs may still be given; 0 where that is not known.
+#[must_use]
+pub fn available() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    kib(&text, "MemAvailable").unwrap_or(0) * KIB
+}
+
 /// How many processes were running or waiting to, on average over the last minute.
 #[must_use]
 pub fn load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// A number of KiB in a file of `/proc`.
+pub(crate) fn kib(text: &str, name: &str) -> Option<u64> {
+    field(text, name)?.split(' ').next()?.parse().ok()
 }
 
 fn field(text: &str, name: &str) -> Option<String> {
@@ -88,5 +101,7 @@ mod tests {
         let text = "processor\t: 0\nmodel name\t: A CPU: fast\nmodel name\t: another\n";
         assert_eq!(field(text, "model name").as_deref(), Some("A CPU: fast"));
         assert_eq!(field(text, "model"), None);
+        assert_eq!(kib("MemTotal:       24 kB\nMemFree: many\n", "MemTotal"), Some(24));
+        assert_eq!(kib("MemTotal:       24 kB\nMemFree: many\n", "MemFree"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line.
+//! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line, or the other way round.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
@@ -7,14 +7,25 @@ use std::path::PathBuf;
 /// How a peer's program ends: any error is good enough to be printed.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// One file to be uploaded.
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Out of the file, into the store.
+    Upload,
+    /// Out of the store, into the file.
+    Download,
+}
+
+/// One file to be uploaded, or one object to be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// What to upload.
+    /// Which way.
+    pub direction: Direction,
+    /// The file.
     pub file: PathBuf,
-    /// Where to.
+    /// The object's bucket.
     pub bucket: String,
-    /// Under which key.
+    /// The object's key.
     pub key: String,
 }
 
@@ -26,11 +37,15 @@ impl Job {
 
     fn parse(arguments: impl Iterator<Item = String>) -> Result<Self> {
         let arguments: Vec<String> = arguments.collect();
-        let [file, url] = &arguments[..] else { return Err("usage: FILE s3://BUCKET/KEY".into()) };
+        let (direction, file, url) = match &arguments[..] {
+            [url, file] if url.starts_with("s3://") => (Direction::Download, file, url),
+            [file, url] => (Direction::Upload, file, url),
+            _ => return Err("usage: FILE s3://BUCKET/KEY, or s3://BUCKET/KEY FILE".into()),
+        };
         let place = url.strip_prefix("s3://").and_then(|place| place.split_once('/'));
         match place {
             Some((bucket, key)) if !bucket.is_empty() && !key.is_empty() => {
-                Ok(Self { file: file.into(), bucket: bucket.to_owned(), key: key.to_owned() })
+                Ok(Self { direction, file: file.into(), bucket: bucket.to_owned(), key: key.to_owned() })
             }
             _ => Err(format!("{url}: not of the form s3://BUCKET/KEY").into()),
         }
@@ -71,15 +86,22 @@ mod tests {
 
     #[test]
     fn a_job_is_a_file_and_a_place() {
-        let job = parse(&["big.tar", "s3://bucket/a/b"]).unwrap();
-        assert_eq!(job, Job { file: "big.tar".into(), bucket: "bucket".into(), key: "a/b".into() });
+        let job =
+            |direction| Job { direction, file: "big.tar".into(), bucket: "bucket".into(), key: "a/b".into() };
+        assert_eq!(parse(&["big.tar", "s3://bucket/a/b"]), Some(job(Direction::Upload)));
+        assert_eq!(parse(&["s3://bucket/a/b", "big.tar"]), Some(job(Direction::Download)));
     }
 
     #[test]
     fn what_is_no_job_is_refused() {
-        for wrong in
-            [&["f"][..], &["f", "s3://bucket"], &["f", "s3:///k"], &["f", "s3://b/"], &["f", "g://b/k"]]
-        {
+        for wrong in [
+            &["f"][..],
+            &["f", "s3://bucket"],
+            &["f", "s3:///k"],
+            &["f", "s3://b/"],
+            &["f", "g://b/k"],
+            &["s3://b", "f"],
+        ] {
             assert_eq!(parse(wrong), None, "{wrong:?}");
         }
     }

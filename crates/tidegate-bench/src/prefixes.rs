@@ -1,9 +1,10 @@
 //! What spreading keys over prefixes brings, against a store that limits each prefix by itself: requests a second
-//! and refusals with 1 to 128 prefixes, a hot prefix beside cold ones, and how evenly keys are spread.
+//! and refusals with 1 to 128 prefixes, a hot prefix beside cold ones, how evenly keys are spread; and what it costs
+//! to list them all as one.
 //!
-//! The library is measured in this process; the server is a process of its own.
+//! The library is measured in this process, but for listings, where it is the command; the server is a process of its
+//! own.
 
-use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,13 +16,14 @@ use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use crate::table::Table;
 use counted::Counted;
 use load::{Kind, Load, Pace};
-use spreading::Spreading;
+pub use report::Report;
 
 mod counted;
+mod listing;
 mod load;
+mod report;
 mod spreading;
 
 /// What S3 takes of each prefix at least, in requests a second ("Best practices design patterns: optimizing Amazon
@@ -33,9 +35,9 @@ const READS: f64 = 5500.0;
 #[derive(Clone, Debug, Serialize, clap::Args)]
 pub struct Trial {
     /// The limits of each prefix are those of S3 (3,500 writes and 5,500 reads a second) divided by this.
-    #[arg(long, default_value_t = 200.0)]
+    #[arg(long, default_value_t = 200.0, value_parser = scale)]
     pub scale: f64,
-    /// Most prefixes; their counts are the powers of two up to it.
+    /// Most prefixes; their counts are the powers of two up to it. Listings are of the most only.
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub most: u32,
     /// Callers for each prefix that make one request after another; 64 at least and 1,024 at most in all.
@@ -50,9 +52,31 @@ pub struct Trial {
     /// Milliseconds before each request is looked at.
     #[arg(long, default_value_t = 5)]
     pub latency_ms: u64,
-    /// Two seconds of each with up to 8 prefixes: whether it works, and no figures.
-    #[arg(long)]
+    /// Objects of each listing; as many as the machine's memory carries, where these are more.
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10000,100000,1000000,12800000",
+          value_parser = clap::value_parser!(u64).range(1..100_000_000))]
+    pub list: Vec<u64>,
+    /// Measure these only.
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    pub only: Vec<Part>,
+    /// Two seconds of each with up to 8 prefixes, and listings of 2,000 and 20,000 objects: whether it works, and no
+    /// figures.
+    #[arg(long, conflicts_with = "list")]
     pub quick: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    /// Requests a second by prefixes.
+    Requests,
+    /// A hot prefix beside cold ones.
+    Hot,
+    /// How evenly keys are spread.
+    Spreading,
+    /// All prefixes listed as one.
+    Listing,
 }
 
 /// Requests of one kind over so many prefixes.
@@ -79,56 +103,64 @@ pub struct Beside {
     pub hot: Option<Pace>,
 }
 
-/// What came of a trial; it displays as Markdown.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What was asked for.
-    pub trial: Trial,
-    /// Where and when.
-    #[serde(flatten)]
-    pub conditions: Conditions,
-    /// Requests a second by prefixes.
-    pub lines: Vec<Line>,
-    /// A hot prefix and cold ones.
-    pub beside: Vec<Beside>,
-    /// How keys are spread.
-    pub spreading: Vec<Spreading>,
-}
-
 impl Trial {
     /// Holds it against the server of the program `tidegate`.
     ///
     /// # Errors
     /// Where the server does not start, or a request fails for good.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
-        let trial = if self.quick {
-            Self { seconds: 2, warm_up: 1, most: self.most.min(8), ..self.clone() }
-        } else {
-            self.clone()
-        };
-        let folder = tempfile::tempdir()?;
-        let server = Embedded::storing(tidegate, folder.path(), "memory")?;
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let mut trial = self.clone();
+        if trial.quick {
+            (trial.seconds, trial.warm_up, trial.most) = (2, 1, trial.most.min(8));
+            trial.list = vec![2000, 20_000];
+        }
         let before = machine::load();
         let (mut lines, mut beside) = (Vec::new(), Vec::new());
-        for (kind, limit) in [(Kind::Writes, WRITES / trial.scale), (Kind::Reads, READS / trial.scale)] {
+        if trial.has(Part::Requests) || trial.has(Part::Hot) {
+            let folder = tempfile::tempdir()?;
+            let server = Embedded::storing(tidegate, folder.path(), "memory")?;
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            if trial.has(Part::Requests) {
+                lines = runtime.block_on(trial.lines(&server))?;
+            }
+            if trial.has(Part::Hot) {
+                for hot in [false, true] {
+                    beside.push(runtime.block_on(trial.beside(&server, hot))?);
+                }
+            }
+        }
+        let most = trial.prefixes();
+        let spreading = if trial.has(Part::Spreading) { spreading::of(most) } else { Vec::new() };
+        let listings = match trial.has(Part::Listing) {
+            true => listing::of(tidegate, most, &trial.list)?,
+            false => Vec::new(),
+        };
+        Ok(Report { conditions: Conditions::since(before), trial, lines, beside, spreading, listings })
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// The most prefixes: a power of two.
+    fn prefixes(&self) -> u32 {
+        1 << self.most.ilog2()
+    }
+
+    async fn lines(&self, server: &Embedded) -> Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for (kind, limit) in [(Kind::Writes, WRITES / self.scale), (Kind::Reads, READS / self.scale)] {
             let mut counts = vec![None];
-            counts.extend((0..=trial.most.ilog2()).map(|bits| Some(1 << bits)));
+            counts.extend((0..=self.most.ilog2()).map(|bits| Some(1 << bits)));
             for prefixes in counts {
-                let line = runtime.block_on(trial.line(&server, kind, limit, prefixes))?;
+                let line = self.line(server, kind, limit, prefixes).await?;
                 let over = prefixes.map_or("not spread".to_owned(), |count| format!("{count} prefixes"));
-                eprintln!(
-                    "{}, {over}: {:.0} a second, {} refused",
-                    line.kind, line.pace.per_second, line.pace.refused
-                );
+                let Pace { per_second, refused, .. } = line.pace;
+                eprintln!("{}, {over}: {per_second:.0} a second, {refused} refused", line.kind);
                 lines.push(line);
             }
         }
-        for hot in [false, true] {
-            beside.push(runtime.block_on(trial.beside(&server, hot))?);
-        }
-        let spreading = spreading::of(trial.most);
-        Ok(Report { conditions: Conditions::since(before), trial, lines, beside, spreading })
+        Ok(lines)
     }
 
     /// Until it is set otherwise, the server takes so many requests a second of each prefix.
@@ -211,63 +243,8 @@ async fn connect(server: &Embedded) -> Result<S3> {
     Ok(S3::connect(endpoint.bucket, &settings).await?)
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { trial, conditions, lines, beside, spreading } = self;
-        writeln!(
-            out,
-            "Objects of {} bytes; each prefix takes S3's 3,500 writes and 5,500 reads a second divided by {}; {} ms of\n\
-             latency; {} s each, after {} s to warm up\n",
-            load::SIZE,
-            trial.scale,
-            trial.latency_ms,
-            trial.seconds,
-            trial.warm_up
-        )?;
-        let columns = [
-            "prefixes",
-            "requests",
-            "limit a second",
-            "done a second",
-            "of the limit",
-            "503s",
-            "share",
-            "503s before",
-        ];
-        let mut table = Table::new(columns);
-        for Line { prefixes, kind, limit, pace } in lines {
-            table.row([
-                prefixes.map_or("not spread".to_owned(), |count| count.to_string()),
-                (*kind).to_owned(),
-                format!("{limit:.1}"),
-                format!("{:.1}", pace.per_second),
-                format!("{:.0}%", pace.per_second / limit * 100.0),
-                pace.refused.to_string(),
-                format!("{:.1}%", pace.share() * 100.0),
-                pace.refused_before.to_string(),
-            ]);
-        }
-        writeln!(out, "{table}")?;
-        writeln!(
-            out,
-            "503s: of the measured time, and before it. Not spread: all keys below one prefix, no lanes.\n"
-        )?;
-        let mut table =
-            Table::new(["writes", "cold a second", "503s", "p99 ms", "hot a second", "503s", "of its limit"]);
-        for Beside { what, cold, hot } in beside {
-            let hot_cell = |cell: &dyn Fn(&Pace) -> String| hot.as_ref().map_or_else(|| "–".to_owned(), cell);
-            table.row([
-                (*what).to_owned(),
-                format!("{:.1}", cold.per_second),
-                cold.refused.to_string(),
-                format!("{:.0}", cold.p99 * 1e3),
-                hot_cell(&|hot| format!("{:.1}", hot.per_second)),
-                hot_cell(&|hot| hot.refused.to_string()),
-                hot_cell(&|hot| format!("{:.0}%", hot.per_second / (WRITES / trial.scale) * 100.0)),
-            ]);
-        }
-        writeln!(out, "{table}")?;
-        spreading::table(spreading).fmt(out)?;
-        writeln!(out, "\n{conditions}")
-    }
+/// A number to divide limits by.
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|scale| (1.0..=WRITES).contains(scale));
+    scale.ok_or_else(|| format!("{text}: write a number from 1 to {WRITES}"))
 }

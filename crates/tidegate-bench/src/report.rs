@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::contest::{Entrant, Run};
 use crate::machine::Conditions;
 use crate::measure::Usage;
-use crate::size::{self, GIB, MIB};
+use crate::size::{GIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
 use crate::tool::{Source, Tool};
@@ -17,17 +17,17 @@ use crate::tool::{Source, Tool};
 pub struct Report {
     /// What was measured, in a sentence.
     pub title: String,
-    /// Objects that each run made.
+    /// Objects that each run made or read.
     pub objects: u64,
-    /// Bytes that each run sent.
+    /// Bytes that each run moved.
     pub bytes: u64,
     /// Runs that count of each tool; there was one more before.
     pub runs: u32,
     /// What it ran on.
     #[serde(flatten)]
     pub conditions: Conditions,
-    /// Where the source was.
-    pub scratch: String,
+    /// What was moved: `source: …`.
+    pub source: String,
     /// What is measured of a program that does nothing.
     pub nothing: Usage,
     /// The tools.
@@ -186,9 +186,7 @@ impl fmt::Display for Report {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
             writeln!(out, "- {}{version}: {}", line.tool, line.settings)?;
         }
-        let (files, each) = (self.objects, size::format(self.bytes / self.objects.max(1)));
-        let files = if files == 1 { "one file".to_owned() } else { format!("{files} files") };
-        writeln!(out, "- source: {files} of {each} of random bytes in {}", self.scratch)?;
+        writeln!(out, "- {}", self.source)?;
         writeln!(out, "{}", self.conditions)?;
         if let Some(ours) = self.ours() {
             let (wall, cpu) = (ours.wall.noise_percent(), ours.cpu.noise_percent());

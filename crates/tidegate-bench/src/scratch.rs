@@ -1,7 +1,7 @@
-//! What is uploaded, random bytes in files, and what is written meanwhile: gone afterwards.
+//! What is moved, random bytes in files, and what is written meanwhile: gone afterwards.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -56,6 +56,20 @@ impl Scratch {
         self.path().parent().unwrap_or(self.path())
     }
 
+    /// The place and its filesystem, as a report has them.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let name = filesystem(self.place()).unwrap_or_else(|| "filesystem unknown".to_owned());
+        format!("{} ({name})", self.place().display())
+    }
+
+    /// A folder in it.
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
+        let path = self.path().join(name);
+        std::fs::create_dir(&path)?;
+        Ok(path)
+    }
+
     /// A file of `size` random bytes.
     pub fn file(&self, size: u64) -> Result<PathBuf> {
         let path = self.path().join("source");
@@ -65,8 +79,7 @@ impl Scratch {
 
     /// A directory of `count` files of `size` random bytes.
     pub fn files(&self, count: u64, size: u64) -> Result<PathBuf> {
-        let path = self.path().join("sources");
-        std::fs::create_dir(&path)?;
+        let path = self.folder("sources")?;
         let mut random = fastrand::Rng::with_seed(1);
         for number in 0..count {
             write(&path.join(format!("{number:06}")), size, &mut random)?;
@@ -86,6 +99,51 @@ fn write(path: &Path, size: u64, random: &mut fastrand::Rng) -> Result<()> {
         left -= now;
     }
     Ok(())
+}
+
+/// Where the bytes of two files begin to differ, or one ends; `None` where both are the same.
+pub fn first_difference(one: &Path, other: &Path) -> Result<Option<u64>> {
+    let (mut one, mut other) = (File::open(one)?, File::open(other)?);
+    let (mut left, mut right) = (vec![0; MIB as usize], vec![0; MIB as usize]);
+    let mut at = 0;
+    loop {
+        let (read, of_other) = (fill(&mut one, &mut left)?, fill(&mut other, &mut right)?);
+        let pairs = left[..read].iter().zip(&right[..of_other]);
+        if left[..read] != right[..of_other] {
+            let same = pairs.take_while(|(one, other)| one == other).count();
+            return Ok(Some(at + same as u64));
+        }
+        if read == 0 {
+            return Ok(None);
+        }
+        at += read as u64;
+    }
+}
+
+/// Reads until the buffer is full or the file ends.
+fn fill(file: &mut File, buffer: &mut [u8]) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match file.read(&mut buffer[filled..])? {
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(filled)
+}
+
+/// The kind of the filesystem that `place` is on, such as `tmpfs`.
+fn filesystem(place: &Path) -> Option<String> {
+    let device = rustix::fs::stat(place).ok()?.st_dev;
+    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    kind_of(&device, &std::fs::read_to_string("/proc/self/mountinfo").ok()?)
+}
+
+/// What lies on a device, by a `/proc/PID/mountinfo`: the kind comes behind a lone dash.
+fn kind_of(device: &str, mounts: &str) -> Option<String> {
+    let mount = mounts.lines().find(|line| line.split(' ').nth(2) == Some(device))?;
+    let (_, rest) = mount.split_once(" - ")?;
+    rest.split(' ').next().map(str::to_owned)
 }
 
 /// Bytes that may still be written below `place`.
@@ -109,6 +167,36 @@ mod tests {
         assert_eq!(sizes, [5, 5, 5]);
         drop(scratch);
         assert!(!file.exists() && !files.exists());
+    }
+
+    #[test]
+    fn the_first_difference_is_found() {
+        let scratch = Scratch::new(Some(&std::env::temp_dir()), 0).unwrap();
+        let original = scratch.file(2 * MIB + 3).unwrap();
+        let bytes = std::fs::read(&original).unwrap();
+        let differs = |bytes: &[u8]| {
+            let copy = scratch.path().join("copy");
+            std::fs::write(&copy, bytes).unwrap();
+            let found = first_difference(&original, &copy).unwrap();
+            assert_eq!(first_difference(&copy, &original).unwrap(), found);
+            found
+        };
+        assert_eq!(differs(&bytes), None);
+        assert_eq!(differs(&bytes[..7]), Some(7));
+        assert_eq!(differs(&[]), Some(0));
+        assert_eq!(differs(&[&bytes[..], b"more"].concat()), Some(2 * MIB + 3));
+        let mut other = bytes.clone();
+        other[MIB as usize + 5] ^= 1;
+        assert_eq!(differs(&other), Some(MIB + 5));
+    }
+
+    #[test]
+    fn filesystems_are_known_by_their_device() {
+        let mounts = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/x rw\n\
+                      31 22 0:27 / /dev/shm rw,nosuid - tmpfs tmpfs rw,size=1k\n";
+        assert_eq!(kind_of("0:27", mounts).as_deref(), Some("tmpfs"));
+        assert_eq!(kind_of("254:0", mounts).as_deref(), Some("ext4"));
+        assert_eq!(kind_of("0:2", mounts), None);
     }
 
     #[test]

@@ -1,12 +1,16 @@
 //! The tools: how each is found, called and told where the store is.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::embedded::Endpoint;
 use crate::process::Program;
 
-/// A program that uploads.
+/// The prefix of the object that is downloaded.
+pub const OBJECT: &str = "source/";
+
+/// A program that uploads and downloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// Ours.
@@ -23,13 +27,20 @@ pub enum Tool {
     Floor,
 }
 
-/// What is uploaded.
+/// What is moved.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// One file.
+    /// One file, into the store.
     File(PathBuf),
-    /// All files in a directory.
+    /// All files in a directory, into the store.
     Directory(PathBuf),
+    /// One object below [`OBJECT`], out of the store into a file of the tool's own.
+    Object {
+        /// A file with the same bytes.
+        original: PathBuf,
+        /// The folder that the tool's file is in.
+        into: PathBuf,
+    },
 }
 
 impl Tool {
@@ -44,6 +55,12 @@ impl Tool {
             Self::Rclone => "rclone",
             Self::Floor => "(floor)",
         }
+    }
+
+    /// The same as a name in a store or a folder.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        self.name().trim_matches(['(', ')']).replace(' ', "-")
     }
 
     /// Its program, where it is installed.
@@ -95,70 +112,64 @@ impl Tool {
         }
     }
 
-    /// The command that uploads `source` below `prefix`, without a directory's own name.
+    /// The command that uploads `source` below `prefix`, without a directory's own name; or downloads it, where it is an
+    /// object below `prefix`, into the tool's own file.
     #[must_use]
     pub fn program(self, path: &Path, source: &Source, endpoint: &Endpoint, prefix: &str) -> Program {
-        let url = format!("s3://{}/{prefix}", endpoint.bucket);
-        let program = Program::new(path).variables(self.variables(endpoint));
-        match (self, source) {
-            (Self::Tidegate, Source::File(file)) => program.arg("cp").arg(file).arg(format!("{url}object")),
-            (Self::Tidegate, Source::Directory(directory)) => {
-                program.arg("cp").arg("-r").arg(with_slash(directory)).arg(url)
-            }
-            (Self::S5cmd, source) => {
-                let program = program.arg("--endpoint-url").arg(&endpoint.url).arg("cp");
-                match source {
-                    Source::File(file) => program.arg(file).arg(format!("{url}object")),
-                    Source::Directory(directory) => program.arg(with_slash(directory)).arg(url),
-                }
-            }
-            (Self::Rclone, source) => {
-                let url = format!("bench:{}/{prefix}", endpoint.bucket);
-                match source {
-                    Source::File(file) => program.arg("copyto").arg(file).arg(format!("{url}object")),
-                    Source::Directory(directory) => program.arg("copy").arg(directory).arg(url),
-                }
-            }
-            (_, Source::File(file) | Source::Directory(file)) => {
-                program.arg(file).arg(format!("{url}object"))
-            }
+        let mut program = Program::new(path).variables(self.variables(endpoint));
+        let scheme = if self == Self::Rclone { "bench:" } else { "s3://" };
+        let url = OsString::from(format!("{scheme}{}/{prefix}", endpoint.bucket));
+        let object = OsString::from(format!("{scheme}{}/{prefix}object", endpoint.bucket));
+        let [from, to] = match source {
+            Source::File(file) => [file.into(), object],
+            // Rclone always takes what is in it, the others with a slash behind it.
+            Source::Directory(directory) if self == Self::Rclone => [directory.into(), url],
+            Source::Directory(directory) => [directory.join("").into(), url],
+            Source::Object { into, .. } => [object, into.join(self.file_name()).into()],
+        };
+        let is_tree = matches!(source, Source::Directory(_));
+        let words: &[&str] = match self {
+            Self::Tidegate if is_tree => &["cp", "-r"],
+            Self::Tidegate => &["cp"],
+            Self::S5cmd => &["--endpoint-url", &endpoint.url, "cp"],
+            Self::Rclone if is_tree => &["copy"],
+            Self::Rclone => &["copyto"],
+            Self::ObjectStore | Self::TransferManager | Self::Floor => &[],
+        };
+        for word in words {
+            program = program.arg(word);
         }
+        program.arg(from).arg(to)
     }
 
     fn variables(self, endpoint: &Endpoint) -> Vec<(&'static str, String)> {
-        let signer = &endpoint.signer;
-        let named = |url, key, secret, region| {
-            vec![
-                (url, endpoint.url.clone()),
-                (key, signer.access_key.clone()),
-                (secret, signer.secret_key.clone()),
-                (region, signer.region.clone()),
-            ]
-        };
-        if self == Self::Rclone {
-            let of = |name, value: &str| (name, value.to_owned());
-            let mut variables = named(
-                "RCLONE_CONFIG_BENCH_ENDPOINT",
-                "RCLONE_CONFIG_BENCH_ACCESS_KEY_ID",
-                "RCLONE_CONFIG_BENCH_SECRET_ACCESS_KEY",
-                "RCLONE_CONFIG_BENCH_REGION",
-            );
-            variables.extend([
-                of("RCLONE_CONFIG", "/dev/null"),
-                of("RCLONE_CONFIG_BENCH_TYPE", "s3"),
-                of("RCLONE_CONFIG_BENCH_PROVIDER", "Other"),
-            ]);
-            return variables;
+        if self != Self::Rclone {
+            return endpoint.variables().to_vec();
         }
-        named("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+        let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
+        vec![
+            of("RCLONE_CONFIG", "/dev/null"),
+            of("RCLONE_CONFIG_BENCH_TYPE", "s3"),
+            of("RCLONE_CONFIG_BENCH_PROVIDER", "Other"),
+            of("RCLONE_CONFIG_BENCH_ENDPOINT", &endpoint.url),
+            of("RCLONE_CONFIG_BENCH_ACCESS_KEY_ID", &signer.access_key),
+            of("RCLONE_CONFIG_BENCH_SECRET_ACCESS_KEY", &signer.secret_key),
+            of("RCLONE_CONFIG_BENCH_REGION", &signer.region),
+        ]
     }
 
     /// Every setting that it runs with, default or not.
     #[must_use]
     pub fn settings(self, source: &Source) -> &'static str {
-        let tree = matches!(source, Source::Directory(_));
+        match source {
+            Source::File(_) => self.upload_settings(),
+            Source::Directory(_) => self.tree_settings(),
+            Source::Object { .. } => self.download_settings(),
+        }
+    }
+
+    fn upload_settings(self) -> &'static str {
         match self {
-            Self::Tidegate if tree => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
             Self::Tidegate => {
                 "`tidegate cp FILE URL`, defaults (parts of 16 MiB streamed from the file, CRC64NVME, payload not signed, \
                  concurrency found out, 256 MiB budget)"
@@ -171,16 +182,44 @@ impl Tool {
                 "upload of a path, defaults (part size, concurrency, runtime and memory chosen by it; the SDK's \
                  checksum) but for: bucket in the path"
             }
-            Self::S5cmd if tree => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
             Self::S5cmd => "`s5cmd --endpoint-url … cp FILE URL`, defaults (50 MiB parts, 5 at once)",
-            Self::Rclone if tree => {
-                "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other"
-            }
             Self::Rclone => "`rclone copyto FILE URL`, defaults (5 MiB parts, 4 at once), provider Other",
             Self::Floor => {
                 "8 threads, one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object \
                  of 16 MiB, payload not signed, no checksum, no retry, nothing published as a whole"
             }
+        }
+    }
+
+    /// Libraries have no word for a tree: they are not asked for one.
+    fn tree_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
+            Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
+            Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
+            Self::ObjectStore | Self::TransferManager | Self::Floor => "",
+        }
+    }
+
+    fn download_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => {
+                "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
+                 renamed at the end, not synced; concurrency found out, 256 MiB budget)"
+            }
+            Self::ObjectStore => {
+                "HEAD, then `get_range` of 8 MiB, 8 at once, each in a task and written in place inline; no checksum; \
+                 defaults but for: HTTP allowed"
+            }
+            Self::TransferManager => {
+                "download written to a path, defaults (part size, concurrency, runtime and memory chosen by it; renamed \
+                 at the end) but for: bucket in the path"
+            }
+            Self::S5cmd => "`s5cmd --endpoint-url … cp URL FILE`, defaults (50 MiB parts, 5 at once)",
+            Self::Rclone => {
+                "`rclone copyto URL FILE`, defaults (4 streams of chunks of 64 MiB from 256 MiB on), provider Other"
+            }
+            Self::Floor => "",
         }
     }
 }
@@ -211,10 +250,6 @@ fn existing(path: PathBuf) -> Option<PathBuf> {
     path.is_file().then_some(path)
 }
 
-fn with_slash(directory: &Path) -> PathBuf {
-    directory.join("")
-}
-
 /// The version in `MODULE@vVERSION PACKAGE`.
 fn version_in(stamp: &str) -> Option<String> {
     let (_, version) = stamp.split_once("@v")?;
@@ -222,51 +257,4 @@ fn version_in(stamp: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sign::Signer;
-
-    fn line(tool: Tool, source: &Source) -> (String, Vec<(String, String)>) {
-        let signer =
-            Signer { access_key: "k".to_owned(), secret_key: "s".to_owned(), region: "r".to_owned() };
-        let endpoint = Endpoint { url: "http://h:1".to_owned(), signer, bucket: "b" };
-        let program = tool.program(Path::new("/x"), source, &endpoint, "p/");
-        let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
-        (words.join(" "), program.variables.clone())
-    }
-
-    #[test]
-    fn a_file_goes_to_a_key() {
-        let file = Source::File("/f".into());
-        assert_eq!(line(Tool::Tidegate, &file).0, "cp /f s3://b/p/object");
-        assert_eq!(line(Tool::S5cmd, &file).0, "--endpoint-url http://h:1 cp /f s3://b/p/object");
-        assert_eq!(line(Tool::Rclone, &file).0, "copyto /f bench:b/p/object");
-        assert_eq!(line(Tool::ObjectStore, &file).0, "/f s3://b/p/object");
-    }
-
-    #[test]
-    fn a_directory_goes_below_a_prefix() {
-        let directory = Source::Directory("/d".into());
-        assert_eq!(line(Tool::Tidegate, &directory).0, "cp -r /d/ s3://b/p/");
-        assert_eq!(line(Tool::S5cmd, &directory).0, "--endpoint-url http://h:1 cp /d/ s3://b/p/");
-        assert_eq!(line(Tool::Rclone, &directory).0, "copy /d bench:b/p/");
-    }
-
-    #[test]
-    fn each_is_told_where_in_its_own_words() {
-        let file = Source::File("/f".into());
-        let told = |tool, name: &str| {
-            line(tool, &file).1.into_iter().find(|(found, _)| found == name).map(|(_, v)| v)
-        };
-        assert_eq!(told(Tool::Tidegate, "AWS_ENDPOINT_URL").as_deref(), Some("http://h:1"));
-        assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_ENDPOINT").as_deref(), Some("http://h:1"));
-        assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_PROVIDER").as_deref(), Some("Other"));
-        assert_eq!(told(Tool::Rclone, "AWS_ENDPOINT_URL"), None);
-    }
-
-    #[test]
-    fn versions_are_found() {
-        assert_eq!(version_in("host/path/v2@v2.3.0 .\n").as_deref(), Some("2.3.0"));
-        assert_eq!(version_in("nothing"), None);
-    }
-}
+mod tests;

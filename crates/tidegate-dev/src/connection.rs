@@ -116,7 +116,9 @@ impl Shared {
         let is_control = request.uri().path().starts_with(control::PATH);
         link.exempt.store(is_control, Ordering::Relaxed);
         if is_control {
-            return Ok(control::answer(request, &self.faults, &self.counters, link).await);
+            return Ok(
+                control::answer(request, &self.faults, &self.counters, &self.google.gate.store, link).await
+            );
         }
 
         let exchange = Arc::new(Exchange::new(Arc::clone(&link)));

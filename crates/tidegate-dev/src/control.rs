@@ -1,4 +1,4 @@
-//! The control endpoint: knobs and counts over HTTP, under a path that no bucket can have.
+//! The control endpoint: knobs, counts and empty objects over HTTP, under a path that no bucket can have.
 
 use std::sync::Arc;
 
@@ -6,11 +6,14 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
 
 use crate::body::AnswerBody;
 use crate::counts::Counters;
 use crate::faults::Faults;
+use crate::fill::Fill;
 use crate::knobs::Knobs;
+use crate::s3::Store;
 use crate::shaping::Link;
 
 /// An underscore cannot begin a bucket's name.
@@ -19,17 +22,21 @@ pub(crate) const PATH: &str = "/_tidegate/";
 /// Knobs are a page of JSON, not a payload.
 const LARGEST_KNOBS: usize = 1024 * 1024;
 
+/// Keys of some ten thousand objects.
+const LARGEST_FILL: usize = 32 * 1024 * 1024;
+
 /// Answers one request to the control endpoint.
 pub(crate) async fn answer(
     request: http::Request<Incoming>,
     faults: &Faults,
     counters: &Counters,
+    store: &Store,
     link: Arc<Link>,
 ) -> Response<AnswerBody> {
     let path = request.uri().path().to_owned();
     let (status, text) = match (request.method(), path.strip_prefix(PATH)) {
         (&Method::GET, Some("knobs")) => json(&*faults.knobs()),
-        (&Method::PUT, Some("knobs")) => match read_knobs(request).await {
+        (&Method::PUT, Some("knobs")) => match read::<Knobs>(request, LARGEST_KNOBS).await {
             Ok(knobs) => {
                 faults.set_knobs(knobs);
                 json(&*faults.knobs())
@@ -42,8 +49,23 @@ pub(crate) async fn answer(
             counters.reset();
             counts
         }
-        (_, Some("knobs" | "counts")) => (StatusCode::METHOD_NOT_ALLOWED, error("method not allowed")),
-        _ => (StatusCode::NOT_FOUND, error("there are /_tidegate/knobs and /_tidegate/counts")),
+        (&Method::POST, Some("objects")) => match read::<Fill>(request, LARGEST_FILL).await {
+            Ok(fill) => match fill.apply(store) {
+                Ok(count) => json(&serde_json::json!({ "objects": count })),
+                Err(refusal) => {
+                    let message = refusal.message().unwrap_or_default();
+                    (StatusCode::BAD_REQUEST, error(&format!("{}: {message}", refusal.code().as_str())))
+                }
+            },
+            Err(reason) => (StatusCode::BAD_REQUEST, error(&reason)),
+        },
+        (_, Some("knobs" | "counts" | "objects")) => {
+            (StatusCode::METHOD_NOT_ALLOWED, error("method not allowed"))
+        }
+        _ => (
+            StatusCode::NOT_FOUND,
+            error("there are /_tidegate/knobs, /_tidegate/counts and /_tidegate/objects"),
+        ),
     };
     let mut response = Response::new(AnswerBody::plain(Bytes::from(text), link));
     *response.status_mut() = status;
@@ -51,11 +73,8 @@ pub(crate) async fn answer(
     response
 }
 
-async fn read_knobs(request: http::Request<Incoming>) -> Result<Knobs, String> {
-    let body = Limited::new(request.into_body(), LARGEST_KNOBS)
-        .collect()
-        .await
-        .map_err(|error| error.to_string())?;
+async fn read<T: DeserializeOwned>(request: http::Request<Incoming>, limit: usize) -> Result<T, String> {
+    let body = Limited::new(request.into_body(), limit).collect().await.map_err(|error| error.to_string())?;
     serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())
 }
 
@@ -69,3 +88,6 @@ fn json(value: &impl serde::Serialize) -> (StatusCode, String) {
 fn error(reason: &str) -> String {
     format!("{}\n", serde_json::json!({ "error": reason }))
 }
+
+#[cfg(test)]
+mod tests;

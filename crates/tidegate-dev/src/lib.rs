@@ -49,7 +49,8 @@
 //! encryption keys, soft deletion, notifications, appendable objects.
 //!
 //! Knobs and counts are also served over HTTP, on the server's own port, under
-//! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE).
+//! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE). Objects of no bytes are made
+//! by the thousands with a POST to `/_tidegate/objects`.
 
 mod aws_chunked;
 mod body;
@@ -60,6 +61,7 @@ mod counts;
 mod error;
 mod exchange;
 mod faults;
+mod fill;
 mod gate;
 mod gcs;
 mod knobs;

@@ -26,7 +26,7 @@ fn report(tools: Vec<Line>) -> Report {
         bytes: GIB / 2,
         runs: 1,
         conditions: Conditions { machine: Machine::this(), load: [0.0, 1.0] },
-        scratch: "/tmp".to_owned(),
+        source: "source: one file in /tmp".to_owned(),
         nothing,
         tools,
         missing: vec![("s5cmd", "scripts/install s5cmd")],

@@ -1,26 +1,36 @@
-//! `peer-object-store FILE URL`: uploads a file through object_store's `BufWriter`, as its documentation shows.
+//! `peer-object-store FILE URL` or `URL FILE`: uploads a file through object_store's `BufWriter`, or downloads an object
+//! by ranges, as its documentation shows both.
 //!
-//! Its default settings (10 MiB of buffer and so of a part, 8 requests in flight), except that the
+//! Up: its default settings (10 MiB of buffer and so of a part, 8 requests in flight), except that the
 //! payload is not signed: that costs more than everything else together. The file is read inline in
 //! pieces of 1 MiB, without a hand-off to another thread, which is the cheapest way to feed it.
+//!
+//! Down: a HEAD for the size, then ranges of 8 MiB, 8 of them in flight, each in a task of its own and written inline
+//! in its place. (`get_ranges` would join neighbours into one request.)
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use object_store::ObjectStore;
+use futures::{StreamExt, TryStreamExt, stream};
 use object_store::aws::AmazonS3Builder;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use tidegate_bench::peer::{self, Result};
+use object_store::{ObjectStore, ObjectStoreExt};
+use tidegate_bench_peers::peer::{Direction, Job, Result};
 use tokio::io::AsyncWriteExt;
 
 /// How much is read from the file at a time.
 const PIECE: usize = 1024 * 1024;
+/// How much is asked for at a time.
+const RANGE: u64 = 8 * 1024 * 1024;
+/// How many ranges are in flight: as many as the parts of `BufWriter`.
+const AT_ONCE: usize = 8;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let job = peer::Job::from_arguments()?;
+    let job = Job::from_arguments()?;
     let store: Arc<dyn ObjectStore> = Arc::new(
         AmazonS3Builder::from_env()
             .with_bucket_name(&job.bucket)
@@ -28,8 +38,15 @@ async fn main() -> Result<()> {
             .with_unsigned_payload(true)
             .build()?,
     );
-    let mut writer = BufWriter::new(store, Path::parse(&job.key)?);
-    let mut file = File::open(&job.file)?;
+    let path = Path::parse(&job.key)?;
+    match job.direction {
+        Direction::Upload => upload(store, path, File::open(&job.file)?).await,
+        Direction::Download => download(store, path, File::create(&job.file)?).await,
+    }
+}
+
+async fn upload(store: Arc<dyn ObjectStore>, path: Path, mut file: File) -> Result<()> {
+    let mut writer = BufWriter::new(store, path);
     let mut piece = vec![0; PIECE];
     loop {
         let read = file.read(&mut piece)?;
@@ -40,4 +57,19 @@ async fn main() -> Result<()> {
     }
     writer.shutdown().await?;
     Ok(())
+}
+
+async fn download(store: Arc<dyn ObjectStore>, path: Path, file: File) -> Result<()> {
+    let size = store.head(&path).await?.size;
+    let file = Arc::new(file);
+    let starts = (0..size).step_by(usize::try_from(RANGE)?);
+    let ranges = stream::iter(starts).map(|start| {
+        let (store, path, file) = (store.clone(), path.clone(), file.clone());
+        let task = tokio::spawn(async move {
+            let bytes = store.get_range(&path, start..(start + RANGE).min(size)).await?;
+            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(file.write_all_at(&bytes, start)?)
+        });
+        async move { task.await? }
+    });
+    ranges.buffer_unordered(AT_ONCE).try_collect().await
 }

@@ -1,0 +1,240 @@
+//! What all tools are to move in one contest: from where to where, through which network, and how often.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, value_parser};
+
+use crate::Result;
+use crate::contest::Contest;
+use crate::embedded::{Embedded, Endpoint};
+use crate::machine::{self, Conditions};
+use crate::measure;
+use crate::report::{Line, Report};
+use crate::scratch::Scratch;
+use crate::size::{self, KIB, MIB};
+use crate::tool::{OBJECT, Source, Tool, installed};
+use crate::toxiproxy::{Shape, Toxiproxy};
+
+const FILE_TOOLS: [Tool; 6] =
+    [Tool::Tidegate, Tool::ObjectStore, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Floor];
+const TREE_TOOLS: [Tool; 3] = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone];
+
+/// How often the tools run, where, and how that is told.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Runs of each tool that count; one more comes before, to warm up.
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
+    pub runs: u32,
+    /// Folder for the tools' files; default: /dev/shm, or the system's temporary one, whichever has room.
+    #[arg(long, value_name = "DIR")]
+    pub scratch: Option<PathBuf>,
+    /// Seconds that one run of one tool may take.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    pub limit: u64,
+    /// Print one JSON object, with every single run, and no table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A network that is not as fast as the machine.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Network {
+    /// Milliseconds that everything takes, each way.
+    #[arg(long, default_value_t = 20)]
+    pub latency_ms: u64,
+    /// MB (of 1000000 bytes) a second that one connection moves.
+    #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub megabytes: u64,
+}
+
+/// One object into a file.
+#[derive(Clone, Debug, Args)]
+pub struct Download {
+    /// How often, where, and how that is told.
+    #[command(flatten)]
+    pub common: Common,
+    /// Size of the object.
+    #[arg(long, default_value = "1GiB", value_parser = size::parse)]
+    pub size: u64,
+    /// Through a network with latency and a limit on each connection: --latency-ms and --megabytes, which are of no
+    /// effect without this.
+    #[arg(long)]
+    pub shaped: bool,
+    /// That network.
+    #[command(flatten)]
+    pub network: Network,
+    /// One run each of an object of 64 MiB: whether it works, and no figures.
+    #[arg(long, conflicts_with_all = ["runs", "size"])]
+    pub quick: bool,
+}
+
+/// What every tool moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Load {
+    File,
+    Files(u64),
+    Object,
+}
+
+/// One contest.
+#[derive(Clone, Debug)]
+pub struct Transfer {
+    load: Load,
+    /// Of each file or object.
+    size: u64,
+    network: Option<Network>,
+}
+
+impl Transfer {
+    /// A file that is uploaded.
+    #[must_use]
+    pub fn upload(size: u64, network: Option<Network>) -> Self {
+        Self { load: Load::File, size, network }
+    }
+
+    /// So many files that are uploaded, with nothing between the tools and the server.
+    #[must_use]
+    pub fn small(files: u64, size: u64) -> Self {
+        Self { load: Load::Files(files), size, network: None }
+    }
+
+    /// An object that is downloaded.
+    #[must_use]
+    pub fn download(size: u64, network: Option<Network>) -> Self {
+        Self { load: Load::Object, size, network }
+    }
+
+    /// Has all tools that are installed do it, beside the program `tidegate`.
+    ///
+    /// # Errors
+    /// Where there is no room, a server does not start, or a tool fails or does not do all of it.
+    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Report> {
+        let scratch = Scratch::new(common.scratch.as_deref(), self.room())?;
+        scratch.remove_when_interrupted()?;
+        let source = self.source(&scratch)?;
+        let folder = tempfile::tempdir()?;
+        let nothing = measure::floor(folder.path())?;
+        let before = machine::load();
+        let limit = Duration::from_secs(common.limit);
+        // Only what is read again needs to be kept.
+        let storage = if self.load == Load::Object { "memory" } else { "discard" };
+        let server = Embedded::storing(tidegate, folder.path(), storage)?;
+        if let Source::Object { original, .. } = &source {
+            put(tidegate, original, server.endpoint(), folder.path(), limit)?;
+        }
+        let mut endpoint = server.endpoint().clone();
+        let proxy = self.proxy(&server, folder.path())?;
+        if let Some(proxy) = &proxy {
+            endpoint = endpoint.at(proxy.url().to_owned());
+        }
+        let contest = Contest {
+            source,
+            objects: self.count(),
+            bytes: self.count() * self.size,
+            endpoint,
+            server: &server,
+            runs: common.runs,
+            limit,
+            folder: folder.path().to_owned(),
+        };
+        let tools = self.tools();
+        let entrants = contest.hold(tools)?;
+        let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
+        Ok(Report {
+            title: self.title(),
+            objects: contest.objects,
+            bytes: contest.bytes,
+            runs: common.runs,
+            conditions: Conditions::since(before),
+            source: self.told(&scratch),
+            nothing,
+            tools: entrants.iter().filter_map(|entrant| Line::of(entrant, &contest.source)).collect(),
+            missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
+        })
+    }
+
+    fn count(&self) -> u64 {
+        if let Load::Files(count) = self.load { count } else { 1 }
+    }
+
+    fn tools(&self) -> &'static [Tool] {
+        match (self.load, self.network) {
+            (Load::Files(_), _) => &TREE_TOOLS,
+            (Load::File, None) => &FILE_TOOLS,
+            // A floor of eight connections would be that of eight connections, not of the network; and it only uploads.
+            (Load::File, Some(_)) | (Load::Object, _) => &FILE_TOOLS[..5],
+        }
+    }
+
+    /// A file takes whole pages; beside an object's original there is the copy of one tool, and what that tool makes it in.
+    fn room(&self) -> u64 {
+        let files = if self.load == Load::Object { 3 } else { self.count() };
+        files * self.size.next_multiple_of(4 * KIB)
+    }
+
+    fn source(&self, scratch: &Scratch) -> Result<Source> {
+        Ok(match self.load {
+            Load::File => Source::File(scratch.file(self.size)?),
+            Load::Files(count) => Source::Directory(scratch.files(count, self.size)?),
+            Load::Object => {
+                Source::Object { original: scratch.file(self.size)?, into: scratch.folder("copies")? }
+            }
+        })
+    }
+
+    fn proxy(&self, server: &Embedded, folder: &Path) -> Result<Option<Toxiproxy>> {
+        let Some(Network { latency_ms, megabytes }) = self.network else { return Ok(None) };
+        let shape = Shape { latency_ms, bandwidth: megabytes * 1_000_000 };
+        let program = installed("toxiproxy-server").ok_or("there is no toxiproxy-server: scripts/install")?;
+        Toxiproxy::start(&program, server.address(), shape, folder).map(Some)
+    }
+
+    fn title(&self) -> String {
+        let size = size::format(self.size);
+        let what = match self.load {
+            Load::File => format!("One file of {size}"),
+            Load::Files(count) => format!("{count} files of {size}"),
+            Load::Object => format!("One object of {size} into a file"),
+        };
+        match self.network {
+            None => format!("{what}, server on the same machine, unshaped"),
+            Some(Network { latency_ms, megabytes }) => {
+                format!("{what} through toxiproxy: {latency_ms} ms each way, {megabytes} MB/s a connection")
+            }
+        }
+    }
+
+    /// What was moved, as the report has it.
+    fn told(&self, scratch: &Scratch) -> String {
+        let (size, place) = (size::format(self.size), scratch.told());
+        match self.load {
+            Load::File => format!("source: one file of {size} of random bytes in {place}"),
+            Load::Files(count) => format!("source: {count} files of {size} of random bytes in {place}"),
+            Load::Object => format!(
+                "source: {size} of random bytes in the server's memory, uploaded by tidegate in its defaults; into a \
+                 file of each tool's own in {place}, compared with the original after each run, then removed"
+            ),
+        }
+    }
+}
+
+impl Download {
+    /// Holds the contest.
+    ///
+    /// # Errors
+    /// As [`Transfer::hold`].
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let (mut common, mut size) = (self.common.clone(), self.size);
+        if self.quick {
+            (common.runs, size) = (1, 64 * MIB);
+        }
+        Transfer::download(size, self.shaped.then_some(self.network)).hold(&common, tidegate)
+    }
+}
+
+/// Puts the object there that is downloaded.
+fn put(tidegate: &Path, file: &Path, endpoint: &Endpoint, folder: &Path, limit: Duration) -> Result<()> {
+    let program = Tool::Tidegate.program(tidegate, &Source::File(file.to_owned()), endpoint, OBJECT);
+    measure::measure(&program, &folder.join("put.log"), limit).map(drop)
+}

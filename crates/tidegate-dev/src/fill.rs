@@ -1,0 +1,41 @@
+//! Objects of no bytes, many at once: for listings of more than anyone would upload one by one.
+
+use s3s::S3Result;
+use serde::Deserialize;
+
+use crate::catalog::{Attributes, Condition, Moment, Object, Version};
+use crate::s3::Store;
+
+/// What to make.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fill {
+    bucket: String,
+    keys: Vec<String>,
+}
+
+impl Fill {
+    /// Makes an object of each key, in place of any other of that key; says how many keys there were.
+    pub(crate) fn apply(self, store: &Store) -> S3Result<usize> {
+        store.find_bucket(&self.bucket)?;
+        let (count, modified) = (self.keys.len(), Moment::now());
+        let mut catalog = store.lock();
+        for key in self.keys {
+            let object = Object {
+                key,
+                size: 0,
+                etag: store.google_etag(None, 0),
+                modified,
+                checksum: None,
+                part_sizes: Vec::new(),
+                attributes: Attributes::default(),
+                version: Version::default(),
+                crc32c: Some(0),
+                md5: None,
+                pieces: Vec::new(),
+            };
+            catalog.put_object(&self.bucket, object, &Condition::default())?;
+        }
+        Ok(count)
+    }
+}
