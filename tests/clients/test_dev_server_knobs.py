@@ -1,9 +1,11 @@
 """What the embedded server does badly when it is told to, and what it counts."""
 
+import http.client
 import os
 import socket
 import time
 import urllib.error
+import urllib.request
 
 import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError, ResponseStreamingError
@@ -103,6 +105,58 @@ def test_a_response_is_reset(server, s3, name, after):
         raise AssertionError("the body came to an end")
     assert body.startswith(received) and after - 10_000 <= len(received) <= after
     assert s3.get_object(Bucket=name, Key="k")["Body"].read() == body
+
+
+def test_a_response_ends_early_in_order(server, s3, name):
+    body = os.urandom(4 * MIB)
+    s3.put_object(Bucket=name, Key="k", Body=body)
+    server.knobs(faults=[{"operation": "GetObject", "action": {"end_response": {"after_bytes": 100_000}}, "times": 1}])
+    link = s3.generate_presigned_url("get_object", {"Bucket": name, "Key": "k"})
+    with urllib.request.urlopen(link, timeout=30) as answer:
+        assert int(answer.headers["content-length"]) == len(body)
+        with pytest.raises(http.client.IncompleteRead) as cut:
+            answer.read()
+    assert cut.value.partial == body[:100_000]
+    assert s3.get_object(Bucket=name, Key="k")["Body"].read() == body
+
+
+def test_a_response_stalls(server, s3, name):
+    body = os.urandom(MIB)
+    s3.put_object(Bucket=name, Key="k", Body=body)
+    server.knobs(faults=[{"operation": "GetObject", "action": {"stall_response": {"after_bytes": 1000, "ms": 300}}, "times": 1}])
+    stream = s3.get_object(Bucket=name, Key="k")["Body"]
+    began = time.monotonic()
+    assert stream.read(1000) == body[:1000] and time.monotonic() - began < 0.2
+    assert stream.read() == body[1000:] and time.monotonic() - began >= 0.25
+
+
+def test_a_response_is_corrupt(server, s3, name):
+    s3.put_object(Bucket=name, Key="k", Body=bytes(MIB))
+    server.knobs(faults=[{"operation": "GetObject", "action": {"corrupt_response": {"at": 70_000}}, "times": 1}])
+    got = s3.get_object(Bucket=name, Key="k", Range="bytes=10-")["Body"].read()
+    assert [(at, byte) for at, byte in enumerate(got) if byte] == [(70_000, 1)]
+    assert s3.get_object(Bucket=name, Key="k")["Body"].read() == bytes(MIB)
+
+
+@pytest.mark.parametrize(
+    "action, status, told, first, end",
+    [
+        ("ignore_range", 200, None, 0, 100),
+        ({"other_range": {"shift": 5}}, 206, "bytes 25-34/100", 25, 35),
+        ({"other_range": {"shift": -50}}, 206, "bytes 0-9/100", 0, 10),
+        ({"misstate_range": {"shift": 5}}, 206, "bytes 25-34/100", 20, 30),
+        ({"shorten_range": {"bytes": 3}}, 206, "bytes 20-22/100", 20, 23),
+    ],
+)
+def test_a_range_is_misunderstood(server, s3, name, action, status, told, first, end):
+    body = bytes(range(100))
+    s3.put_object(Bucket=name, Key="k", Body=body)
+    server.knobs(faults=[{"operation": "GetObject", "action": action, "times": 2}])
+    assert s3.get_object(Bucket=name, Key="k")["Body"].read() == body, "not a range"
+    answer = s3.get_object(Bucket=name, Key="k", Range="bytes=20-29")
+    assert (answer["ResponseMetadata"]["HTTPStatusCode"], answer.get("ContentRange")) == (status, told)
+    assert answer["Body"].read() == body[first:end]
+    assert s3.get_object(Bucket=name, Key="k", Range="bytes=20-29")["Body"].read() == body[20:30]
 
 
 def timed(act):

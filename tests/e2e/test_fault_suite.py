@@ -8,11 +8,25 @@ import pytest
 
 from faults.cases import CASES, Fault
 from faults.one import run
-from faults.plan import JOBS, plan
+from faults.plan import JOBS, READS, plan, possible
 from faults.stores import STORES
-from faults.verdict import CLEAN, EXISTS, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
+from faults.verdict import (
+    CLEAN,
+    EXISTS,
+    NOT_ITS_CHECKSUM,
+    UNCERTAIN,
+    WHOLE,
+    WRONG,
+    Again,
+    Ended,
+    Found,
+    Reading,
+    judge,
+    judge_reading,
+)
 from faults.way import Way, open_toxiproxy
 from harness import ROOT
+from harness.crc64nvme import crc64nvme
 
 URL = "s3://b/k"
 SENTENCE = f"error: {URL}: put failed after 8 attempts in 5.0 s: connection refused\n"
@@ -98,6 +112,107 @@ def test_what_is_not(ended):
     assert verdict.kind == WRONG and verdict.why
 
 
+OBJECT, OTHER = b"the object that is read", b"what came in its place"
+BROKEN = f"error: {URL}: get failed after 8 attempts in 5.0 s: connection reset; it was read up to byte 7\n"
+CORRUPT = f"error: {URL}: get failed: the bytes read have crc, {NOT_ITS_CHECKSUM}\n"
+KEPT = ".tidegate-0123456789abcdef-k.bin.part"
+SUMMARY = f"{URL} -> -: 28.5 MiB in 4.3 s (6.6 MiB/s), 65 requests, 8 retries\n"
+
+
+def stream(exit=0, given=OBJECT, err="", may_give=(OBJECT,), **rest):
+    return Reading(URL, exit, "", err, list(may_give), given, **rest)
+
+
+def file(exit=0, given=OBJECT, err="", may_give=(OBJECT,), out="", **rest):
+    return Reading(URL, exit, out, err, list(may_give), given, is_file=True, **rest)
+
+
+@pytest.mark.parametrize(
+    "reading, kind",
+    [
+        (stream(), WHOLE),
+        (stream(given=OTHER, may_give=(OBJECT, OTHER)), WHOLE),
+        (stream(given=b"", may_give=(b"",)), WHOLE),
+        (stream(err=SUMMARY, sums_up=True), WHOLE),
+        (stream(1, OBJECT[:7], BROKEN), CLEAN),
+        (stream(1, b"", BROKEN, may_give=(b"",)), CLEAN),
+        (stream(1, OBJECT, BROKEN), CLEAN),
+        (stream(1, OTHER[:5], BROKEN, may_give=(OBJECT, OTHER)), CLEAN),
+        (stream(1, b"the OBject", CORRUPT, corrupts=True), CLEAN),
+        (file(), WHOLE),
+        (file(before=b"old"), WHOLE),
+        (file(out=json.dumps({"target": "k", "retries": 2})), WHOLE),
+        (file(1, None, BROKEN), CLEAN),
+        (file(1, b"old", BROKEN, before=b"old"), CLEAN),
+        (file(1, None, BROKEN, stray=[KEPT], may_keep=True), CLEAN),
+        (file(1, None, BROKEN, again=[Again(0, "", True)]), CLEAN),
+        (file(1, None, BROKEN, again=[Again(1, CORRUPT, False), Again(0, "", True)], corrupts=True), CLEAN),
+    ],
+)
+def test_which_reads_are_in_order(reading, kind):
+    verdict = judge_reading(reading)
+    assert (verdict.kind, verdict.why) == (kind, [])
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        stream(given=OBJECT[:7]),
+        stream(given=b""),
+        stream(given=OBJECT + b"!"),
+        stream(given=OTHER),
+        stream(given=OBJECT[:7] + OTHER[7:], may_give=(OBJECT, OTHER)),
+        stream(given=b"the OBject that is read", corrupts=True),
+        stream(err="warning: strange\n"),
+        stream(err=SUMMARY),
+        stream(sums_up=True),
+        stream(err=SUMMARY + SUMMARY, sums_up=True),
+        stream(None, OBJECT[:7]),
+        stream(101, OBJECT[:7], "thread 'main' panicked at src/main.rs\n"),
+        stream(1, OBJECT[:7]),
+        stream(1, OBJECT[:7], BROKEN + BROKEN),
+        stream(1, OBJECT[:7], "error: it failed\n"),
+        stream(1, OBJECT[:7], BROKEN, must_succeed=True),
+        stream(1, OBJECT[:7] + OTHER[7:], BROKEN, may_give=(OBJECT, OTHER)),
+        stream(1, OBJECT + b"!", BROKEN),
+        stream(1, b"the OBject", BROKEN, corrupts=True),
+        stream(1, b"the OBject", CORRUPT),
+        file(given=None),
+        file(given=OBJECT[:7]),
+        file(given=b"old", before=b"old"),
+        file(given=OBJECT[:7] + OTHER[7:], may_give=(OBJECT, OTHER)),
+        file(given=b"the OBject that is read", corrupts=True),
+        file(stray=[KEPT], may_keep=True),
+        file(1, OBJECT, BROKEN),
+        file(1, OBJECT[:7], BROKEN),
+        file(1, None, BROKEN, before=b"old"),
+        file(1, b"the OBject", CORRUPT, corrupts=True),
+        file(1, None, BROKEN, stray=[KEPT]),
+        file(1, None, BROKEN, stray=[KEPT, KEPT + ".part"], may_keep=True),
+        file(1, None, BROKEN, stray=["core"], may_keep=True),
+        file(1, None, BROKEN, out=json.dumps({"target": "k", "retries": 2})),
+        file(1, None, BROKEN, again=[Again(1, BROKEN, False)]),
+        file(1, None, BROKEN, again=[Again(1, CORRUPT, False), Again(0, "", True)]),
+        file(1, None, BROKEN, again=[Again(1, CORRUPT, False)], corrupts=True),
+        file(1, None, BROKEN, again=[Again(1, CORRUPT, True), Again(0, "", True)], corrupts=True),
+        file(1, None, BROKEN, again=[Again(1, CORRUPT, False, [KEPT]), Again(0, "", True)], corrupts=True),
+        file(1, None, BROKEN, again=[Again(1, CORRUPT, False), Again(0, "", False)], corrupts=True),
+        file(1, None, BROKEN, again=[Again(0, "", False)]),
+        file(1, None, BROKEN, again=[Again(0, "", True, [KEPT])]),
+    ],
+)
+def test_which_reads_are_not(reading):
+    verdict = judge_reading(reading)
+    assert verdict.kind == WRONG and verdict.why
+
+
+def test_a_checksum_that_differs_is_told_in_these_words(tidegate, embedded_bucket, knobs):
+    embedded_bucket.put("k", b"12345", ChecksumCRC64NVME=crc64nvme(b"12345"))
+    knobs(faults=[{"operation": "GetObject", "action": {"corrupt_response": {"at": 3}}}])
+    run = tidegate("cat", embedded_bucket.url("k"), env=embedded_bucket.env)
+    assert run.exit == 1 and NOT_ITS_CHECKSUM in run.err, run
+
+
 def test_doubt_is_told_in_these_words(tidegate, bucket, minio, proxy_to):
     proxy = proxy_to(minio.address)
     proxy.toxic("limit_data", stream="downstream", bytes=4)
@@ -173,9 +288,23 @@ def test_the_same_name_is_the_same_run():
         assert str(plan(f"7.minio.{case}.3")) != str(plan(f"8.minio.{case}.3"))
 
 
-def test_every_kind_of_upload_is_drawn():
+def test_every_kind_of_upload_and_read_is_drawn():
     drawn = {plan(f"1.minio.{case}.{number}").job for case in CASES for number in range(20)}
     assert drawn == set(JOBS)
+
+
+def test_what_is_about_reads_is_tried_on_reads():
+    for case in CASES.values():
+        jobs = {plan(f"1.minio.{case.id}.{number}").job for number in range(20)}
+        assert jobs <= set(READS) or not case.reads_only
+        assert plan(f"1.embedded.{case.id}.1").is_read
+        assert set(possible("minio", case, ["get", "put"])) == ({"get"} if case.reads_only else {"get", "put"})
+
+
+def test_a_job_that_was_drawn_is_the_same_run_where_it_is_asked_for():
+    for case in CASES:
+        drawn = plan(f"7.embedded.{case}.3", ["get", "cat"])
+        assert plan(f"7.embedded.{case}.3", [drawn.job]) == drawn
 
 
 @pytest.fixture
@@ -206,6 +335,22 @@ def test_a_program_that_lies_is_found_out(script):
     reports = [json.loads(line) for line in suite.stdout.splitlines()]
     assert [report["kind"] for report in reports] == [WRONG] * 2
     assert "--replay 1.versitygw.latency-up.0" in suite.stderr
+
+
+def test_a_program_that_gives_other_bytes_is_found_out(script):
+    script("""[ "$1" = cp ] && echo '{"target":"x"}' || echo no object of ours""")
+    suite = subprocess.run(
+        [sys.executable, "-m", "faults", "--runs", "2", "--only", "latency-up", "--server", "versitygw"]
+        + ["--job", "cat", "--job", "read", "--json", "--seed", "5"],
+        cwd=ROOT / "tests",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert suite.returncode == 1, suite
+    reports = [json.loads(line) for line in suite.stdout.splitlines()]
+    assert [report["kind"] for report in reports] == [WRONG] * 2
+    assert "success, but it gave" in suite.stderr, suite
 
 
 def test_a_program_that_hangs_is_found_out(script, tmp_path):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 
 from harness import KIB, MIB
@@ -15,7 +15,8 @@ COMMIT = 2.0
 class Fault:
     """What is done to one run, and when."""
 
-    # "toxic", "cut" (the proxy is down) or "kill" (the server is).
+    # "toxic", "cut" (the proxy is down), "kill" (the server is), "replace" or "remove" (another client does so with
+    # the object), or "knobs" (of the embedded server).
     what: str
     # How much of the source the program has read when it strikes; 0 is before the program starts, COMMIT when the
     # server has all parts and only the completion is left.
@@ -30,6 +31,8 @@ class Fault:
     pace: int | None = None
     # Milliseconds by which every answer is late all along, so that there are answers under way to be lost.
     lag: int | None = None
+    # The embedded server's faults.
+    rules: tuple[dict, ...] = ()
 
     @property
     def hides_aborts(self) -> bool:
@@ -46,7 +49,7 @@ class Fault:
         return self.hides_aborts and (self.what != "toxic" or self.stream != "downstream")
 
     def __str__(self):
-        return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value not in ("", {}, None))
+        return ", ".join(f"{name}={value}" for name, value in asdict(self).items() if value not in ("", {}, None, ()))
 
 
 # Random numbers, the direction, and how many bytes of objects go in that direction: none where only headers do.
@@ -60,14 +63,22 @@ class Case:
     draw: Draw
     # A network that is only slow is no reason to fail.
     must_succeed: bool = False
+    # It is about bytes that come out of a store.
+    reads_only: bool = False
+    # Only the embedded server can be told to do so.
+    embedded_only: bool = False
+    # Bytes of an answer are not the object's.
+    corrupts: bool = False
 
     @property
     def id(self):
-        return self.name if self.direction == "both" else f"{self.name}-{self.direction}"
+        return f"{self.name}-{self.direction}" if self.direction in ("up", "down") else self.name
 
-    def fault(self, random: Random, size: int, is_download: bool) -> Fault:
+    def fault(self, random: Random, size: int, is_read: bool) -> Fault:
         stream = {"up": "upstream", "down": "downstream"}.get(self.direction, "both")
-        return self.draw(random, stream, size if is_download == (stream == "downstream") else 0)
+        fault = self.draw(random, stream, size if is_read != (stream == "upstream") else 0)
+        # Behind the last byte there is nothing to strike in a read.
+        return replace(fault, at=random.random()) if is_read and fault.at >= 1 else fault
 
 
 def moment(random: Random) -> float:
@@ -160,6 +171,72 @@ def kill_late(random, stream, size):
     return Fault("kill", middle(random), random.uniform(0.5, 5), stream=stream, **slowly(random))
 
 
+def early(random: Random) -> dict:
+    """While there is still something to be asked for, though requests run ahead of what is given."""
+    return {"at": random.uniform(0, 0.5), "lasts": None, "pace": random.choice([500_000, 1_000_000, 2_000_000, 4_000_000])}
+
+
+def replaced(random, stream, size):
+    return Fault("replace", stream=stream, **early(random))
+
+
+def removed(random, stream, size):
+    return Fault("remove", stream=stream, **early(random))
+
+
+def knob(action: Callable[[Random, int], dict]) -> Draw:
+    """Of some or all of the requests for bytes, from some moment on."""
+
+    def draw(random, stream, size):
+        rule = {"operation": "GetObject", "action": action(random, size), "probability": share(random)}
+        if random.random() < 0.5:
+            rule["times"] = random.randint(1, 6)
+        lasts = random.choice([None, random.uniform(0.2, 3)])
+        at = random.choice([0.0, 0.0, random.uniform(0, 0.5)])
+        return Fault("knobs", at, lasts, stream=stream, rules=(rule,), **slowly(random))
+
+    return draw
+
+
+def corrupt(random, stream, size):
+    """And sometimes nothing comes any more behind that, so that a download ends with what is corrupt in its hands."""
+    at = within(random, size)
+    rules = [{"operation": "GetObject", "action": {"corrupt_response": {"at": at}}, "times": random.randint(1, 3)}]
+    if random.random() < 0.5:
+        reset = {"reset_response": {"after_bytes": 0}}
+        rules.append({"operation": "GetObject", "action": reset, "skip": random.randint(1, 4)})
+    return Fault("knobs", 0.0, None, stream=stream, rules=tuple(rules), **slowly(random))
+
+
+def within(random: Random, size: int) -> int:
+    """A place in the body of one request, which is seldom of more than 8 MiB, and often of less."""
+    most = max(2, min(size, 8 * MIB))
+    return random.choice([0, spread(random, 1, most), spread(random, 1, most), random.randrange(most)])
+
+
+def shift(random: Random) -> int:
+    return random.choice([1, -1, 8 * MIB, -8 * MIB, random.randint(-MIB, MIB)])
+
+
+def refusal(random: Random, size: int) -> dict:
+    status, code = random.choice([(503, "SlowDown"), (503, "ServiceUnavailable"), (500, "InternalError")])
+    return {"error": {"status": status, "code": code}}
+
+
+KNOBS: dict[str, Callable[[Random, int], dict]] = {
+    "body_reset": lambda random, size: {"reset_response": {"after_bytes": within(random, size)}},
+    "body_ends": lambda random, size: {"end_response": {"after_bytes": within(random, size)}},
+    "body_stalls": lambda random, size: {
+        "stall_response": {"after_bytes": within(random, size), "ms": spread(random, 100, 15_000)}
+    },
+    "range_ignored": lambda random, size: "ignore_range",
+    "range_other": lambda random, size: {"other_range": {"shift": shift(random)}},
+    "range_misstated": lambda random, size: {"misstate_range": {"shift": shift(random)}},
+    "range_shortened": lambda random, size: {"shorten_range": {"bytes": spread(random, 1, 8 * MIB)}},
+    "refused": refusal,
+}
+
+
 def both_ways(name: str, draw: Draw, must_succeed=False) -> list[Case]:
     return [Case(name, direction, draw, must_succeed) for direction in ("up", "down")]
 
@@ -178,5 +255,12 @@ CASES: dict[str, Case] = {
         Case("proxy_down_10s", "both", down),
         Case("kill_restart", "both", kill),
         Case("kill_restart_late", "both", kill_late),
+        Case("replaced", "store", replaced, reads_only=True),
+        Case("removed", "store", removed, reads_only=True),
+        *(
+            Case(name, "store", knob(action), reads_only=True, embedded_only=True)
+            for name, action in KNOBS.items()
+        ),
+        Case("body_corrupt", "store", corrupt, reads_only=True, embedded_only=True, corrupts=True),
     ]
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 
 from harness import MIB, ROOT
-from harness.command import Run, binary, clean_env
+from harness.command import Run, binary
 
 from .plan import PART, Plan
 from .stores import Store
@@ -19,7 +19,7 @@ OLD = b"what was there before"
 
 @dataclass(frozen=True)
 class Thing:
-    """One object, or one file for the way back: where it is to appear and what it has to be."""
+    """One object: where it is to appear and what it has to be."""
 
     key: str
     named: str  # As the program names it in an error.
@@ -68,11 +68,6 @@ class Job:
     def _prepare(self):
         client = self.store.client
         client.create_bucket(Bucket=self.bucket)
-        if self.plan.job == "get":
-            client.put_object(Bucket=self.bucket, Key=self.things[0].key, Body=bytes(self.contents[0]))
-            if self.plan.before:
-                self.target.write_bytes(OLD)
-            return
         for thing in self.things:
             if thing.before:
                 client.put_object(Bucket=self.bucket, Key=thing.key, Body=OLD)
@@ -88,13 +83,6 @@ class Job:
     @property
     def spool(self) -> Path | None:
         return self.folder / "spool" if self.plan.job == "face" and self.plan.spools else None
-
-    @property
-    def target(self) -> Path:
-        """Of the way back; in a folder of its own, where nothing else may be left."""
-        path = self.folder / "target" / "k.bin"
-        path.parent.mkdir(exist_ok=True)
-        return path
 
     def start(self, url: str, trace: bool) -> Run:
         env = self.store.endpoint.at(url).env
@@ -123,11 +111,10 @@ class Job:
         places = {
             "pipe": ["-", named],
             "tree": ["-r", f"{self.source}/", f"s3://{self.bucket}/t/"],
-            "get": [named, self.target],
         }
         return [binary(), "cp", *places.get(plan.job, [self.source / "0.bin", named]), *options]
 
-    def feed(self, most: int | None = None):
+    def move(self, most: int | None = None):
         """Gives the pipe what it takes without waiting, up to the first `most` bytes of all."""
         if self._write_end is None:
             return
@@ -157,25 +144,22 @@ class Job:
                 count = dict(line.split(": ") for line in io)
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return self.size
-        return int(count["wchar" if self.plan.job == "get" else "rchar"])
+        return int(count["rchar"])
 
     def is_stored(self) -> bool:
         """Whether the server has all parts of an object that has several; of others all that was read counts."""
         parts = -(-self.size // PART)
-        if len(self.things) > 1 or parts == 1 or self.plan.strategy == "put" or self.plan.job == "get":
+        if len(self.things) > 1 or parts == 1 or self.plan.strategy == "put":
             return True
         return any(len(session.parts) == parts for session in self.store.sessions(self.bucket, self.things[0].key))
 
     def there(self, thing: Thing) -> str | None:
         """The sha256 of what is there now, None where nothing is."""
-        if self.plan.job != "get":
-            return self.store.sha256(self.bucket, thing.key)
-        return sha256(self.target.read_bytes()) if self.target.exists() else None
+        return self.store.sha256(self.bucket, thing.key)
 
     def stray_files(self) -> list[str]:
-        """What the way back left beside its target, and what is left in a spool directory."""
-        folder = self.spool or (self.target.parent if self.plan.job == "get" else None)
-        return [path.name for path in folder.iterdir() if path != self.target] if folder else []
+        """What is left in a spool directory."""
+        return [path.name for path in self.spool.iterdir()] if self.spool else []
 
     def end(self):
         if self._write_end is not None:

@@ -7,14 +7,16 @@ import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from harness.command import Result
 from harness.process import until
 from harness.toxiproxy import Toxiproxy
 
 from .cases import COMMIT
 from .jobs import Job
 from .plan import Plan
+from .reads import ReadJob
 from .stores import Store
-from .verdict import Ended, Found, Verdict, judge
+from .verdict import Ended, Found, Verdict, judge, judge_reading
 from .way import Way
 
 # The longest that retries and their pauses can take, several requests one after another, on a machine that is busy.
@@ -30,11 +32,13 @@ class Report:
     kind: str
     struck: bool
     seconds: float
+    job: str = ""
     refused: bool = False
     uncertain: bool = False
     retries: int = 0
     left: int = 0
     unnamed: int = 0
+    went_on: bool = False
     why: list[str] = field(default_factory=list)
     plan: str = ""
     exit: int | None = None
@@ -49,10 +53,11 @@ class Report:
 
 def run(
     plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, trace=False, limit=LIMIT
-) -> tuple[Report, Job]:
+) -> tuple[Report, Job | ReadJob]:
     folder.mkdir(parents=True)
-    job = Job(plan, store, bucket, folder)
-    way = Way(toxiproxy, store, plan.fault)
+    job = (ReadJob if plan.is_read else Job)(plan, store, bucket, folder)
+    program = None
+    way = Way(toxiproxy, store, plan.fault, lambda what: job.meddle(what, program))
     began = time.monotonic()
     try:
         program = job.start(way.url, trace)
@@ -64,8 +69,18 @@ def run(
         job.end()
         way.close()
     until("the server is back", store.is_ready, 60)
-    end = Ended(
-        exit=None if ended is None else result.exit,
+    seconds = (ended or time.monotonic()) - began
+    exit = None if ended is None else result.exit
+    if plan.is_read:
+        verdict = judge_reading(job.ended(exit, result))
+    else:
+        verdict = judge(upload_ended(plan, job, way, exit, result, ended))
+    return report(plan, verdict, exit, result.err, way, seconds, store), job
+
+
+def upload_ended(plan: Plan, job: Job, way: Way, exit: int | None, result: Result, ended: float | None) -> Ended:
+    return Ended(
+        exit=exit,
         out=result.out.decode(errors="replace"),
         err=result.err,
         found=look(job),
@@ -77,11 +92,10 @@ def run(
         was_killed=way.has_killed,
         stray=job.stray_files(),
     )
-    return report(plan, judge(end), end, way, (ended or time.monotonic()) - began, store), job
 
 
-def watch(plan: Plan, job: Job, way: Way, program, limit: float) -> float | None:
-    """Feeds the pipe and lets the fault strike and end, until the program has ended. When that was; None where it did
+def watch(plan: Plan, job: Job | ReadJob, way: Way, program, limit: float) -> float | None:
+    """Moves what is piped and lets the fault strike and end, until the program has ended. When that was; None where it did
     not."""
     strike_at = int(min(plan.fault.at, 1.0) * job.size)
     while not program.ended:
@@ -89,7 +103,7 @@ def watch(plan: Plan, job: Job, way: Way, program, limit: float) -> float | None
         if now > limit:
             return None
         waits = way.struck is None and plan.holds and plan.fault.at < COMMIT
-        job.feed(strike_at if waits else None)
+        job.move(strike_at if waits else None)
         if way.struck is None and job.read(program) >= strike_at:
             if plan.fault.at < COMMIT or job.is_stored():
                 way.strike()
@@ -111,9 +125,12 @@ def look(job: Job) -> list[Found]:
     ]
 
 
-def report(plan: Plan, verdict: Verdict, end: Ended, way: Way, seconds: float, store: Store) -> Report:
+def report(
+    plan: Plan, verdict: Verdict, exit: int | None, err: str, way: Way, seconds: float, store: Store
+) -> Report:
     said = Report(
         id=plan.id,
+        job=plan.job,
         kind=verdict.kind,
         struck=way.struck is not None,
         seconds=round(seconds, 2),
@@ -122,8 +139,9 @@ def report(plan: Plan, verdict: Verdict, end: Ended, way: Way, seconds: float, s
         retries=verdict.retries,
         left=verdict.left,
         unnamed=verdict.unnamed,
-        exit=end.exit,
-        err=end.err,
+        went_on=verdict.went_on,
+        exit=exit,
+        err=err,
         plan=str(plan),
     )
     if verdict.why:

@@ -1,11 +1,14 @@
 """Servers that can be killed in the middle and started again over the same folder, and what lies in them."""
 
 import hashlib
+import json
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from harness.command import binary
 from harness.process import Server, steady_port, until
 from harness.s3 import Endpoint
 from harness.servers import answers, tool
@@ -26,6 +29,8 @@ class Store:
 
     name: str
     ready_path: str
+    # Uploads are not tried on it.
+    reads_only = False
 
     def __init__(self, folder: Path):
         self.data = folder / "data"
@@ -127,8 +132,30 @@ class Versitygw(Store):
         ]
 
 
+class Embedded(Store):
+    """The project's own: it can be told to answer badly."""
+
+    name = "embedded"
+    ready_path = "/_tidegate/counts"
+    reads_only = True
+
+    def command(self):
+        keys = ["--access-key", ACCESS, "--secret-key", SECRET]
+        return [binary(), "serve", "--listen", self.address, "--storage", f"disk:{self.data}", *keys]
+
+    def env(self):
+        return {}
+
+    def set_faults(self, rules):
+        """From now on, in place of those before."""
+        body = json.dumps({"faults": list(rules)}).encode()
+        request = urllib.request.Request(f"{self.endpoint.url}/_tidegate/knobs", method="PUT", data=body)
+        with urllib.request.urlopen(request, timeout=10):
+            pass
+
+
 def numbers(names) -> tuple[int, ...]:
     return tuple(sorted({int(name) for name in names if name.isdigit()}))
 
 
-STORES: dict[str, type[Store]] = {"minio": Minio, "versitygw": Versitygw}
+STORES: dict[str, type[Store]] = {"minio": Minio, "versitygw": Versitygw, "embedded": Embedded}

@@ -1,63 +1,67 @@
 """The table of many runs."""
 
 from collections import defaultdict
+from collections.abc import Callable
 
 from .cases import CASES
 from .one import Report
+from .plan import READS
 from .verdict import CLEAN, WHOLE, WRONG
 
-# `after retries` is a part of `whole` (as far as --json told), `refused` and `uncertain` are parts of `clean error`.
-COLUMNS = [
-    "case",
-    "server",
-    "direction",
-    "runs",
-    "whole",
-    "after retries",
-    "clean error",
-    "refused",
-    "uncertain",
-    "session left",
-    "never named",
-    "anything else",
-    "longest",
-]
+TEXTS = ["case", "server", "direction"]
 
 
-def rows(reports: list[Report]) -> list[list]:
+def count(true: Callable[[Report], object]) -> Callable[[list[Report]], str]:
+    return lambda reports: str(sum(1 for report in reports if true(report)))
+
+
+def longest(reports: list[Report]) -> str:
+    return f"{max((report.seconds for report in reports), default=0):.1f} s"
+
+
+# `after retries` is a part of `whole` (as far as --json told); `refused`, `uncertain` and `whole when called again` are
+# parts of `clean error`.
+EVERY = {
+    "runs": count(lambda report: True),
+    "whole": count(lambda report: report.kind == WHOLE),
+    "after retries": count(lambda report: report.kind == WHOLE and report.retries),
+    "clean error": count(lambda report: report.kind == CLEAN),
+}
+UPLOADED = {
+    "refused": count(lambda report: report.kind == CLEAN and report.refused),
+    "uncertain": count(lambda report: report.kind == CLEAN and report.uncertain),
+    "session left": count(lambda report: report.left),
+    "never named": count(lambda report: report.unnamed),
+}
+READ = {"whole when called again": count(lambda report: report.kind == CLEAN and report.went_on)}
+LAST = {"anything else": count(lambda report: report.kind == WRONG), "longest": longest}
+
+
+def figures(reports: list[Report]) -> dict:
+    """Only those that such runs can have."""
+    reads = sum(report.job in READS for report in reports)
+    return EVERY | (UPLOADED if reads < len(reports) else {}) | (READ if reads else {}) | LAST
+
+
+def rows(reports: list[Report]) -> list[list[str]]:
+    def values(of):
+        return [figure(of) for figure in figures(reports).values()]
+
     groups = defaultdict(list)
     for report in reports:
         _, server, case, _ = report.id.split(".")
         groups[case, server].append(report)
     order = list(CASES)
     return [
-        [CASES[case].name, server, CASES[case].direction, *figures(of)]
+        [CASES[case].name, server, CASES[case].direction, *values(of)]
         for (case, server), of in sorted(groups.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1]))
-    ] + [["all", "", "", *figures(reports)]]
-
-
-def figures(reports: list[Report]) -> list:
-    def count(true):
-        return sum(1 for report in reports if true(report))
-
-    return [
-        len(reports),
-        count(lambda report: report.kind == WHOLE),
-        count(lambda report: report.kind == WHOLE and report.retries),
-        count(lambda report: report.kind == CLEAN),
-        count(lambda report: report.kind == CLEAN and report.refused),
-        count(lambda report: report.kind == CLEAN and report.uncertain),
-        count(lambda report: report.left),
-        count(lambda report: report.unnamed),
-        count(lambda report: report.kind == WRONG),
-        f"{max((report.seconds for report in reports), default=0):.1f} s",
-    ]
+    ] + [["all", "", "", *values(reports)]]
 
 
 def markdown(reports: list[Report]) -> str:
-    cells = [COLUMNS, *[[str(cell) for cell in row] for row in rows(reports)]]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(COLUMNS))]
-    texts = 3  # The first columns are text, the others figures.
+    cells = [[*TEXTS, *figures(reports)], *rows(reports)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    texts = len(TEXTS)
 
     def line(row):
         padded = [cell.ljust(width) if at < texts else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths))]

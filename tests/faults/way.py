@@ -1,6 +1,7 @@
 """The way from the program to the server, and how a fault strikes it and is over again."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.process import steady_port
@@ -13,10 +14,12 @@ from .stores import Store
 class Way:
     """A proxy before a server, on one port for its whole life."""
 
-    def __init__(self, toxiproxy: Toxiproxy, store: Store, fault: Fault):
+    def __init__(self, toxiproxy: Toxiproxy, store: Store, fault: Fault, meddle: Callable[[str], None] | None = None):
+        """`meddle` is what another client does with the object."""
         self._toxiproxy = toxiproxy
         self._store = store
         self._fault = fault
+        self._meddle = meddle
         self._listen = f"127.0.0.1:{steady_port()}"
         self.struck: float | None = None
         self.mended: float | None = None
@@ -43,6 +46,10 @@ class Way:
             self._store.kill()
         elif fault.what == "cut":
             self._proxy.cut()
+        elif fault.what in ("replace", "remove"):
+            self._meddle(fault.what)
+        elif fault.what == "knobs":
+            self._store.set_faults(fault.rules)
         else:
             self._proxy.toxic(fault.toxic, fault.stream, fault.toxicity, **fault.attributes)
         self.struck = time.monotonic()
@@ -62,6 +69,8 @@ class Way:
                 return
         elif fault.what == "cut":
             self._proxy.mend()
+        elif fault.what == "knobs":
+            self._store.set_faults(())
         else:
             # A new proxy in the old one's place. (Toxiproxy 2.12 may hang when a toxic is removed from connections.)
             self._proxy.close()
@@ -89,6 +98,8 @@ class Way:
     def close(self):
         """Ends every connection, with what is still on its way, and sees to it that the server runs."""
         self._proxy.close()
+        if self._fault.what == "knobs":
+            self._store.set_faults(())
         if self.has_killed and self.mended is None and not self._starts_again:
             self._store.start()
             self._starts_again = True

@@ -30,13 +30,13 @@ class Worker:
     store: Store
     toxiproxy: Toxiproxy
     trace: bool
-    job: str | None
+    jobs: list[str] | None
     number: int = 0
     # Runs that ended in an error, and what was there then: nothing may appear later.
     errors: list[tuple[Report, Job, list[Found]]] = field(default_factory=list)
 
     def carry_out(self, id: str) -> Report:
-        drawn = plan(id, self.job)
+        drawn = plan(id, self.jobs)
         trouble = ""
         for is_last in (False, True):
             self.number += 1
@@ -49,12 +49,13 @@ class Worker:
                 shutil.rmtree(folder, ignore_errors=True)
                 trouble = f"the suite itself failed: {error!r}"
                 if is_last:
-                    return Report(id, WRONG, False, 0.0, why=[trouble], plan=str(drawn), log=self.store.log)
+                    return Report(id, WRONG, False, 0.0, drawn.job, why=[trouble], plan=str(drawn), log=self.store.log)
                 self._renew()
         report.trouble = trouble
-        self._forget(job)
-        if report.kind == CLEAN and not report.uncertain and drawn.job != "get":
-            self.errors.append((report, job, look(job)))
+        if isinstance(job, Job):
+            self._forget(job)
+            if report.kind == CLEAN and not report.uncertain:
+                self.errors.append((report, job, look(job)))
         job.clear()
         return report
 
@@ -86,7 +87,7 @@ class Worker:
         return late
 
 
-def work(kind: str, requests: Connection, trace: bool, job: str | None):
+def work(kind: str, requests: Connection, trace: bool, jobs: list[str] | None):
     """The process: takes names of runs and answers reports; None is the end, answered by what appeared late."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever started it ends it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -96,7 +97,7 @@ def work(kind: str, requests: Connection, trace: bool, job: str | None):
         folder = Path(folder)
         store = STORES[kind](folder)
         toxiproxy = open_toxiproxy(folder / "toxiproxy")
-        worker = Worker(folder, store, toxiproxy, trace, job)
+        worker = Worker(folder, store, toxiproxy, trace, jobs)
         try:
             while (id := requests.recv()) is not None:
                 requests.send(worker.carry_out(id))

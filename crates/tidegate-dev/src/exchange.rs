@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 
 use crate::body::RequestBody;
 use crate::catalog::Generations;
-use crate::faults::{Refusal, Verdict};
+use crate::faults::{Answering, Refusal, Verdict};
 use crate::shaping::Link;
 
 /// No byte count reaches it: nothing is reset.
@@ -36,6 +36,7 @@ pub(crate) struct Exchange {
     google: OnceLock<Generations>,
     /// What to say in place of a success.
     denial: OnceLock<Refusal>,
+    answering: OnceLock<Answering>,
     /// The request was refused by a knob, whatever its status says.
     pub(crate) refused: AtomicBool,
     /// The connection has to be cut: a reset in the request's body has happened.
@@ -64,6 +65,7 @@ impl Exchange {
             redirect: OnceLock::new(),
             google: OnceLock::new(),
             denial: OnceLock::new(),
+            answering: OnceLock::new(),
             refused: AtomicBool::new(false),
             cut: AtomicBool::new(false),
             aside: Mutex::new(None),
@@ -94,6 +96,7 @@ impl Exchange {
         if let Some(denial) = &verdict.denial {
             self.denial.get_or_init(|| denial.clone());
         }
+        self.answering.get_or_init(|| verdict.answering);
         self.refused.store(verdict.refusal.is_some(), Ordering::Release);
     }
 
@@ -104,6 +107,11 @@ impl Exchange {
 
     pub(crate) fn denial(&self) -> Option<&Refusal> {
         self.denial.get()
+    }
+
+    /// What happens to the answer's body.
+    pub(crate) fn answering(&self) -> Answering {
+        self.answering.get().copied().unwrap_or_default()
     }
 
     /// After how many bytes of the body the request is refused.

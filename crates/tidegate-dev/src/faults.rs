@@ -3,9 +3,13 @@
 //! A draw depends on the seed, the rule and how many requests that rule has seen, and on nothing
 //! else: the nth `UploadPart` meets the same fate in every run, whatever flies beside it.
 
+mod answering;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+pub(crate) use answering::{Answering, Misrange};
 
 use crate::knobs::{Action, Delay, Knobs, RateLimit};
 use crate::shaping::{Rates, TokenBucket};
@@ -38,6 +42,7 @@ pub(crate) struct Verdict {
     pub(crate) cut_head: bool,
     pub(crate) hold_answer: bool,
     pub(crate) denial: Option<Refusal>,
+    pub(crate) answering: Answering,
     pub(crate) meddling: Vec<Meddling>,
 }
 
@@ -177,6 +182,9 @@ impl Faults {
 impl Verdict {
     /// The first refusal stands; everything else adds up.
     fn apply(&mut self, action: &Action, delay_ms: &mut f64) {
+        if self.answering.apply(action) {
+            return;
+        }
         let refusal = match action {
             Action::Error { status, code, retry_after } => {
                 Refusal { status: *status, code: code.clone(), retry_after: *retry_after }
@@ -220,6 +228,14 @@ impl Verdict {
                 self.denial.get_or_insert(denial);
                 return;
             }
+            // What happens to the answer has been applied.
+            Action::EndResponse { .. }
+            | Action::StallResponse { .. }
+            | Action::CorruptResponse { .. }
+            | Action::IgnoreRange
+            | Action::OtherRange { .. }
+            | Action::MisstateRange { .. }
+            | Action::ShortenRange { .. } => return,
             Action::Replace => return self.meddling.push(Meddling::Replace),
             Action::Remove => return self.meddling.push(Meddling::Remove),
             Action::AbortSessions => return self.meddling.push(Meddling::AbortSessions),

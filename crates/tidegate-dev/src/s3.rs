@@ -23,7 +23,7 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::catalog::{Catalog, Generations};
 use crate::exchange::Exchange;
-use crate::faults::Faults;
+use crate::faults::{Faults, Misrange};
 use crate::storage::Vault;
 use checksum::Algorithm;
 
@@ -80,6 +80,11 @@ impl Store {
 /// The conditions of a request that came in the words of Google's XML API.
 fn google_of(extensions: &Extensions) -> Option<Generations> {
     extensions.get::<Arc<Exchange>>()?.google()
+}
+
+/// How the knobs have a request for a range misunderstood.
+fn misrange_of(extensions: &Extensions) -> Option<Misrange> {
+    extensions.get::<Arc<Exchange>>()?.answering().misrange
 }
 
 /// An error whose code s3s does not know.

@@ -62,6 +62,43 @@ pub enum Action {
         /// Bytes of the body that are sent before.
         after_bytes: u64,
     },
+    /// The answer's body ends after so many bytes, and its connection with it, as if that were in order.
+    EndResponse {
+        /// Bytes of the body that are sent before.
+        after_bytes: u64,
+    },
+    /// Nothing of the answer's body is sent for a while.
+    StallResponse {
+        /// Bytes of the body that are sent before.
+        after_bytes: u64,
+        /// How long, in milliseconds; then it goes on.
+        ms: f64,
+    },
+    /// A bit of one byte of the answer's body is turned over; of a shorter body none.
+    CorruptResponse {
+        /// Which byte of the body, from 0.
+        at: u64,
+    },
+    /// A request for a range of an object (S3, the XML API) is answered by all of it, with status 200.
+    IgnoreRange,
+    /// A request for a range of an object (S3, the XML API) is answered by as many bytes from another
+    /// place, and says so.
+    OtherRange {
+        /// How many bytes further that is, as far as the object goes; back where negative.
+        shift: i64,
+    },
+    /// A request for a range of an object (S3, the XML API) is answered by its bytes, which the answer
+    /// says to be from another place.
+    MisstateRange {
+        /// How many bytes further that is, as far as the object goes; back where negative.
+        shift: i64,
+    },
+    /// A request for a range of an object (S3, the XML API) is answered by its first bytes only, and
+    /// says so.
+    ShortenRange {
+        /// How many bytes, at least one.
+        bytes: u64,
+    },
     /// The connection is reset after the first byte of the answer's head. What was asked is done.
     CutHead,
     /// The request is carried out, but the connection is cut before the answer.

@@ -15,6 +15,8 @@ fn knobs_survive_json() {
             Fault::error("PutObject", 500, "InternalError").times(1),
             Fault::lose_answer("*").probability(0.5).part(3),
             Fault::new("GetObject", Action::ResetResponse { after_bytes: 10 }),
+            Fault::new("GetObject", Action::OtherRange { shift: -10 }),
+            Fault::new("GetObject", Action::IgnoreRange),
         ],
         ..Knobs::default()
     };

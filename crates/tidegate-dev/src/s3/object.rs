@@ -11,9 +11,10 @@ use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{given_checksums, set_checksum};
 use super::intake::{Declared, Source};
-use super::{Store, custom, google_of};
+use super::{Store, custom, google_of, misrange_of};
 use crate::catalog::generations::Verdict;
 use crate::catalog::{Attributes, Condition, Moment, Object, Version, matches_etag};
+use crate::faults::Misrange;
 use crate::gcs::xml;
 use crate::storage;
 
@@ -238,7 +239,17 @@ pub(super) async fn get_object(
 ) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
     let google = google_of(&request.extensions);
-    let (object, slice, mut output) = describe!(GetObjectOutput, store, input, google);
+    let misrange = misrange_of(&request.extensions);
+    if misrange == Some(Misrange::Ignored) {
+        input.range = None;
+    }
+    let (object, mut slice, mut output) = describe!(GetObjectOutput, store, input, google);
+    if let Some(misrange) = misrange.filter(|_| slice.is_part) {
+        let (sent, told) = misrange.of(&slice.range, object.size);
+        output.content_range = Slice { range: told, is_part: true }.content_range(object.size);
+        slice.range = sent;
+        output.content_length = Some(slice.length());
+    }
     let tags = object.attributes.tags.len() as i32;
     output.tag_count = (tags > 0).then_some(tags);
     let bytes = storage::read(&object.pieces, slice.range.clone());

@@ -47,7 +47,8 @@ pub(in crate::backend) fn body(
     if !whole {
         let told = |range: &Range<u64>| format!("bytes {}-{} of {size}", range.start, range.end - 1);
         let message = format!("the store sent {} where {} were asked for", told(&sent), told(&range));
-        return Err(Fault::new(FaultKind::Unsupported, message));
+        // By what is on the way, or by one of many servers: another attempt may be understood.
+        return Err(Fault::new(FaultKind::Transient, message));
     }
     Ok(Body { object, stream: cut(stream, range.clone()), range })
 }

@@ -78,6 +78,9 @@ impl Left {
         };
         match asked {
             Ok(Body { object, stream, .. }) => {
+                let crc64nvme = object.crc64nvme.or(same.crc64nvme);
+                let crc32c = object.crc32c.or(same.crc32c);
+                let object = Object { crc64nvme, crc32c, ..object };
                 let opened = Opened { object, description: Some(description), there, is_new: false };
                 Ok(Some((opened, missing.map(|_| stream))))
             }

@@ -41,6 +41,9 @@ pub(super) struct Description {
     pub(super) size: u64,
     pub(super) etag: Option<String>,
     pub(super) version: Option<String>,
+    /// The store's own checksum of all bytes, in base64: whoever goes on asks for parts, of which it tells none.
+    pub(super) crc64nvme: Option<String>,
+    pub(super) crc32c: Option<String>,
     /// Size of every chunk but the last.
     pub(super) chunk: u64,
     pub(super) algorithm: String,
@@ -54,17 +57,21 @@ impl Description {
             size: object.size,
             etag: object.etag.clone(),
             version: object.version.clone(),
+            crc64nvme: object.crc64nvme.clone(),
+            crc32c: object.crc32c.clone(),
             chunk,
             algorithm: algorithm.name().to_owned(),
         })
     }
 
-    /// The object, as far as it tells it from others.
+    /// The object, as far as this tells it from others, and what its bytes are compared with.
     pub(super) fn object(&self) -> Object {
         Object {
             size: self.size,
             etag: self.etag.clone(),
             version: self.version.clone(),
+            crc64nvme: self.crc64nvme.clone(),
+            crc32c: self.crc32c.clone(),
             ..Object::default()
         }
     }

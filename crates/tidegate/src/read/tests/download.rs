@@ -121,6 +121,19 @@ async fn what_is_not_as_it_was_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn corrupt_bytes_are_found_out_after_a_cut_as_well() {
+    let data = bytes_of(100 * MIB, 3);
+    let fates = vec![Fate::Corrupt(9)].into_iter();
+    let place = Place::with(&data, fates, |tide| tide.concurrency(Concurrency::Fixed(2))).await;
+    place.cut(100 * MIB).await;
+    let error = place.run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert!(!place.path().exists() && place.names().is_empty(), "{:?}", place.names());
+    place.run().await.unwrap();
+    place.is_whole(&data);
+}
+
+#[tokio::test]
 async fn what_is_left_of_another_object_is_not_used() {
     let place =
         Place::with(&bytes_of(100 * MIB, 3), well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;

@@ -92,7 +92,7 @@ impl Grpc {
                 "the store sent bytes {}..{} of {whole} where {}..{} were asked for",
                 sent.start, sent.end, range.start, range.end
             );
-            return Err(Fault::new(FaultKind::Unsupported, message));
+            return Err(Fault::new(FaultKind::Transient, message));
         }
         let pieces = stream::try_unfold((answers, Some(first)), |(mut answers, first)| async move {
             let message = match first {

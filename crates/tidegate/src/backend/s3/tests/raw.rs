@@ -72,10 +72,25 @@ async fn other_bytes_than_were_asked_for_are_refused() {
     })
     .await;
     for range in [Some(4..6), Some(0..3), None] {
-        let (_, said) = kind(s3.get("k", range, None)).await;
-        assert!(said.contains("bytes 0-1 of 10"), "{said}");
+        let (refused, said) = kind(s3.get("k", range, None)).await;
+        assert!(refused == FaultKind::Transient && said.contains("bytes 0-1 of 10"), "{said}");
     }
     assert!(s3.get("k", Some(0..2), None).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_range_that_was_misunderstood_is_asked_for_again() {
+    let answers = Mutex::new(vec!["4-5/10\r\n\r\n45", "0-1/10\r\n\r\n01", "4-4/10\r\n\r\n4"]);
+    let (s3, asked) = raw(move |_| {
+        let (mut answers, head) = (answers.lock().unwrap(), "HTTP/1.1 206 Partial\r\ncontent-length: ");
+        let answer = answers.pop().unwrap();
+        let length = answer.rsplit_once('\n').unwrap().1.len();
+        format!("{head}{length}\r\netag: \"e\"\r\ncontent-range: bytes {answer}")
+    })
+    .await;
+    let reader = store(s3).reader("k").range(4..6).start().await.unwrap();
+    assert_eq!(text(reader).await.unwrap(), "45");
+    assert_eq!(asked.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]

@@ -1,0 +1,104 @@
+//! What happens to an answer that carries an object's bytes.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::milliseconds;
+use crate::knobs::Action;
+
+/// What the knobs want of one answer; of each kind the first rule stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Answering {
+    /// The body ends after so many bytes.
+    pub(crate) end_after: Option<u64>,
+    /// After so many bytes of the body, for so long.
+    pub(crate) stall: Option<(u64, Duration)>,
+    /// A bit of this byte of the body is turned over.
+    pub(crate) corrupt: Option<u64>,
+    pub(crate) misrange: Option<Misrange>,
+}
+
+/// How a request for a range is misunderstood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Misrange {
+    Ignored,
+    Other { shift: i64 },
+    Misstated { shift: i64 },
+    Shortened { bytes: u64 },
+}
+
+impl Answering {
+    /// Whether `action` is one of these.
+    pub(super) fn apply(&mut self, action: &Action) -> bool {
+        match *action {
+            Action::EndResponse { after_bytes } => {
+                self.end_after.get_or_insert(after_bytes);
+            }
+            Action::StallResponse { after_bytes, ms } => {
+                self.stall.get_or_insert((after_bytes, milliseconds(ms)));
+            }
+            Action::CorruptResponse { at } => {
+                self.corrupt.get_or_insert(at);
+            }
+            Action::IgnoreRange => self.misunderstands(Misrange::Ignored),
+            Action::OtherRange { shift } => self.misunderstands(Misrange::Other { shift }),
+            Action::MisstateRange { shift } => self.misunderstands(Misrange::Misstated { shift }),
+            Action::ShortenRange { bytes } => self.misunderstands(Misrange::Shortened { bytes }),
+            _ => return false,
+        }
+        true
+    }
+
+    fn misunderstands(&mut self, misrange: Misrange) {
+        self.misrange.get_or_insert(misrange);
+    }
+}
+
+impl Misrange {
+    /// The bytes that are sent for `asked`, and those that the answer says, of an object of `size` bytes.
+    pub(crate) fn of(self, asked: &Range<u64>, size: u64) -> (Range<u64>, Range<u64>) {
+        let length = asked.end - asked.start;
+        let moved = |shift| {
+            let start = asked.start.saturating_add_signed(shift).min(size - length);
+            start..start + length
+        };
+        match self {
+            Self::Ignored => (asked.clone(), asked.clone()),
+            Self::Other { shift } => (moved(shift), moved(shift)),
+            Self::Misstated { shift } => (asked.clone(), moved(shift)),
+            Self::Shortened { bytes } => {
+                let short = asked.start..asked.start + length.min(bytes.max(1));
+                (short.clone(), short)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_moved_within_the_object() {
+        let of = |misrange: Misrange| misrange.of(&(10..20), 25);
+        assert_eq!(of(Misrange::Ignored), (10..20, 10..20));
+        assert_eq!(of(Misrange::Other { shift: 3 }), (13..23, 13..23));
+        assert_eq!(of(Misrange::Other { shift: 300 }), (15..25, 15..25));
+        assert_eq!(of(Misrange::Other { shift: -300 }), (0..10, 0..10));
+        assert_eq!(of(Misrange::Misstated { shift: -3 }), (10..20, 7..17));
+        assert_eq!(of(Misrange::Shortened { bytes: 4 }), (10..14, 10..14));
+        assert_eq!(of(Misrange::Shortened { bytes: 400 }), (10..20, 10..20));
+    }
+
+    #[test]
+    fn the_first_of_a_kind_stands() {
+        let mut answering = Answering::default();
+        assert!(answering.apply(&Action::EndResponse { after_bytes: 5 }));
+        assert!(answering.apply(&Action::EndResponse { after_bytes: 6 }));
+        assert!(answering.apply(&Action::OtherRange { shift: -1 }));
+        assert!(answering.apply(&Action::IgnoreRange));
+        assert!(!answering.apply(&Action::LoseAnswer));
+        let misrange = Some(Misrange::Other { shift: -1 });
+        assert_eq!(answering, Answering { end_after: Some(5), misrange, ..Answering::default() });
+    }
+}
