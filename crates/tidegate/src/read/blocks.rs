@@ -130,7 +130,7 @@ impl BlocksBuilder {
         let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
         let reader = Reader {
             source,
-            object: Arc::new(object),
+            object: Arc::new(self.store.relative(object)),
             at: range.start,
             direct: Some(Direct::of(stream, range)),
             reach: u64::MAX,

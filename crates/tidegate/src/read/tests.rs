@@ -394,3 +394,22 @@ async fn seeks_keep_what_is_of_use() {
     assert_eq!(reader.read_u8().await.unwrap(), data[3]);
     assert!(reader.seek(std::io::SeekFrom::Current(-5)).await.is_err());
 }
+
+#[tokio::test]
+async fn an_object_has_the_key_that_its_store_has_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let [source, target] = ["source", "target"].map(|name| directory.path().join(name));
+    std::fs::write(&source, b"bytes").unwrap();
+    let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
+    let store = tide.open("memory://b").await.unwrap().within("warehouse");
+    let direct = store.writer("t/k").start().await.unwrap().finish().await.unwrap();
+    let journaled = store.writer("t/k").strategy(crate::Strategy::Journal).start().await.unwrap();
+    let journaled = journaled.finish().await.unwrap();
+    let uploaded = store.upload(&source, "t/k").await.unwrap();
+    let read = store.reader("t/k").start().await.unwrap().object().clone();
+    let block = store.blocks("t/k", [0..1]).start().await.unwrap().object().unwrap().clone();
+    let downloaded = store.download("t/k", &target).run().await.unwrap();
+    let head = store.head("t/k").await.unwrap();
+    let keys = [direct, journaled, uploaded, read, block, downloaded, head].map(|object| object.key);
+    assert_eq!(keys, ["t/k"; 7]);
+}

@@ -158,8 +158,11 @@ impl WriterBuilder {
             return Box::pin(self.start_journaled(policy)).await;
         }
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
+        let key = Some(self.key.clone());
         let upload = Arc::new(self.into_upload(&policy));
-        Ok(Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit)))
+        let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
+        writer.key = key;
+        Ok(writer)
     }
 
     /// Sends the file at `path` and publishes it. With [`Strategy::Journal`] it is copied into the journal
@@ -187,8 +190,9 @@ impl WriterBuilder {
             checked.map_err(|error| file::unreadable(&url, error))?;
             return writer.finish().await;
         }
-        let policy = self.policy(Some(file.size()), None)?;
-        file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await
+        let (policy, store) = (self.policy(Some(file.size()), None)?, self.store.clone());
+        let object = file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await?;
+        Ok(store.relative(object))
     }
 
     /// The journal has a copy of the file: it may change or go away when all of it was read.
@@ -259,11 +263,14 @@ impl WriterBuilder {
     /// Starts a writer whose bytes go to a journal first.
     async fn start_journaled(self, policy: Policy) -> Result<Writer> {
         let engine = self.store.engine().clone();
+        let key = Some(self.key.clone());
         let mut upload = self.into_upload(&policy);
         upload.is_journaled = true;
         let upload = Arc::new(upload);
         let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
         let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;
-        Ok(Writer::journaled(journaled))
+        let mut writer = Writer::journaled(journaled);
+        writer.key = key;
+        Ok(writer)
     }
 }

@@ -52,6 +52,8 @@ pub struct Writer {
     pub(super) side: Side,
     /// An item of the sink that is not taken yet.
     pub(super) item: Bytes,
+    /// The object's key in the store that it is written through; `None` where that is the backend's.
+    pub(super) key: Option<String>,
 }
 
 /// Where its bytes are until the store has them.
@@ -84,12 +86,12 @@ impl DerefMut for Side {
 
 impl Writer {
     pub(super) fn direct(strategy: Strategy, direct: Direct) -> Self {
-        Self { strategy, side: Side::Direct(direct), item: Bytes::new() }
+        Self { strategy, side: Side::Direct(direct), item: Bytes::new(), key: None }
     }
 
     pub(super) fn journaled(journaled: Journaled) -> Self {
         let side = Side::Journaled(Box::new(journaled));
-        Self { strategy: Strategy::Journal, side, item: Bytes::new() }
+        Self { strategy: Strategy::Journal, side, item: Bytes::new(), key: None }
     }
 
     /// Takes all of `bytes`.
@@ -221,6 +223,8 @@ impl Writer {
 
     pub(super) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         ready!(self.poll_item(cx))?;
-        self.side.poll_finish(cx)
+        let object = ready!(self.side.poll_finish(cx))?;
+        let key = self.key.take();
+        Poll::Ready(Ok(Object { key: key.unwrap_or(object.key), ..object }))
     }
 }
