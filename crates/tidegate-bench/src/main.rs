@@ -57,10 +57,7 @@ enum Command {
         size: u64,
     },
     /// One large object from a server on this machine into a file; with --shaped through a slower network.
-    Download {
-        #[command(flatten)]
-        download: Download,
-    },
+    Download(Download),
     /// One upload with some slow parts, each with and without hedging.
     Hedge {
         #[command(flatten)]
@@ -103,10 +100,7 @@ enum Command {
     },
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
-    Uploads {
-        #[command(flatten)]
-        uploads: Uploads,
-    },
+    Uploads(Uploads),
     /// Run a program and write what it cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
     Measured {
@@ -127,7 +121,7 @@ fn main() -> ExitCode {
         Command::Upload { common, size } => contest(&Transfer::upload(size, None), &common),
         Command::Shaped { common, size, network } => contest(&Transfer::upload(size, Some(network)), &common),
         Command::Small { common, files, size } => contest(&Transfer::small(files, size), &common),
-        Command::Download { download } => {
+        Command::Download(download) => {
             tidegate().and_then(|path| print(&download.hold(&path)?, download.common.json))
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
@@ -135,7 +129,7 @@ fn main() -> ExitCode {
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Uploads { uploads } => uploads.run(),
+        Command::Uploads(uploads) => uploads.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),
     };
@@ -166,4 +160,38 @@ fn print(report: &(impl Serialize + Display), json: bool) -> Result<()> {
         print!("{report}");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+        for subcommand in Cli::command().get_subcommands() {
+            let required = subcommand.get_arguments().any(|argument| argument.is_required_set());
+            if !required {
+                let parsed = Cli::try_parse_from(["tidegate-bench", subcommand.get_name()]);
+                assert!(parsed.is_ok(), "the defaults of {}: {parsed:?}", subcommand.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn quick_is_instead_of_figures() {
+        for words in [&["download", "--quick", "--size", "1GiB"][..], &["prefixes", "--quick", "--list", "5"]]
+        {
+            let words = ["tidegate-bench"].iter().chain(words);
+            assert!(Cli::try_parse_from(words).is_err());
+        }
+        for scale in ["0", "-1", "4000", "nan"] {
+            assert!(
+                Cli::try_parse_from(["tidegate-bench", "prefixes", "--scale", scale]).is_err(),
+                "{scale}"
+            );
+        }
+    }
 }

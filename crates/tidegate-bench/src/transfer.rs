@@ -167,9 +167,9 @@ impl Transfer {
         }
     }
 
-    /// A file takes whole pages; beside an object's original there is the copy of one tool, and what that tool makes it in.
+    /// A file takes whole pages; beside an object's original there is the file of one tool.
     fn room(&self) -> u64 {
-        let files = if self.load == Load::Object { 3 } else { self.count() };
+        let files = if self.load == Load::Object { 2 } else { self.count() };
         files * self.size.next_multiple_of(4 * KIB)
     }
 
@@ -237,4 +237,43 @@ impl Download {
 fn put(tidegate: &Path, file: &Path, endpoint: &Endpoint, folder: &Path, limit: Duration) -> Result<()> {
     let program = Tool::Tidegate.program(tidegate, &Source::File(file.to_owned()), endpoint, OBJECT);
     measure::measure(&program, &folder.join("put.log"), limit).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_contest_says_what_it_is() {
+        let network = Network { latency_ms: 20, megabytes: 40 };
+        assert_eq!(
+            Transfer::download(64 * MIB, Some(network)).title(),
+            "One object of 64 MiB into a file through toxiproxy: 20 ms each way, 40 MB/s a connection"
+        );
+        assert_eq!(
+            Transfer::small(10, 4 * KIB).title(),
+            "10 files of 4 KiB, server on the same machine, unshaped"
+        );
+    }
+
+    #[test]
+    fn only_an_upload_without_a_network_has_a_floor() {
+        let network = Some(Network { latency_ms: 1, megabytes: 1 });
+        let has_floor = |transfer: Transfer| transfer.tools().contains(&Tool::Floor);
+        assert!(has_floor(Transfer::upload(1, None)));
+        for without in [
+            Transfer::upload(1, network),
+            Transfer::small(1, 1),
+            Transfer::download(1, None),
+            Transfer::download(1, network),
+        ] {
+            assert!(!has_floor(without.clone()), "{without:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_needs_room_for_its_original_and_a_copy() {
+        assert_eq!(Transfer::download(4 * KIB + 1, None).room(), 16 * KIB);
+        assert_eq!(Transfer::small(3, 1).room(), 12 * KIB);
+    }
 }
