@@ -170,7 +170,7 @@ impl PrefixedStore {
     ///
     /// Each prefix is listed by itself, from the beginning to the end together: it takes at least as many
     /// requests as there are prefixes before the first entry, 64 at a time, and holds a page of entries for each
-    /// (1,000 at S3, some 500 bytes an entry).
+    /// (1,000 at S3, some 800 bytes an entry).
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         self.store.list(prefix, recursive)
     }

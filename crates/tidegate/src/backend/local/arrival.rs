@@ -87,10 +87,27 @@ impl Arrival {
         if size == 0 {
             return Ok(());
         }
-        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size) {
+        let reserved = match self.room_in_memory() {
+            // It would be given page by page, which takes as long as to fill them.
+            Some(room) if room < size => Err(Errno::NOSPC),
+            Some(_) => Ok(()),
+            None => rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size),
+        };
+        match reserved {
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
             Err(error) => Err(self.fault(error.into())),
         }
+    }
+
+    /// How much a file system has room for that lies in memory; `None` where it is another one.
+    fn room_in_memory(&self) -> Option<u64> {
+        const TMPFS_MAGIC: u64 = 0x0102_1994; // linux/magic.h
+        let found = rustix::fs::fstatfs(&self.file).ok()?;
+        let is_in_memory = u64::try_from(found.f_type) == Ok(TMPFS_MAGIC);
+        // One without a limit says that it has no blocks at all.
+        let room =
+            if found.f_blocks == 0 { u64::MAX } else { found.f_bavail.saturating_mul(found.f_bsize as u64) };
+        is_in_memory.then_some(room)
     }
 
     pub(crate) fn write(&self, pieces: &[Bytes], at: u64) -> Result<(), Fault> {
