@@ -257,7 +257,7 @@ impl Account {
         if let Some(holding) = state.accounts.get_mut(&self.id) {
             holding.place = None;
         }
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 
     /// The next part is of `part` bytes.
@@ -268,7 +268,7 @@ impl Account {
         if before != part {
             state.forget_part(before);
             *state.parts.entry(part).or_default() += 1;
-            state.serve(&self.budget.shared);
+            self.budget.shared.settle(state);
         }
     }
 }
@@ -282,7 +282,7 @@ impl Drop for Account {
             state.holding_waiters.remove(&(0, self.id));
             state.forget_part(holding.part);
         }
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 }
 
@@ -322,7 +322,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.shared.lock();
         state.held -= self.bytes;
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 }
 
@@ -330,5 +330,14 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change below is made whole before the lock is given up, so a poisoned state is sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends a change: those who wait are served, and lent memory that is in their way is called back.
+    fn settle(&self, mut state: MutexGuard<'_, State>) {
+        state.serve(self);
+        let called = state.call_back(self.total);
+        // Unlocked, for what is given back goes to those who wait.
+        drop(state);
+        called.iter().for_each(|borrower| borrower.give_back());
     }
 }

@@ -243,6 +243,19 @@ async fn what_is_given_up_is_not_there(place: &Place) {
 }
 
 #[tokio::test]
+async fn tens_of_thousands_of_parts_may_stand_in_line() {
+    let place = place("memory://bucket", GcsTransport::Http).await;
+    let path = Path::from("k");
+    let mut upload = place.store.put_multipart(&path).await.unwrap();
+    let parts: Vec<_> = (0..50_000).map(|_| upload.put_part("x".into())).collect();
+    for part in parts.into_iter().rev() {
+        part.await.unwrap();
+    }
+    upload.complete().await.unwrap();
+    assert_eq!(place.store.head(&path).await.unwrap().size, 50_000);
+}
+
+#[tokio::test]
 async fn errors_are_of_their_kinds_and_keep_their_source() {
     let place = place("s3://bucket", GcsTransport::Http).await;
     let path = Path::from("k");

@@ -2,14 +2,13 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::{Borrower, Budget, Lease, Starved, Waiter};
+use super::{Budget, Lease, Starved, Waiter};
 
 /// A wait for memory. Dropping it gives up the place in the queue.
 #[derive(Debug)]
@@ -49,9 +48,7 @@ impl Future for Acquire {
                 if let Some(waiter) = state.waiters.get_mut(&id) {
                     waiter.waker.clone_from(cx.waker());
                     state.moved(id, Handle::try_current().ok(), &budget.shared);
-                    let called = state.call_back(budget.shared.total);
-                    drop(state);
-                    give_back(&called);
+                    budget.shared.settle(state);
                     return Poll::Pending;
                 }
                 id // it was granted and not taken for so long that it was taken back: it has its old place
@@ -70,20 +67,13 @@ impl Future for Acquire {
         let taken = state.take(id);
         self.id = if taken.is_some() { None } else { Some(id) };
         // Also where it was granted: it may leave too little to one who waits.
-        let called = state.call_back(budget.shared.total);
-        drop(state);
-        give_back(&called);
+        budget.shared.settle(state);
         match taken {
             Some(_) => Poll::Ready(Ok(Lease { budget, bytes: self.bytes })),
             // Where enough came back, it was told already.
             None => Poll::Pending,
         }
     }
-}
-
-/// With the budget unlocked: what is given back goes to those who wait.
-fn give_back(called: &[Arc<dyn Borrower>]) {
-    called.iter().for_each(|borrower| borrower.give_back());
 }
 
 impl Drop for Acquire {
@@ -93,6 +83,6 @@ impl Drop for Acquire {
         state.dequeue(id);
         state.refused.remove(&id);
         state.return_grant(id);
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 }

@@ -129,6 +129,6 @@ impl Drop for Loan {
         if state.lent.loans.remove(&self.id).is_some() {
             state.lent.bytes -= self.bytes;
         }
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 }

@@ -113,7 +113,7 @@ impl Budget {
             .partition(|(_, at)| *at <= now);
         let bytes = due.into_iter().map(|(id, _)| state.return_grant(id)).sum();
         if bytes > 0 {
-            state.serve(&self.shared);
+            self.shared.settle(state);
         }
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
@@ -132,7 +132,7 @@ impl Budget {
             state.refused.insert(id, (why, Instant::now()));
             waiter.waker.wake();
         }
-        state.serve(&self.shared);
+        self.shared.settle(state);
     }
 
     /// What [`set_relief`](Self::set_relief)'s has ended; where it has to go on, it is given back.
@@ -152,7 +152,7 @@ impl Account {
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
         state.hold(self.id, half_filled.saturating_sub(bytes));
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 
     /// Whether its writer holds memory and does not wait for more, neither in line nor as one that was
@@ -176,7 +176,7 @@ impl Account {
             state.return_grant(id);
         }
         state.hold(self.id, 0);
-        state.serve(&self.budget.shared);
+        self.budget.shared.settle(state);
     }
 }
 

@@ -7,50 +7,95 @@ use ::object_store::path::Path;
 use ::object_store::{Error, MultipartUpload, PutPayload, PutResult, Result, UploadPart};
 use async_trait::async_trait;
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::error::convert;
 use super::{STORE, put_result};
 use crate::{ErrorKind, Operation, Writer};
 
-/// The last part that was given, which waits for those before it: whoever waits for any part moves all that
-/// come before. An error is told to each that comes behind it.
-type Line = Shared<BoxFuture<'static, Result<(), Arc<crate::Error>>>>;
+/// A part, and who is told when the writer has taken it.
+type Part = (PutPayload, oneshot::Sender<Taken>);
+
+/// An error is told to each part behind it as well.
+type Taken = Result<(), Arc<crate::Error>>;
 
 /// An upload; dropped, it aborts.
 pub(super) struct Upload {
+    /// Of the task, while it hands a part on.
     writer: Arc<Mutex<Option<Writer>>>,
-    /// Set by an abort: parts that are given are not waited for any more.
+    /// Parts that stand in line; `None` when it has ended.
+    line: Option<mpsc::UnboundedSender<Part>>,
+    /// The one task that hands them on.
+    task: JoinSet<Taken>,
     aborted: CancellationToken,
-    line: Line,
     location: Path,
 }
 
 impl Upload {
+    /// To be called in a runtime.
     pub(super) fn new(writer: Writer, location: Path) -> Self {
-        let line = futures::future::ready(Ok(())).boxed().shared();
-        let aborted = CancellationToken::new();
-        Self { writer: Arc::new(Mutex::new(Some(writer))), aborted, line, location }
+        let (line, parts) = mpsc::unbounded_channel();
+        let (mut task, aborted) = (JoinSet::new(), CancellationToken::new());
+        let writer = Arc::new(Mutex::new(Some(writer)));
+        task.spawn(hand_on(writer.clone(), parts, aborted.clone()));
+        Self { writer, line: Some(line), task, aborted, location }
     }
 
-    /// The writer, which is not there any more where the upload has ended.
-    async fn take(&self) -> Result<Writer> {
+    /// Ends the line; the writer, and what became of the parts, when all are handed on.
+    async fn end(&mut self) -> Result<(Writer, Taken)> {
         let ended = || Error::Generic { store: STORE, source: "the upload has ended before".into() };
-        self.writer.lock().await.take().ok_or_else(ended)
+        self.line.take().ok_or_else(ended)?;
+        let taken = match self.task.join_next().await {
+            Some(Ok(taken)) => taken,
+            Some(Err(source)) => return Err(Error::JoinError { source }),
+            None => return Err(ended()),
+        };
+        Ok((self.writer.lock().await.take().ok_or_else(ended)?, taken))
     }
 }
 
-async fn write(writer: &Mutex<Option<Writer>>, part: PutPayload) -> Option<Result<(), crate::Error>> {
-    let mut writer = writer.lock().await;
-    let writer = writer.as_mut()?;
-    for bytes in part {
-        if let Err(error) = writer.write(bytes).await {
-            return Some(Err(error));
+impl Drop for Upload {
+    fn drop(&mut self) {
+        // So that its session is known to be on its way to its end when this returns; the task drops it otherwise.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            writer.take();
         }
     }
-    Some(Ok(()))
+}
+
+/// Hands parts to the writer until there are no more, or the upload is aborted.
+async fn hand_on(
+    writer: Arc<Mutex<Option<Writer>>>,
+    mut parts: mpsc::UnboundedReceiver<Part>,
+    aborted: CancellationToken,
+) -> Taken {
+    let mut taken = Ok(());
+    while let Some((part, told)) = parts.recv().await {
+        if taken.is_ok() {
+            let written = tokio::select! {
+                biased;
+                () = aborted.cancelled() => break,
+                written = write(&writer, part) => written,
+            };
+            taken = written.map_err(Arc::new);
+        }
+        // Who does not wait any more is not told.
+        let _ = told.send(taken.clone());
+    }
+    taken
+}
+
+async fn write(writer: &Mutex<Option<Writer>>, part: PutPayload) -> Result<(), crate::Error> {
+    // Without one the upload was dropped, and nobody waits.
+    let mut writer = writer.lock().await;
+    for bytes in part {
+        if let Some(writer) = writer.as_mut() {
+            writer.write(bytes).await?;
+        }
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Upload {
@@ -62,39 +107,34 @@ impl fmt::Debug for Upload {
 #[async_trait]
 impl MultipartUpload for Upload {
     fn put_part(&mut self, part: PutPayload) -> UploadPart {
-        let (before, writer, aborted) = (self.line.clone(), self.writer.clone(), self.aborted.clone());
-        let object = self.location.to_string();
-        let taken = async move {
-            before.await?;
-            let written = tokio::select! {
-                biased;
-                () = aborted.cancelled() => None,
-                written = write(&writer, part) => written,
-            };
-            let ended = || {
-                let message = "the upload has ended before this part";
-                Err(crate::Error::new(ErrorKind::Closed, Operation::Write, object, message))
-            };
-            written.unwrap_or_else(ended).map_err(Arc::new)
+        let (told, taken) = oneshot::channel();
+        if let Some(line) = &self.line {
+            // Where the task is gone, so is who would tell.
+            let _ = line.send((part, told));
+        }
+        let location = self.location.clone();
+        let ended = move |_| {
+            let message = "the upload has ended before this part";
+            crate::Error::new(ErrorKind::Closed, Operation::Write, location.to_string(), message).into()
         };
-        self.line = taken.boxed().shared();
-        let (taken, location) = (self.line.clone(), self.location.clone());
-        async move { taken.await.map_err(|error| convert(error.again(), &location)) }.boxed()
+        let location = self.location.clone();
+        async move {
+            let taken = taken.await.map_err(ended).and_then(|taken| taken);
+            taken.map_err(|error| convert(error.again(), &location))
+        }
+        .boxed()
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        let failed = |error: &crate::Error| convert(error.again(), &self.location);
-        self.line.clone().await.map_err(|error| failed(&error))?;
-        let writer = self.take().await?;
-        writer.finish().await.map(put_result).map_err(|error| failed(&error))
+        let (writer, taken) = self.end().await?;
+        taken.map_err(|error| convert(error.again(), &self.location))?;
+        writer.finish().await.map(put_result).map_err(|error| convert(error, &self.location))
     }
 
     async fn abort(&mut self) -> Result<()> {
         self.aborted.cancel();
-        // A part that its caller does not wait for any more may have the writer: moved on, it gives it back.
-        // What it ends with is that it was aborted.
-        let _ = self.line.clone().await;
-        let writer = self.take().await?;
+        // What became of the parts is of no interest any more.
+        let (writer, _) = self.end().await?;
         writer.abort().await.map_err(|error| convert(error, &self.location))
     }
 }

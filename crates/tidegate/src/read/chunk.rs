@@ -12,7 +12,7 @@ use tokio::task::AbortHandle;
 use super::source::{Sink, Source};
 use crate::backend::Fault;
 use crate::budget::{Borrower, Loan, Reading};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::request::Inflow;
 
@@ -46,6 +46,7 @@ struct State {
     pieces: VecDeque<(u64, Bytes)>,
     /// `None` once it was called back.
     memory: Option<Loan>,
+    has_ended: bool,
     failed: Option<Error>,
     reader: Option<Waker>,
     task: Option<AbortHandle>,
@@ -63,10 +64,16 @@ impl Chunk {
         let len = range.end - range.start;
         let received = Arc::new(Received { inflow: Inflow::new(len), state: Mutex::default() });
         let borrower: Weak<Received> = Arc::downgrade(&received);
-        received.lock().memory = Some(reading.borrow(len, borrower)?);
-        let (source, object, into, asked) = (source.clone(), object.clone(), received.clone(), range.clone());
+        {
+            // It can be called back at once, but not before it is here.
+            let mut state = received.lock();
+            state.memory = Some(reading.borrow(len, borrower)?);
+        }
+        let (object, asked) = (object.clone(), range.clone());
+        let receiving = Receiving { source: source.clone(), into: received.clone() };
         let task = runtime.spawn(async move {
-            let ended = source.receive(asked.clone(), &object, &*into, None).await;
+            let Receiving { source, into } = &receiving;
+            let ended = source.receive(asked.clone(), &object, &**into, None).await;
             let at = asked.start + into.inflow.got();
             into.end(ended.map_err(|failure| source.failed(failure, at)));
         });
@@ -106,6 +113,28 @@ impl Drop for Chunk {
     }
 }
 
+/// The task that receives; one that is gone before its end, with its runtime or by a panic, leaves no reader waiting.
+struct Receiving {
+    source: Arc<Source>,
+    into: Arc<Received>,
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        let mut state = self.into.lock();
+        // What was called back is read in another way.
+        if state.has_ended || state.memory.is_none() {
+            return;
+        }
+        let (url, message) =
+            (self.source.url(), "its task is gone: the runtime is shutting down, or it panicked");
+        state.failed = Some(Error::new(ErrorKind::Closed, Operation::Get, url, message));
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
 impl Received {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Every change is made whole before the lock is given up, so a poisoned state is sound.
@@ -114,6 +143,7 @@ impl Received {
 
     fn end(&self, ended: Result<()>) {
         let mut state = self.lock();
+        state.has_ended = true;
         state.failed = ended.err();
         if let Some(reader) = state.reader.take() {
             reader.wake();

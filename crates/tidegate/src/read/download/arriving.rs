@@ -90,20 +90,7 @@ impl Arriving {
             .await
             .map_err(|starved| Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string()))?;
         drop(waiting);
-        let into = InFile {
-            arrival: self.arrival.clone(),
-            at: range.start,
-            inflow: Inflow::new(range.end - range.start),
-            gather: self.gather,
-            state: tokio::sync::Mutex::new(Gathered {
-                progress: self.source.requests.progress.clone(),
-                pieces: Vec::new(),
-                bytes: 0,
-                next: range.start,
-                hasher: Hasher::new(self.algorithm),
-                writing: None,
-            }),
-        };
+        let into = self.into_file(range.clone());
         let received = self.source.receive(range.clone(), &self.object, &into, opened).await;
         received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
         let checksum = self
@@ -116,6 +103,25 @@ impl Arriving {
             *chunk = Some(checksum);
         }
         Ok(())
+    }
+
+    /// Where the bytes of `range` go.
+    fn into_file(&self, range: Range<u64>) -> InFile {
+        InFile {
+            arrival: self.arrival.clone(),
+            at: range.start,
+            inflow: Inflow::new(range.end - range.start),
+            gather: self.gather,
+            state: tokio::sync::Mutex::new(Gathered {
+                progress: self.source.requests.progress.clone(),
+                pieces: Vec::new(),
+                bytes: 0,
+                next: range.start,
+                hasher: Hasher::new(self.algorithm),
+                writing: None,
+                failed: None,
+            }),
+        }
     }
 
     /// Waits until all is written, and writes down that it is there.
@@ -155,20 +161,31 @@ struct Gathered {
     hasher: Hasher,
     /// So many bytes; it goes on where whoever waits for it is dropped, and is waited for by who comes next.
     writing: Option<(u64, JoinHandle<Result<(), Fault>>)>,
+    /// What could not be written, and why: it is told to each copy of a request that is raced, for another may go on.
+    failed: Option<(FaultKind, String)>,
 }
 
 impl Gathered {
     /// Waits for what is being written.
     async fn written(&mut self) -> Result<(), Fault> {
-        let Some((bytes, writing)) = &mut self.writing else { return Ok(()) };
-        let (bytes, ended) = (*bytes, writing.await);
-        self.writing = None;
-        ended.unwrap_or_else(|ended| match ended.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(_) => Err(Fault::new(FaultKind::Source, "the runtime is shutting down")),
-        })?;
-        self.progress.acknowledged(bytes);
-        Ok(())
+        if let Some((bytes, writing)) = &mut self.writing {
+            let (bytes, ended) = (*bytes, writing.await);
+            self.writing = None;
+            match ended {
+                Ok(Ok(())) => self.progress.acknowledged(bytes),
+                Ok(Err(fault)) => self.failed = Some((fault.kind, fault.to_string())),
+                Err(ended) => match ended.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(_) => {
+                        self.failed = Some((FaultKind::Source, "the runtime is shutting down".to_owned()));
+                    }
+                },
+            }
+        }
+        match &self.failed {
+            None => Ok(()),
+            Some((kind, message)) => Err(Fault::new(*kind, message.as_str())),
+        }
     }
 
     /// Has what was gathered written.
@@ -206,5 +223,36 @@ impl Sink for InFile {
             state.write_out(&self.arrival);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tidegate;
+    use crate::small_disk::SmallDisk;
+
+    /// Of two copies of a request the one that waits for the disk is told, and the other may go on.
+    #[tokio::test]
+    async fn what_could_not_be_written_is_told_to_every_copy_and_at_the_end() {
+        let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };
+        let tide = Tidegate::builder().build().unwrap();
+        let store = tide.open("memory://b").await.unwrap();
+        let source = Arc::new(Source::new(&store, "k", store.engine().progress.part()));
+        let arrival = Arc::new(Arrival::begin(&disk.path().join("out"), &"0".repeat(16)).unwrap());
+        let object = Object { size: 4 << 20, ..Object::default() };
+        let algorithm = Algorithm::Crc64Nvme;
+        let opened = super::super::Left::nothing(object, "memory://b/k", algorithm);
+        let budget = store.engine().budget.clone();
+        let arriving = Arriving::new(source, arrival, opened, budget, algorithm);
+        let into = arriving.into_file(0..4 << 20);
+        let piece = Bytes::from(vec![1; 1 << 20]);
+        let mut told = Vec::new();
+        for at in 0..4_u64 {
+            told.push(into.take(at << 20, piece.clone()).await.is_err());
+        }
+        assert_eq!(told, [false, false, true, true]);
+        let fault = arriving.note(0, into).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NoSpace, "{fault}");
     }
 }
