@@ -98,3 +98,26 @@ impl MultipartUpload for Upload {
         writer.abort().await.map_err(|error| convert(error, &self.location))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ::object_store::ObjectStore;
+
+    use super::*;
+    use crate::Tidegate;
+
+    /// Review 5: "however their futures are waited for".
+    #[tokio::test]
+    async fn many_parts_may_be_waited_for_from_the_last_to_the_first() {
+        let tide = Tidegate::builder().build().unwrap();
+        let store = super::super::TidegateStore::new(tide.open("memory://m").await.unwrap());
+        let path = Path::from("k");
+        let mut upload = store.put_multipart_opts(&path, Default::default()).await.unwrap();
+        let mut parts: Vec<_> = (0..10_000).map(|_| upload.put_part(vec![1; 1000].into())).collect();
+        while let Some(part) = parts.pop() {
+            part.await.unwrap();
+        }
+        upload.complete().await.unwrap();
+        assert_eq!(store.store().head("k").await.unwrap().size, 10_000_000);
+    }
+}

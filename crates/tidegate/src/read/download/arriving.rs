@@ -208,3 +208,48 @@ impl Sink for InFile {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tidegate;
+    use crate::read::download::left::Left;
+
+    /// Review 5: `hedge::race` lets the other copy of a range go on where one has failed.
+    #[tokio::test]
+    async fn a_chunk_with_bytes_that_could_not_be_written_is_not_noted() {
+        let directory = tempfile::tempdir().unwrap();
+        let arrival = Arc::new(Arrival::begin(&directory.path().join("out"), &"0".repeat(16)).unwrap());
+        let tide = Tidegate::builder().build().unwrap();
+        let store = tide.open("memory://m").await.unwrap();
+        let source = Arc::new(Source::new(&store, "k", tide.progress().clone()));
+        let object = Object { size: 16, etag: Some("1".into()), ..Object::default() };
+        let algorithm = Algorithm::Crc64Nvme;
+        let opened = Left::nothing(object, source.url(), algorithm);
+        let budget = store.engine().budget.clone();
+        let arriving = Arriving::new(source, arrival.clone(), opened, budget, algorithm);
+        let disk = async { Err(Fault::new(FaultKind::Source, "Input/output error")) };
+        let into = InFile {
+            arrival,
+            at: 0,
+            inflow: Inflow::new(16),
+            gather: 4,
+            state: tokio::sync::Mutex::new(Gathered {
+                progress: tide.progress().clone(),
+                pieces: Vec::new(),
+                bytes: 0,
+                // Bytes 0 to 4 are on their way to a disk that fails.
+                next: 4,
+                hasher: Hasher::new(algorithm),
+                writing: Some((4, tokio::spawn(disk))),
+            }),
+        };
+        into.inflow.reaches(4);
+        let piece = |bytes: &'static [u8]| Bytes::from_static(bytes);
+        // The first request is told, and ends.
+        assert_eq!(into.take(4, piece(b"5678")).await.unwrap_err().kind, FaultKind::Source);
+        // Its hedge has all of the range, and gives what is missing.
+        let hedge = into.take(0, piece(b"1234567890123456")).await;
+        assert!(hedge.is_err() || arriving.note(0, into).await.is_err(), "bytes 0 to 4 are in no file");
+    }
+}
