@@ -79,3 +79,24 @@ async fn a_slow_consumer_holds_what_was_read_ahead_and_no_turn() {
     assert!(odd.bodies.load(Relaxed) <= 1, "the open one");
     drop(slow);
 }
+
+/// Review 5: chunks are tasks of the runtime on which the reader was started.
+#[test]
+fn a_reader_whose_first_runtime_has_ended_goes_on_or_fails() {
+    let data = bytes_of(60 * MIB, 1);
+    let first = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().unwrap();
+    let (odd, mut reader) = first.block_on(async {
+        let odd = Odd::with(&data, well()).await;
+        let store = store(&odd, |tide| tide);
+        let mut reader = store.reader("k").start().await.unwrap();
+        reader.try_next().await.unwrap();
+        (odd, reader)
+    });
+    drop(first);
+    let second = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(1).build().unwrap();
+    second.block_on(async {
+        let rest = async { while let Ok(Some(_)) = reader.try_next().await {} };
+        timeout(Duration::from_secs(10), rest).await.expect("it waits for ever");
+    });
+    drop(odd);
+}
