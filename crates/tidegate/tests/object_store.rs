@@ -243,6 +243,16 @@ async fn what_is_given_up_is_not_there(place: &Place) {
 }
 
 #[tokio::test]
+async fn an_empty_range_past_the_end_is_refused_at_once() {
+    let place = place("s3://bucket", GcsTransport::Http).await;
+    place.store.put(&Path::from("k"), "bytes".into()).await.unwrap();
+    let store = place.tide.open("s3://bucket").await.unwrap();
+    let error = store.reader("k").range(100..100).start().await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::InvalidInput, 1), "{error}");
+    assert_eq!(store.reader("k").range(5..5).start().await.unwrap().range(), 5..5);
+}
+
+#[tokio::test]
 async fn tens_of_thousands_of_parts_may_stand_in_line() {
     let place = place("memory://bucket", GcsTransport::Http).await;
     let path = Path::from("k");

@@ -142,6 +142,11 @@ impl Source {
             return Err(Fault::new(FaultKind::Replaced, "the object was replaced while it was read"));
         }
         let size = body.object.size;
+        if let Some(range) = range.as_ref().filter(|range| range.start > size) {
+            let message =
+                format!("the range begins at byte {}, past the object's end at byte {size}", range.start);
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
         let asked = range.map_or(0..size, |range| range.start..range.end.min(size));
         if body.range != asked {
             let (asked, sent) = (told(&asked), told(&body.range));

@@ -83,10 +83,11 @@ async fn into_file(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Out
 }
 
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
-    let reading = from.store.reader(&from.key);
+    // With all of its attributes, which not every store tells with the bytes.
+    let object = from.store.head(&from.key).await?;
+    let reading = from.store.reader(&from.key).same(&object);
     let mut counted = vec![reading.progress()];
     let mut reader = reading.start().await?;
-    let object = reader.object().clone();
     let builder = job.writing.builder_like(to, &object.attributes).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {

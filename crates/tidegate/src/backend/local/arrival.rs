@@ -2,12 +2,13 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
@@ -53,7 +54,14 @@ impl Arrival {
         let (mut mark, mut other) = (mark.to_owned(), None);
         loop {
             let path = temp::path(&target, &temp::id(&mark, target.name()))?;
-            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            // Not through a link, which is none of ours.
+            let opened = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+                .open(&path);
             let file = match opened {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound && !root.exists() => {
@@ -148,6 +156,10 @@ impl Arrival {
     }
 
     fn publish_now(&self, size: u64, how: Publish, waiting: &Waiting) -> Result<Object, Fault> {
+        if how.sync {
+            // What takes long comes before the record is cut off, without which nothing could be gone on with.
+            self.file.sync_data().map_err(|error| self.fault(error))?;
+        }
         self.file.set_len(size).map_err(|error| self.fault(error))?;
         // By its name it is renamed: another's file that has come there is none of ours.
         if !is_named(&self.file, &self.path) {
