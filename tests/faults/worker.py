@@ -24,6 +24,11 @@ from .verdict import CLEAN, WRONG, Found, name_of
 from .way import open_toxiproxy
 
 
+# How often a run is tried where the suite itself fails. (Toxiproxy 2.12 may hang when a toxic comes to connections that
+# are closed just then, as downloads do.)
+TRIES = 4
+
+
 @dataclass
 class Worker:
     folder: Path
@@ -38,17 +43,17 @@ class Worker:
     def carry_out(self, id: str) -> Report:
         drawn = plan(id, self.jobs)
         trouble = ""
-        for is_last in (False, True):
+        for left in reversed(range(TRIES)):
             self.number += 1
             folder = self.folder / f"run-{self.number}"
             try:
                 report, job = run(drawn, self.store, self.toxiproxy, f"r{self.number:06}", folder, self.trace)
                 break
             except Exception as error:
-                # The suite's own trouble, such as a proxy that hangs: once more, with a new one.
+                # The suite's own trouble, such as a proxy that hangs: again, with a new one.
                 shutil.rmtree(folder, ignore_errors=True)
                 trouble = f"the suite itself failed: {error!r}"
-                if is_last:
+                if not left:
                     return Report(id, WRONG, False, 0.0, drawn.job, why=[trouble], plan=str(drawn), log=self.store.log)
                 self._renew()
         report.trouble = trouble
