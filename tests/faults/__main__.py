@@ -119,8 +119,10 @@ class Pool:
 
     def close(self):
         """Ends what is still under way, on a Ctrl-C or an error."""
-        for process, _ in self._workers.values():
+        for connection, (process, _) in self._workers.items():
             process.terminate()
+            # One that was in trouble of its own just then has missed that, and asks for more.
+            connection.close()
         for process, _ in self._workers.values():
             process.join()
 
@@ -129,7 +131,7 @@ def tell(report: Report, options):
     if options.json:
         print(report.json(), flush=True)
     if report.trouble:
-        print(f"\n{report.id}: done a second time: {report.trouble}", file=sys.stderr, flush=True)
+        print(f"\n{report.id}: done again: {report.trouble}", file=sys.stderr, flush=True)
     if report.kind == WRONG or options.replay:
         print(f"\n{report.id}: {report.kind}; {report.plan}", file=sys.stderr)
         for reason in report.why:
@@ -171,7 +173,7 @@ def main() -> int:
         struck = sum(report.struck for report in done)
         again = sum(bool(report.trouble) for report in done)
         print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them;", end=" ")
-        print(f"{again} were done a second time because the suite itself failed.")
+        print(f"{again} were done again because the suite itself failed.")
     return 1 if wrong or not done else 0
 
 

@@ -10,6 +10,10 @@ from harness import KIB, MIB
 
 COMMIT = 2.0
 
+# A read goes on for as long as each round of attempts brings anything. Where every answer ends before so many bytes, and
+# never another way, that takes hours: such a fault is over after a while.
+TRICKLE = 256 * KIB
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -139,7 +143,9 @@ def limit_data(random, stream, size):
     most = 2 * size + (10 * KIB if stream == "upstream" else 3000)
     lasts = random.choice([None, random.uniform(0.2, 3)])
     attributes = {"bytes": spread(random, 1, most)}
-    return Fault("toxic", moment(random), lasts, "limit_data", stream, share(random), attributes, **slowly(random))
+    fault = Fault("toxic", moment(random), lasts, "limit_data", stream, share(random), attributes, **slowly(random))
+    trickles = size and stream == "downstream" and fault.toxicity == 1 and attributes["bytes"] < TRICKLE
+    return replace(fault, lasts=3.0) if trickles and lasts is None else fault
 
 
 def timeout(random, stream, size):
@@ -184,7 +190,7 @@ def removed(random, stream, size):
     return Fault("remove", stream=stream, **early(random))
 
 
-def knob(action: Callable[[Random, int], dict]) -> Draw:
+def knob(action: Callable[[Random, int], dict | str]) -> Draw:
     """Of some or all of the requests for bytes, from some moment on."""
 
     def draw(random, stream, size):
@@ -192,6 +198,8 @@ def knob(action: Callable[[Random, int], dict]) -> Draw:
         if random.random() < 0.5:
             rule["times"] = random.randint(1, 6)
         lasts = random.choice([None, random.uniform(0.2, 3)])
+        if trickles(rule):
+            lasts = lasts or 3.0
         at = random.choice([0.0, 0.0, random.uniform(0, 0.5)])
         return Fault("knobs", at, lasts, stream=stream, rules=(rule,), **slowly(random))
 
@@ -206,6 +214,14 @@ def corrupt(random, stream, size):
         reset = {"reset_response": {"after_bytes": 0}}
         rules.append({"operation": "GetObject", "action": reset, "skip": random.randint(1, 4)})
     return Fault("knobs", 0.0, None, stream=stream, rules=tuple(rules), **slowly(random))
+
+
+def trickles(rule: dict) -> bool:
+    """Whether every answer ends after a few bytes."""
+    action = rule["action"]
+    if rule["probability"] < 1 or "times" in rule or isinstance(action, str):
+        return False
+    return any(what.get("after_bytes", TRICKLE) < TRICKLE for what in action.values())
 
 
 def within(random: Random, size: int) -> int:
@@ -223,7 +239,7 @@ def refusal(random: Random, size: int) -> dict:
     return {"error": {"status": status, "code": code}}
 
 
-KNOBS: dict[str, Callable[[Random, int], dict]] = {
+KNOBS: dict[str, Callable[[Random, int], dict | str]] = {
     "body_reset": lambda random, size: {"reset_response": {"after_bytes": within(random, size)}},
     "body_ends": lambda random, size: {"end_response": {"after_bytes": within(random, size)}},
     "body_stalls": lambda random, size: {

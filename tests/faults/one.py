@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from .way import Way
 
 # The longest that retries and their pauses can take, several requests one after another, on a machine that is busy.
 LIMIT = 180.0
+# A read of little memory is many requests, one after another: it has that long from one piece to the next, and so
+# often.
+PIECE, MOST_LIMITS = 4096, 3
 BEAT = 0.002
 
 
@@ -61,11 +65,13 @@ def run(
     began = time.monotonic()
     try:
         program = job.start(way.url, trace)
-        ended = watch(plan, job, way, program, began + limit)
+        ended = watch(plan, job, way, program, began, limit)
         if ended is None:
             os.kill(program.pid, signal.SIGKILL)
         result = program.wait(10)
     finally:
+        if program is not None:
+            program.close()
         job.end()
         way.close()
     until("the server is back", store.is_ready, 60)
@@ -94,22 +100,33 @@ def upload_ended(plan: Plan, job: Job, way: Way, exit: int | None, result: Resul
     )
 
 
-def watch(plan: Plan, job: Job | ReadJob, way: Way, program, limit: float) -> float | None:
+def watch(plan: Plan, job: Job | ReadJob, way: Way, program, began: float, limit: float) -> float | None:
     """Moves what is piped and lets the fault strike and end, until the program has ended. When that was; None where it did
     not."""
     strike_at = int(min(plan.fault.at, 1.0) * job.size)
-    while not program.ended:
-        now = time.monotonic()
-        if now > limit:
-            return None
-        waits = way.struck is None and plan.holds and plan.fault.at < COMMIT
-        job.move(strike_at if waits else None)
-        if way.struck is None and job.read(program) >= strike_at:
-            if plan.fault.at < COMMIT or job.is_stored():
-                way.strike()
-        way.tend()
-        time.sleep(BEAT)
-    return time.monotonic()
+    striking, given, moved = None, 0, began
+    # Beside this: Toxiproxy takes no toxic while the bytes of a connection are not taken.
+    with ThreadPoolExecutor(1) as beside:
+        while not program.ended:
+            now = time.monotonic()
+            if plan.is_read and job.read(program) >= given + PIECE:
+                given, moved = job.read(program), now
+            if now > moved + limit or now > began + MOST_LIMITS * limit:
+                return None
+            has_struck = way.struck is not None or plan.is_read and striking is not None
+            waits = not has_struck and plan.holds and plan.fault.at < COMMIT
+            job.move(strike_at if waits else None)
+            if way.struck is None and striking is None and job.read(program) >= strike_at:
+                if plan.fault.at < COMMIT or job.is_stored():
+                    striking = beside.submit(way.strike)
+            if striking is not None and striking.done():
+                striking.result()
+            way.tend()
+            time.sleep(BEAT)
+        ended = time.monotonic()
+    if striking is not None:
+        striking.result()
+    return ended
 
 
 def look(job: Job) -> list[Found]:

@@ -16,7 +16,7 @@ EXISTS = "an object exists there"
 NOT_ITS_CHECKSUM = "which the store's checksum is not"
 # What a download that failed may leave beside its target.
 UNFINISHED = re.compile(r"\.tidegate-[^/]+\.part")
-SUMMARY = re.compile(r"[0-9.]+ \w+ in [^,]+ \([^)]+\), \d+ requests?(, (?P<retries>\d+) retr(y|ies))?")
+SUMMARY = re.compile(r"[0-9.]+ \w+ in [^,]+ \([^)]+\), \d+ requests?(, (?P<retries>\d+) retr(y|ies))?(, \d+ hedges?)?")
 DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(")
 TRACE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ +(TRACE|DEBUG|INFO|WARN|ERROR) ")
 
@@ -180,12 +180,14 @@ def judge_reading(reading: Reading) -> Verdict:
 
 
 def judge_what_was_given(reading: Reading, wrong):
-    """By one that failed. A stream gives bytes before it can know that the checksum of all is another."""
+    """By one that failed. A stream gives bytes before it can know that the checksum of all is another, and may fail
+    for another reason before that."""
     if reading.is_file:
         if reading.given != reading.before:
             wrong(f"{reading.named}: an error, but the file has {told(reading)}")
-    elif reading.corrupts and NOT_ITS_CHECKSUM in reading.err:
-        pass
+    elif reading.corrupts:
+        if len(reading.given) > max(map(len, reading.may_give), default=0):
+            wrong(f"{reading.named}: an error, but it gave {told(reading)}")
     elif not any(content.startswith(reading.given) for content in reading.may_give):
         wrong(f"{reading.named}: an error, but it gave {told(reading)}")
 
