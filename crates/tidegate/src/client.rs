@@ -19,6 +19,7 @@ use crate::copy::CopyBuilder;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::{Concurrency, Lane};
+use crate::listing::Listing;
 use crate::location::Location;
 use crate::object::Object;
 use crate::prefix::{self, Places};
@@ -268,15 +269,16 @@ impl Store {
     }
 
     /// Lists the objects whose keys begin with `prefix`, in key order; what lies below the next `/`
-    /// only as prefixes, unless `recursive`. A failed request ends the listing with an error.
+    /// only as prefixes, unless `recursive`. Each page is one request; one that fails for good ends the listing
+    /// with an error.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
-        let (store, url) = (self.clone(), self.url(prefix));
+        let store = self.clone();
         let below = format!("{}{prefix}", self.prefix);
         let entries = match &self.places {
             Some(places) => prefix::list(places.clone(), below, recursive),
             None => self.backend.list(&below, recursive),
         };
-        entries
+        Listing::new(self.list_requests(prefix), entries)
             .map_ok(move |entry| match entry {
                 Entry::Object(mut object) => {
                     object.key = store.relative_key(&object.key);
@@ -284,10 +286,12 @@ impl Store {
                 }
                 Entry::Prefix(prefix) => Entry::Prefix(store.relative_key(&prefix)),
             })
-            .map_err(move |fault| {
-                Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default())
-            })
             .boxed()
+    }
+
+    fn list_requests(&self, prefix: &str) -> Requests {
+        // A listing of many prefixes is of none of them.
+        Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) }
     }
 
     /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
@@ -296,15 +300,11 @@ impl Store {
         if let Err(error) = self.refuse_spread(Operation::List, "unfinished uploads") {
             return futures::stream::iter([Err(error)]).boxed();
         }
-        let (store, url) = (self.clone(), self.url(prefix));
-        self.backend
-            .sessions(&self.full_key(prefix))
+        let store = self.clone();
+        Listing::new(self.list_requests(prefix), self.backend.sessions(&self.full_key(prefix)))
             .map_ok(move |mut open| {
                 open.session.key = store.relative_key(&open.session.key);
                 open
-            })
-            .map_err(move |fault| {
-                Error::from_fault(fault, Operation::List, url.clone(), 1, Default::default())
             })
             .boxed()
     }

@@ -30,6 +30,7 @@ mod error;
 mod hedge;
 pub mod journal;
 mod limiter;
+mod listing;
 pub mod location;
 mod merge;
 pub mod object;

@@ -11,6 +11,7 @@ use super::record::{self, DIRECTORY, LARGEST, Record};
 use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::listing;
 
 /// The layout of one root, as this process knows it.
 #[derive(Debug)]
@@ -212,7 +213,7 @@ async fn latest_in_turn(store: &Store) -> Result<Option<(u64, Record)>> {
             None => Ok(None),
         }
     };
-    let read = requests.send(Operation::Layout, None, None, read_latest).await;
+    let read = requests.send(Operation::Layout, None, None, || listing::as_one_request(read_latest())).await;
     read.map_err(|failure| failure.into_error(Operation::Layout, &store.location()))
 }
 

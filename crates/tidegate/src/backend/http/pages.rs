@@ -6,6 +6,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::{Fault, FaultKind};
+use crate::listing;
 
 /// Where a listing stands.
 pub(in crate::backend) enum Page<Marker> {
@@ -19,16 +20,16 @@ pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
     fetch: Fetch,
 ) -> BoxStream<'static, Result<Item, Fault>>
 where
-    Marker: Send + 'static,
+    Marker: Clone + Send + Sync + 'static,
     Item: Send + 'static,
-    Fetch: Fn(Marker) -> Answer + Send + 'static,
+    Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
     Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
 {
     let pages = stream::try_unfold((Page::At(first), fetch), |(page, fetch)| async move {
         let Page::At(marker) = page else {
             return Ok(None);
         };
-        let (items, next) = fetch(marker).await?;
+        let (items, next) = listing::page(|| fetch(marker.clone())).await?;
         Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, fetch))))
     });
     pages.try_flatten().boxed()
