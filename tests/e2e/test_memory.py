@@ -1,6 +1,9 @@
 """The memory budget, held against the kernel's own peak of resident memory."""
 
+import hashlib
+import os
 import subprocess
+import time
 
 from harness import KIB, MIB
 
@@ -43,3 +46,21 @@ def test_a_file_is_not_gathered_in_memory(tidegate, bucket, make_file):
     assert run.exit == 0, run
     assert run.peak_kib <= 40 * KIB, run.peak_kib
     assert bucket.sha256("file") == digest
+
+
+def test_a_read_for_a_slow_consumer(tidegate, bucket, make_file):
+    """What is read ahead is within the budget, and a consumer that stops changes nothing."""
+    path, digest = make_file(200 * MIB)
+    bucket.put("k", path.read_bytes())
+    read, write = os.pipe()
+    with os.fdopen(write, "wb") as stdout:
+        run = tidegate.start("cat", bucket.url("k"), "--memory", "32MiB", stdout=stdout, env=bucket.env)
+    got = hashlib.sha256()
+    with os.fdopen(read, "rb", buffering=0) as reader:
+        for number, piece in enumerate(iter(lambda: reader.read(MIB), b"")):
+            got.update(piece)
+            if number == 20:
+                time.sleep(3)
+    result = run.wait(60)
+    assert result.exit == 0 and got.hexdigest() == digest, result
+    assert result.peak_kib <= 32 * KIB + SLACK_KIB, result.peak_kib

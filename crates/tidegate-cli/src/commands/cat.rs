@@ -1,14 +1,14 @@
 //! `tidegate cat`: objects, or a range of them, to standard output.
 
 use futures::TryStreamExt;
-use tidegate::Location;
+use tidegate::{Concurrency, Location, Tidegate};
 
 use crate::exit::Outcome;
 use crate::options::Connection;
 use crate::output::Output;
 use crate::spread::Spread;
 use crate::stores::Stores;
-use crate::values::ByteRange;
+use crate::values::{self, ByteRange};
 
 /// Write objects to standard output, one after another.
 #[derive(Debug, clap::Args)]
@@ -21,6 +21,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FIRST-[LAST]")]
     range: Option<ByteRange>,
 
+    /// Most memory to hold bytes in.
+    #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
+    memory: u64,
+
+    /// How many requests may fly at once: a number, or auto to find out.
+    #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
+    concurrency: Concurrency,
+
     #[command(flatten)]
     spread: Spread,
 
@@ -32,7 +40,8 @@ impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let objects: Vec<Location> =
             self.objects.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
-        Stores::with_defaults(&self.connection, async |stores| {
+        let engine = Tidegate::builder().memory(self.memory).concurrency(self.concurrency);
+        Stores::with(self.connection.reached(engine), async |stores| {
             self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
             let mut output = Output::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;
