@@ -6,19 +6,10 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 
+use super::late::copied;
 use super::*;
 use crate::RetryPolicy;
-use crate::prefix::migrate::Step;
 use crate::prefix::record::Record;
-
-/// Copies what is to be moved, and records nothing.
-pub(super) async fn copied(store: &PrefixedStore) -> u64 {
-    let (number, record) = store.places.latest().await.unwrap();
-    let step = Step { places: store.places.clone(), number, record };
-    let mut done = Migrated::default();
-    while done.moved_all(step.moves()).await.unwrap() > 0 {}
-    done.moved
-}
 
 /// A store whose objects were written under one layout, under another.
 pub(super) async fn changed(memory: &Memory, from: Layout, to: Layout, keys: &[&str]) -> PrefixedStore {

@@ -7,11 +7,21 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 
-use super::changes::{Meanwhile, changed, copied};
+use super::changes::{Meanwhile, changed};
 use super::paged::Paged;
 use super::*;
 use crate::RetryPolicy;
+use crate::prefix::migrate::Step;
 use crate::prefix::record::Record;
+
+/// Copies what is to be moved, and records nothing.
+pub(super) async fn copied(store: &PrefixedStore) -> u64 {
+    let (number, record) = store.places.latest().await.unwrap();
+    let step = Step { places: store.places.clone(), number, record };
+    let mut done = Migrated::default();
+    while done.moved_all(step.moves()).await.unwrap() > 0 {}
+    done.moved
+}
 
 /// A store whose objects have all been copied from four prefixes to 64, and are to be removed where they were.
 async fn emptying(memory: &Memory) -> PrefixedStore {
