@@ -73,7 +73,7 @@ impl PrefixedStore {
     }
 
     /// As [`open`](Self::open), with another bound than [`REFRESH`](Self::REFRESH) on how old what is known of the
-    /// layout may be; at zero each request asks first. A [migration](Self::migrate) must give all clients time.
+    /// layout may be; at zero each request asks first, and each entry of a listing. A [migration](Self::migrate) must give all clients time.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -115,8 +115,8 @@ impl PrefixedStore {
         self.places.record().current
     }
 
-    /// The layout before, as long as objects are to be moved from its places, or copies to be removed there: a
-    /// [migration](Self::migrate) has work to do.
+    /// The layout before, as long as objects are to be moved from its places, copies to be removed there, or
+    /// removals may be on their way: a [migration](Self::migrate) has work to do.
     pub fn older(&self) -> Option<Layout> {
         self.places.record().before()
     }
@@ -171,6 +171,9 @@ impl PrefixedStore {
     /// Each prefix is listed by itself, from the beginning to the end together: it takes at least as many
     /// requests as there are prefixes before the first entry, 64 at a time, and holds a page of entries for each
     /// (1,000 at S3, some 800 bytes an entry).
+    ///
+    /// It misses nothing that is [moved](Self::migrate) while it is under way: where the layout is another, it lists
+    /// all prefixes again and goes on behind what it has given.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         self.store.list(prefix, recursive)
     }

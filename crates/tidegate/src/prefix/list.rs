@@ -8,7 +8,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use super::layout::Layout;
-use super::places::Places;
+use super::places::{Known, Places};
 use super::record::Record;
 use crate::backend::{Entry, Fault};
 
@@ -33,23 +33,32 @@ pub(crate) fn list(
     listed(places, prefix, recursive).map_ok(|listed| listed.entry).boxed()
 }
 
+/// As [`list`]; each entry with what else is known of it.
 pub(super) fn listed(
     places: Arc<Places>,
     prefix: String,
     recursive: bool,
 ) -> BoxStream<'static, Result<Listed, Fault>> {
-    let merge = async move {
-        let record = places.fresh().await?;
-        let merge = Merge::begin(&places, record, &prefix, recursive).await?;
-        Ok(stream::try_unfold(merge, |mut merge| async move {
-            Ok(merge.next().await?.map(|listed| (listed, merge)))
-        }))
-    };
-    stream::once(merge).try_flatten().boxed()
+    let merge = Merge { places, prefix, recursive, by: None, next: BinaryHeap::new(), last: None };
+    stream::try_unfold(
+        merge,
+        |mut merge| async move { Ok(merge.next().await?.map(|listed| (listed, merge))) },
+    )
+    .boxed()
 }
 
 /// The listings of all prefixes, of each the entry that it has next.
+///
+/// The record is looked at after whatever was fetched and before that is gone by. Where it has moved on, an
+/// object may have come to where the listing has been already, and be gone from where it would be yet: all begins
+/// again by the new record, behind what was given last. What was given is right all the same, for nothing is
+/// removed from a place before every client has had time to see that.
 struct Merge {
+    places: Arc<Places>,
+    prefix: String,
+    recursive: bool,
+    /// The record that it goes by.
+    by: Option<Known>,
     next: BinaryHeap<Reverse<Head>>,
     /// What was given last.
     last: Option<(String, bool)>,
@@ -62,28 +71,35 @@ struct Head {
 }
 
 impl Merge {
-    async fn begin(
-        places: &Arc<Places>,
-        record: Record,
-        prefix: &str,
-        recursive: bool,
-    ) -> Result<Self, Fault> {
-        let names = names(record);
-        let heads = stream::iter(names).map(|name| Head::of(one(places, record, &name, prefix, recursive)));
-        let heads = heads.buffer_unordered(AT_ONCE).try_filter_map(async |head| Ok(head.map(Reverse)));
-        Ok(Self { next: heads.try_collect().await?, last: None })
-    }
-
     async fn next(&mut self) -> Result<Option<Listed>, Fault> {
-        while let Some(Reverse(Head { listed, rest })) = self.next.pop() {
+        loop {
+            let now = self.places.look(self.places.refresh()).await.map_err(|failure| failure.fault)?;
+            if !self.by.is_some_and(|by| by.lists_as(&now)) {
+                self.begin(now).await?;
+                continue;
+            }
+            let Some(Reverse(Head { listed, rest })) = self.next.pop() else { return Ok(None) };
             self.next.extend(Head::of(rest).await?.map(Reverse));
             let (key, is_prefix) = listed.key();
-            if self.last.as_ref().is_none_or(|last| (&*last.0, last.1) != (key, is_prefix)) {
+            if self.last.as_ref().is_none_or(|last| (&*last.0, last.1) < (key, is_prefix)) {
                 self.last = Some((key.to_owned(), is_prefix));
                 return Ok(Some(listed));
             }
         }
-        Ok(None)
+    }
+
+    /// Lists all prefixes from their beginning, by this record.
+    async fn begin(&mut self, by: Known) -> Result<(), Fault> {
+        // Two pages of each prefix are not held at once.
+        self.next.clear();
+        let (places, prefix, recursive) = (self.places.clone(), self.prefix.clone(), self.recursive);
+        let heads = stream::iter(names(by.record))
+            .map(|name| Head::of(one(&places, by.record, &name, &prefix, recursive)))
+            .buffer_unordered(AT_ONCE)
+            .try_filter_map(async |head| Ok(head.map(Reverse)));
+        self.next = heads.try_collect().await?;
+        self.by = Some(by);
+        Ok(())
     }
 }
 

@@ -1,10 +1,12 @@
 //! Moving objects from where the older layout has them to where the current one does.
 //!
-//! In two steps, with a record in between, so that whoever looks finds every object at any time: all objects
-//! are copied, then the record says that nobody need look at the older places, and only then are those emptied.
-//! Each step may be cut off and gone on with by anybody, also by two at once.
+//! In steps, with a record after each, so that whoever looks finds every object at any time: all objects are
+//! copied, then the record says that nobody need look at the older places, and only then are those emptied. Only
+//! when whoever was removing there has had time to end may they be used again. Each step may be cut off and gone on
+//! with by anybody, also by two at once; one who was held up stops when the record is another.
 
 use std::future::ready;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
@@ -13,17 +15,19 @@ use futures::{StreamExt, TryStreamExt};
 use super::PrefixedStore;
 use super::layout::Layout;
 use super::list::{Listed, listed};
-use super::places::Place;
+use super::places::{Place, Places};
 use super::record::Record;
 use crate::backend::Entry;
 use crate::client::Store;
-use crate::error::{ErrorKind, Result};
+use crate::error::{ErrorKind, Operation, Result};
 use crate::object::Object;
 
 /// Objects that are moved, and prefixes that are listed, at once.
 const MOVES: usize = 16;
 /// Objects that are removed at once.
 const REMOVALS: usize = 64;
+/// How old what is known of the record may be when something is removed or copied.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// What a migration has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +43,10 @@ pub struct Migrated {
 
 impl Migrated {
     /// Takes in one pass of moves; how many objects there were to be moved.
-    async fn moved_all(&mut self, mut moves: BoxStream<'static, Result<Option<Object>>>) -> Result<u64> {
+    pub(super) async fn moved_all(
+        &mut self,
+        mut moves: BoxStream<'static, Result<Option<Object>>>,
+    ) -> Result<u64> {
         let mut found = 0;
         while let Some(moved) = moves.try_next().await? {
             found += 1;
@@ -56,10 +63,11 @@ impl PrefixedStore {
     /// Moves all objects from where the older layout has them to where the current one does, and records that
     /// the older one is no more. Where there is none it does nothing.
     ///
-    /// It may run beside readers and writers. Before objects are copied, and again before what they were copied
-    /// from is removed, it waits for `notice`: until then clients may go by the record before. Give it twice
-    /// what they [refresh](Self::open_with) after, or nothing where there are no others. What is written
-    /// meanwhile stays as it is. Dropping the future leaves the rest to the next call.
+    /// It may run beside readers and writers, and beside itself. Before objects are copied, again before what they
+    /// were copied from is removed, and once more before the layout may be changed again, it waits for `notice`:
+    /// until then clients, and migrations that were held up, may go by the record before. Give it twice what they
+    /// [refresh](Self::open_with) after, or nothing where there are no others. What is written meanwhile stays as
+    /// it is. Dropping the future leaves the rest to the next call.
     ///
     /// One thing may be undone: an object that is deleted during the request that publishes its copy may be there
     /// again.
@@ -72,18 +80,40 @@ impl PrefixedStore {
             let (number, record) = self.places.latest().await?;
             let Some(before) = record.before() else { return Ok(done) };
             tokio::time::sleep(notice).await;
+            let step = Step { places: self.places.clone(), number, record };
             let next = if record.older.is_some() {
-                while done.moved_all(self.moves()).await? > 0 {}
+                while step.is_due().await? && done.moved_all(step.moves()).await? > 0 {}
                 Record { emptying: Some(before), ..Record::new(record.current) }
-            } else {
-                let mut removals = self.removals(record, before);
-                while removals.try_next().await?.is_some() {
+            } else if record.emptying.is_some() {
+                let mut removals = step.removals(before);
+                while removals.try_next().await? == Some(true) {
                     done.removed += 1;
                 }
+                Record { emptied: Some(before), ..Record::new(record.current) }
+            } else {
                 Record::new(record.current)
             };
-            // Where somebody else was first with the same, it is gone on with from there.
+            // Where somebody else was first, it is gone on with from there.
             self.places.succeed(number + 1, next).await?;
+        }
+    }
+}
+
+/// What is done while one record is in force, and no longer: whoever was held up finds another layout, and
+/// would do harm there.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub(super) places: Arc<Places>,
+    pub(super) number: u64,
+    pub(super) record: Record,
+}
+
+impl Step {
+    /// Whether its record is in force.
+    async fn is_due(&self) -> Result<bool> {
+        match self.places.look(LOOK).await {
+            Ok(now) => Ok(now.number == self.number),
+            Err(failure) => Err(failure.into_error(Operation::Layout, &self.places.store().location())),
         }
     }
 
@@ -95,14 +125,16 @@ impl PrefixedStore {
                 _ => None,
             }))
         });
-        let (places, whole) = (self.places.clone(), self.places.whole());
+        let (step, whole) = (self.clone(), self.places.whole());
         let moves = older.map(move |key| {
-            let (places, whole) = (places.clone(), whole.clone());
+            let (step, whole) = (step.clone(), whole.clone());
             async move {
-                let key = key.map_err(|fault| places.listing_failed(fault))?;
-                match places.by(places.record(), &key) {
-                    Place { current, older: Some(older), .. } => move_object(&whole, &older, &current).await,
-                    // Somebody else has moved them all by now.
+                let key = key.map_err(|fault| step.places.listing_failed(fault))?;
+                match step.places.by(step.record, &key) {
+                    Place { current, older: Some(older), .. } => {
+                        move_object(&whole, &older, &current, &step).await
+                    }
+                    // It is listed by a later record.
                     Place { older: None, .. } => Ok(None),
                 }
             }
@@ -110,32 +142,51 @@ impl PrefixedStore {
         moves.buffer_unordered(MOVES).boxed()
     }
 
-    /// Removes what is left where the layout `before` has it and the current one does not.
-    fn removals(&self, record: Record, before: Layout) -> BoxStream<'static, Result<()>> {
-        let root = self.places.store().clone();
-        let below = root.clone();
+    /// Removes what is left where the layout `before` has it and the current one does not. `false` for what
+    /// stays since another record is in force.
+    fn removals(&self, before: Layout) -> BoxStream<'static, Result<bool>> {
+        let (below, current) = (self.places.store().clone(), self.record.current);
         let left = stream::iter(before.names())
             .flat_map_unordered(MOVES, move |name| below.list(&format!("{name}/"), true))
             .try_filter_map(move |entry| {
                 ready(Ok(match entry {
                     Entry::Object(object) => Some(object.key).filter(|place| {
                         let (name, key) = place.split_once('/').unwrap_or_default();
-                        before.name(key) == name && record.current.name(key) != name
+                        before.name(key) == name && current.name(key) != name
                     }),
                     Entry::Prefix(_) => None,
                 }))
             });
+        let step = self.clone();
         let removals = left.map(move |place| {
-            let root = root.clone();
-            async move { root.delete(&place?).await }
+            let step = step.clone();
+            async move { step.remove(&place?).await }
         });
         removals.buffer_unordered(REMOVALS).boxed()
+    }
+
+    /// Removes the object at `place`, a key of the root's own store. The record is looked at before each attempt,
+    /// for stores have no condition that a removal could be bound to.
+    async fn remove(&self, place: &str) -> Result<bool> {
+        let store = self.places.store();
+        let full = store.full_key(place);
+        let attempt = || async {
+            let is_due = self.places.known_within(LOOK).await?.number == self.number;
+            if is_due {
+                store.backend().delete(&full).await?;
+            }
+            Ok(is_due)
+        };
+        let requests = store.requests(place, store.engine().progress.clone());
+        let removed = requests.send(Operation::Delete, None, None, attempt).await;
+        removed.map_err(|failure| failure.into_error(Operation::Delete, &store.url(place)))
     }
 }
 
 /// Copies the object at `from` to `to`, whole keys of `store`, with what it carries, where there is none yet; its
-/// size and checksum are compared. `None` where there is one, or `from` is gone or another by now.
-async fn move_object(store: &Store, from: &str, to: &str) -> Result<Option<Object>> {
+/// size and checksum are compared. `None` where there is one, where `from` is gone or another by now, and where
+/// `step` is over: nobody may look at `to` any more.
+async fn move_object(store: &Store, from: &str, to: &str, step: &Step) -> Result<Option<Object>> {
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
     };
@@ -144,6 +195,9 @@ async fn move_object(store: &Store, from: &str, to: &str) -> Result<Option<Objec
         Ok(found) => found,
         Err(error) => return or_none(error, &[ErrorKind::NotFound]),
     };
+    if !step.is_due().await? {
+        return Ok(None);
+    }
     if capabilities.create_only_copy && found.size <= capabilities.max_copy {
         return match store.copy(from, store, to).create_only().run().await {
             Ok(copied) => Ok(Some(copied)),
@@ -162,6 +216,9 @@ async fn move_object(store: &Store, from: &str, to: &str) -> Result<Option<Objec
     let writer = store.writer(to).create_only().attributes(attributes).size_hint(object.size);
     let mut writer = writer.start().await?;
     writer.read_from(&mut reader).await?;
+    if !step.is_due().await? {
+        return Ok(None);
+    }
     // Deleted meanwhile, it must not come back.
     match store.head(from).await {
         Ok(now) if now.is_same(&object) => {}

@@ -12,6 +12,7 @@ use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::listing;
+use crate::request::Failure;
 
 /// The layout of one root, as this process knows it.
 #[derive(Debug)]
@@ -26,11 +27,23 @@ pub(crate) struct Places {
     reading: tokio::sync::Mutex<()>,
 }
 
+/// A record as it was in force at some time.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    number: u64,
-    record: Record,
+pub(super) struct Known {
+    pub(super) number: u64,
+    pub(super) record: Record,
     at: Instant,
+}
+
+impl Known {
+    /// Whether a listing that began under this record may go on under `now`. What another layout has may be
+    /// where it has looked already; while old places are emptied, and when that ends, nothing else is current.
+    pub(super) fn lists_as(&self, now: &Self) -> bool {
+        let looks_at = |known: &Self| (known.record.current, known.record.older);
+        let no_older = self.record.older.is_none() && looks_at(self) == looks_at(now);
+        // Two records further there is no other layout between these two.
+        now.number == self.number || (no_older && now.number <= self.number + 2)
+    }
 }
 
 /// Where one object is, as whole keys of the store.
@@ -121,14 +134,30 @@ impl Places {
         Place { older: other(record.older), emptying: other(record.emptying), current }
     }
 
-    /// The record in force, read again where what is known is too old. One who reads does so for all.
+    /// The record in force, read again where what is known is too old.
     pub(super) async fn fresh(&self) -> Result<Record, Fault> {
-        if let Some(record) = self.young() {
-            return Ok(record);
+        Ok(self.known_within(self.refresh).await?.record)
+    }
+
+    /// The record in force, read again where what is known is older than `age`, with retries: for those whom
+    /// nobody asks again.
+    pub(super) async fn look(&self, age: Duration) -> Result<Known, Failure> {
+        if let Some(known) = self.young(age) {
+            return Ok(known);
+        }
+        let requests = self.store.requests(DIRECTORY, self.store.engine().progress.clone());
+        requests.send(Operation::Layout, None, None, || self.known_within(age)).await
+    }
+
+    /// The record in force, read again where what is known is older than `age`, or than anything may be. One
+    /// who reads does so for all.
+    pub(super) async fn known_within(&self, age: Duration) -> Result<Known, Fault> {
+        if let Some(known) = self.young(age) {
+            return Ok(known);
         }
         let _reading = self.reading.lock().await;
-        if let Some(record) = self.young() {
-            return Ok(record);
+        if let Some(known) = self.young(age) {
+            return Ok(known);
         }
         let at = Instant::now();
         let known = self.known();
@@ -140,8 +169,9 @@ impl Places {
             true => known.record,
             false => read(self.backend(), &self.root, number).await?,
         };
-        self.take_in(Known { number, record, at });
-        Ok(record)
+        let read = Known { number, record, at };
+        self.take_in(read);
+        Ok(read)
     }
 
     /// The record in force and its number, asked for now.
@@ -162,9 +192,9 @@ impl Places {
         Ok(is_ours)
     }
 
-    fn young(&self) -> Option<Record> {
+    fn young(&self, age: Duration) -> Option<Known> {
         let known = self.known();
-        (known.at.elapsed() < self.refresh).then_some(known.record)
+        (known.at.elapsed() < age.min(self.refresh)).then_some(known)
     }
 
     fn known(&self) -> Known {
@@ -213,7 +243,7 @@ async fn latest_in_turn(store: &Store) -> Result<Option<(u64, Record)>> {
             None => Ok(None),
         }
     };
-    let read = requests.send(Operation::Layout, None, None, || listing::as_one_request(read_latest())).await;
+    let read = requests.send(Operation::Layout, None, None, read_latest).await;
     read.map_err(|failure| failure.into_error(Operation::Layout, &store.location()))
 }
 
@@ -222,7 +252,8 @@ async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>,
     let mut records = backend.list(&directory, true);
     let mut latest = None;
     loop {
-        match records.try_next().await {
+        // It is part of a request.
+        match listing::as_one_request(records.try_next()).await {
             Ok(Some(Entry::Object(object))) => {
                 latest = latest.max(object.key.strip_prefix(&directory).and_then(record::number));
             }

@@ -23,6 +23,8 @@ pub(super) struct Record {
     pub(super) older: Option<Layout>,
     /// All objects of this one are where the current one has them; what is left in its places is removed.
     pub(super) emptying: Option<Layout>,
+    /// Nothing is left where this one has it; somebody who was held up may be removing there yet.
+    pub(super) emptied: Option<Layout>,
 }
 
 /// As it is written.
@@ -34,6 +36,8 @@ struct Written {
     older: Option<Layout>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     emptying: Option<Layout>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    emptied: Option<Layout>,
 }
 
 /// What every format has.
@@ -44,17 +48,17 @@ struct Format {
 
 impl Record {
     pub(super) fn new(current: Layout) -> Self {
-        Self { current, older: None, emptying: None }
+        Self { current, older: None, emptying: None, emptied: None }
     }
 
-    /// The layout before, as long as anything of it is left.
+    /// The layout before, as long as anything of it is left, or anything happens in its places.
     pub(super) fn before(&self) -> Option<Layout> {
-        self.older.or(self.emptying)
+        self.older.or(self.emptying).or(self.emptied)
     }
 
     pub(super) fn write(self) -> Result<Vec<u8>, serde_json::Error> {
-        let Self { current, older, emptying } = self;
-        serde_json::to_vec(&Written { format: FORMAT, current, older, emptying })
+        let Self { current, older, emptying, emptied } = self;
+        serde_json::to_vec(&Written { format: FORMAT, current, older, emptying, emptied })
     }
 
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Fault> {
@@ -70,14 +74,14 @@ impl Record {
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
         let written: Written = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
-        let Written { current, older, emptying, .. } = written;
-        for layout in [Some(current), older, emptying].into_iter().flatten() {
+        let Written { current, older, emptying, emptied, .. } = written;
+        for layout in [Some(current), older, emptying, emptied].into_iter().flatten() {
             layout.check().map_err(damaged)?;
         }
-        if older.is_some() && emptying.is_some() {
+        if [older, emptying, emptied].into_iter().flatten().count() > 1 {
             return Err(damaged("it has two layouts before the current one".to_owned()));
         }
-        Ok(Self { current, older, emptying })
+        Ok(Self { current, older, emptying, emptied })
     }
 }
 

@@ -13,8 +13,10 @@ use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer};
 
 mod changes;
 mod gate;
+mod late;
 mod layouts;
 mod model;
+mod paged;
 mod records;
 
 const PART: usize = 16 << 10;
@@ -60,7 +62,10 @@ async fn read(store: &PrefixedStore, key: &str) -> Result<Vec<u8>> {
 }
 
 async fn list(store: &PrefixedStore, prefix: &str, recursive: bool) -> Vec<String> {
-    let entries: Vec<Entry> = store.list(prefix, recursive).try_collect().await.unwrap();
+    names(store.list(prefix, recursive).try_collect().await.unwrap())
+}
+
+fn names(entries: Vec<Entry>) -> Vec<String> {
     let name = |entry| match entry {
         Entry::Object(object) => object.key,
         Entry::Prefix(prefix) => format!("{prefix}…"),

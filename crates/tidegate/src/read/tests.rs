@@ -407,7 +407,7 @@ async fn an_object_has_the_key_that_its_store_has_for_it() {
     let journaled = journaled.finish().await.unwrap();
     let uploaded = store.upload(&source, "t/k").await.unwrap();
     let read = store.reader("t/k").start().await.unwrap().object().clone();
-    let block = store.blocks("t/k", [0..1]).start().await.unwrap().object().unwrap().clone();
+    let block = store.blocks("t/k", [0..1, 1..2]).start().await.unwrap().object().unwrap().clone();
     let downloaded = store.download("t/k", &target).run().await.unwrap();
     let head = store.head("t/k").await.unwrap();
     let keys = [direct, journaled, uploaded, read, block, downloaded, head].map(|object| object.key);

@@ -34,7 +34,8 @@ pub(crate) struct Migrate {
     #[arg(long, conflicts_with = "now")]
     later: bool,
 
-    /// Do not wait, twice a minute, until every client has seen what is recorded: nobody else uses the root.
+    /// Do not wait a minute, three times, until every client has seen what is recorded: nobody else uses the root,
+    /// and nobody else migrates it.
     #[arg(long)]
     now: bool,
 
@@ -88,8 +89,8 @@ impl Migrate {
         if store.older().is_some() && !self.now {
             let (store, seconds) = (store.location(), notice.as_secs());
             output::say(&format!(
-                "{store}: waiting {seconds} s before objects are copied, and again before the old ones are \
-                 removed, until all clients know"
+                "{store}: waiting {seconds} s before objects are copied, again before the old ones are removed, and \
+                 once more at the end, until all clients know"
             ));
         }
         Ok(store.migrate(notice).await?)

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use futures::StreamExt;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 
 use super::gate::Gate;
+use super::paged::Paged;
 use super::*;
 
 #[derive(Clone, Debug)]
@@ -14,7 +16,8 @@ enum Step {
     Create(usize, u8),
     Delete(usize),
     Read(usize),
-    List(&'static str, bool),
+    /// Lists what begins with it; after as many entries the migration that is under way makes as many requests.
+    List(&'static str, bool, usize, usize),
     Change(Layout),
     /// Begins a migration, where none is under way, and lets it make as many requests.
     Migrate(usize),
@@ -41,20 +44,29 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), any::<u8>()).prop_map(|(key, byte)| Step::Create(key, byte)),
         3 => key.clone().prop_map(Step::Delete),
         2 => key.prop_map(Step::Read),
-        2 => (prop::sample::select(vec!["", "b", "b/", "d"]), any::<bool>())
-            .prop_map(|(prefix, recursive)| Step::List(prefix, recursive)),
+        3 => (prop::sample::select(vec!["", "b", "b/", "d"]), any::<bool>(), 0usize..6, 0usize..200)
+            .prop_map(|(prefix, recursive, given, requests)| Step::List(prefix, recursive, given, requests)),
         2 => layout().prop_map(Step::Change),
-        5 => (1usize..20).prop_map(Step::Migrate),
+        5 => (1usize..60).prop_map(Step::Migrate),
         1 => Just(Step::Kill),
     ]
 }
 
-/// Lets a migration go on until it stands before the gate, or has ended.
-async fn settle(gate: &Gate, migration: &JoinHandle<Result<Migrated>>) {
+type Migration = Option<(Gate, JoinHandle<Result<Migrated>>)>;
+
+/// Lets the migration make as many requests, and go on until it stands before the gate again, or has ended.
+async fn proceed(migration: &mut Migration, requests: usize) {
+    let Some((gate, task)) = migration else { return };
+    gate.open(requests);
     let mut still = 0;
     while still < 100 {
-        still = if migration.is_finished() || gate.is_closed() { still + 1 } else { 0 };
+        still = if task.is_finished() || gate.is_closed() { still + 1 } else { 0 };
         tokio::task::yield_now().await;
+    }
+    if task.is_finished()
+        && let Some((_, task)) = migration.take()
+    {
+        task.await.unwrap().unwrap();
     }
 }
 
@@ -75,11 +87,11 @@ fn shown(map: &BTreeMap<&'static str, Vec<u8>>, prefix: &str, recursive: bool) -
 
 async fn run(first: Layout, steps: Vec<Step>) {
     let (tide, memory) = (engine(), memory());
-    let root = root(&tide, &memory);
+    let root = tide.store(Paged::new(memory.clone())).within("root");
     PrefixedStore::init(&root, first).await.unwrap();
     let store = attentive(&root).await;
     let mut map = BTreeMap::new();
-    let mut migration: Option<(Gate, JoinHandle<Result<Migrated>>)> = None;
+    let mut migration: Migration = None;
     for step in steps {
         match step {
             Step::Write(key, byte) => {
@@ -105,8 +117,12 @@ async fn run(first: Layout, steps: Vec<Step>) {
                 (Err(error), None) => assert_eq!(error.kind(), ErrorKind::NotFound),
                 (found, expected) => panic!("{}: {found:?} where {expected:?} was written", KEYS[key]),
             },
-            Step::List(prefix, recursive) => {
-                assert_eq!(list(&store, prefix, recursive).await, shown(&map, prefix, recursive));
+            Step::List(prefix, recursive, given, requests) => {
+                let mut entries = store.list(prefix, recursive);
+                let mut listed: Vec<Entry> = entries.by_ref().take(given).try_collect().await.unwrap();
+                proceed(&mut migration, requests).await;
+                listed.extend(entries.try_collect::<Vec<_>>().await.unwrap());
+                assert_eq!(names(listed), shown(&map, prefix, recursive));
             }
             Step::Change(layout) => {
                 let (_, record) = store.places.latest().await.unwrap();
@@ -117,19 +133,13 @@ async fn run(first: Layout, steps: Vec<Step>) {
                 }
             }
             Step::Migrate(requests) => {
-                let (gate, task) = migration.get_or_insert_with(|| {
+                migration.get_or_insert_with(|| {
                     let gate = Gate::new(memory.clone());
-                    let root = engine().store(Arc::new(gate.clone())).within("root");
+                    let root = engine().store(Paged::new(gate.clone())).within("root");
                     let migrate = async move { attentive(&root).await.migrate(Duration::ZERO).await };
                     (gate, tokio::spawn(migrate))
                 });
-                gate.open(requests);
-                settle(gate, task).await;
-                if task.is_finished()
-                    && let Some((_, task)) = migration.take()
-                {
-                    task.await.unwrap().unwrap();
-                }
+                proceed(&mut migration, requests).await;
             }
             Step::Kill => {
                 if let Some((_, task)) = migration.take() {

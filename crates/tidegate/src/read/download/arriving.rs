@@ -90,7 +90,7 @@ impl Arriving {
             .await
             .map_err(|starved| Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string()))?;
         drop(waiting);
-        let into = self.into_file(range.clone());
+        let into = self.begin(range.clone());
         let received = self.source.receive(range.clone(), &self.object, &into, opened).await;
         received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
         let checksum = self
@@ -106,7 +106,7 @@ impl Arriving {
     }
 
     /// Where the bytes of `range` go.
-    fn into_file(&self, range: Range<u64>) -> InFile {
+    fn begin(&self, range: Range<u64>) -> InFile {
         InFile {
             arrival: self.arrival.clone(),
             at: range.start,
@@ -245,7 +245,7 @@ mod tests {
         let opened = super::super::Left::nothing(object, "memory://b/k", algorithm);
         let budget = store.engine().budget.clone();
         let arriving = Arriving::new(source, arrival, opened, budget, algorithm);
-        let into = arriving.into_file(0..4 << 20);
+        let into = arriving.begin(0..4 << 20);
         let piece = Bytes::from(vec![1; 1 << 20]);
         let mut told = Vec::new();
         for at in 0..4_u64 {
