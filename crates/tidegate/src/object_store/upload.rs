@@ -49,7 +49,7 @@ impl Upload {
         self.line.take().ok_or_else(ended)?;
         let taken = match self.task.join_next().await {
             Some(Ok(taken)) => taken,
-            Some(Err(source)) => return Err(Error::JoinError { source }),
+            Some(Err(error)) => return Err(Error::Generic { store: STORE, source: error.into() }),
             None => return Err(ended()),
         };
         Ok((self.writer.lock().await.take().ok_or_else(ended)?, taken))
