@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use rustix::fs::{FallocateFlags, OFlags};
@@ -19,6 +19,9 @@ use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::object::Object;
 
+/// Of all downloads of this process: the last of those that fail takes away a directory that the first has made.
+static PARENTS: LazyLock<Parents> = LazyLock::new(Parents::default);
+
 /// A file beside where it will be, locked for as long as this lives. Unless it is published or kept, its name is
 /// removed when this is dropped; work on the file that was handed off may still be under way then.
 #[derive(Debug)]
@@ -26,7 +29,6 @@ pub(crate) struct Arrival {
     file: File,
     path: PathBuf,
     target: Target,
-    parents: Parents,
     /// Where another process, or a download that was cut just now, has what would be found under the mark.
     other: Option<PathBuf>,
     is_kept: AtomicBool,
@@ -41,7 +43,7 @@ impl Arrival {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
         let target = Target::to_write(&root, name)?;
-        let parents = Parents::default();
+        let parents = &*PARENTS;
         match std::fs::metadata(target.path()) {
             Ok(metadata) => target::check_regular(&metadata)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -51,7 +53,7 @@ impl Arrival {
             parents.remove_empty(target.directory());
             fault(error, target.directory())
         };
-        let (mut mark, mut other) = (mark.to_owned(), None);
+        let (mut mark, mut other, mut missing) = (mark.to_owned(), None, 0);
         loop {
             let path = temp::path(&target, &temp::id(&mark, target.name()))?;
             // Not through a link, which is none of ours.
@@ -64,7 +66,9 @@ impl Arrival {
                 .open(&path);
             let file = match opened {
                 Ok(file) => file,
-                Err(error) if error.kind() == io::ErrorKind::NotFound && !root.exists() => {
+                // Not made yet, or removed by a neighbour that failed; whether it is there by now says nothing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && missing < 16 => {
+                    missing += 1;
                     parents.make(target.directory()).map_err(failed)?;
                     continue;
                 }
@@ -74,7 +78,7 @@ impl Arrival {
             let is_locked = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
             if !is_locked && is_named(&file, &path) {
                 let is_kept = false.into();
-                return Ok(Self { file, path, target, parents, other, is_kept });
+                return Ok(Self { file, path, target, other, is_kept });
             }
             if is_locked {
                 other.get_or_insert(path);
@@ -143,7 +147,7 @@ impl Arrival {
         if !self.is_kept.load(Relaxed) && is_named(&self.file, &self.path) {
             temp::remove(&self.path);
         }
-        self.parents.remove_empty(self.target.directory());
+        PARENTS.remove_empty(self.target.directory());
     }
 
     /// Cuts it to `size` and gives it its name; not where nobody waits for it any more.
@@ -165,7 +169,7 @@ impl Arrival {
         if !is_named(&self.file, &self.path) {
             return Err(Fault::new(FaultKind::Source, "the file that was written was removed meanwhile"));
         }
-        let published = temp::publish(&self.parents, &self.file, &self.path, &self.target, how, waiting)?;
+        let published = temp::publish(&PARENTS, &self.file, &self.path, &self.target, how, waiting)?;
         self.is_kept.store(true, Relaxed);
         // What lies under the mark is of no use any more, unless somebody is still at work on it.
         if let Some(other) = &self.other
@@ -199,5 +203,26 @@ fn is_named(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
         (Ok(ours), Ok(there)) => place(ours) == place(there),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_files_at_once_may_need_the_same_new_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        for round in 0..100 {
+            let new = directory.path().join(format!("{round}/new"));
+            let begin = |name: &str| Arrival::begin(&new.join(name), &"0".repeat(16)).map(drop);
+            let begun: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> =
+                    ["a", "b", "c", "d"].map(|name| scope.spawn(move || begin(name))).into_iter().collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(begun.iter().all(Result::is_ok), "{begun:?}");
+            assert!(!new.exists(), "nobody has put anything there");
+        }
     }
 }

@@ -48,19 +48,22 @@ impl Place {
         assert_eq!(self.store.engine().budget.usage().held, 0);
     }
 
-    /// Cuts a download when about half of it is there.
-    async fn cut(&self, size: u64) {
-        let download = self.store.download("k", self.path());
-        let progress = download.progress();
-        let half = async {
-            while progress.snapshot().acknowledged < size / 2 {
+    /// Cuts a download when six chunks of it are there, of which the first came like this, and no more come.
+    async fn cut(&self, first: Fate) {
+        let mut fates = vec![first];
+        fates.extend(vec![Fate::Well; 5]);
+        fates.extend(vec![Fate::Stalls(0, Duration::from_secs(1000)); 100]);
+        *self.odd.fates.lock().unwrap() = Box::new(fates.into_iter());
+        let there = async {
+            while self.noted() < 6 {
                 tokio::task::yield_now().await;
             }
         };
         tokio::select! {
-            done = download.run() => panic!("it was not cut: {done:?}"),
-            () = half => {}
+            done = self.run() => panic!("it was not cut: {done:?}"),
+            () = there => {}
         }
+        *self.odd.fates.lock().unwrap() = Box::new(well());
         assert!(!self.path().exists());
         assert!(matches!(&self.names()[..], [left] if left.ends_with("-out.part")), "{:?}", self.names());
         // What was handed off may still write.
@@ -68,6 +71,23 @@ impl Place {
         while left.try_lock().is_err() {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// How many chunks the file tells of, by the format in `download/record.rs`.
+    fn noted(&self) -> usize {
+        let Some(left) = self.names().into_iter().find(|name| name.ends_with(".part")) else { return 0 };
+        let left = fs::File::open(self.directory.path().join("new").join(left)).unwrap();
+        let read = |at: u64, buffer: &mut [u8]| left.read_exact_at(buffer, at).is_ok();
+        let (mut foot, mut head) = ([0; 16], [0; 12]);
+        let foot_at = left.metadata().unwrap().len().saturating_sub(16);
+        let size = |foot: [u8; 16]| u64::from_le_bytes(foot[..8].try_into().unwrap());
+        if !read(foot_at, &mut foot) || !read(size(foot), &mut head) || &head[..8] != b"TIDEGET1" {
+            return 0;
+        }
+        let entries = size(foot) + 20 + u64::from(u32::from_le_bytes(head[8..].try_into().unwrap()));
+        let mut entry = [0; 16];
+        let is_noted = |at: &u64| read(*at, &mut entry) && entry != [0; 16];
+        (entries..foot_at).step_by(16).filter(is_noted).count()
     }
 
     /// Bytes that were asked for since.
@@ -97,7 +117,7 @@ async fn it_goes_on_where_it_was_cut() {
     let data = bytes_of(size, 3);
     for concurrency in [Concurrency::Fixed(1), Concurrency::Fixed(4)] {
         let place = Place::with(&data, well(), |tide| tide.concurrency(concurrency)).await;
-        place.cut(size).await;
+        place.cut(Fate::Well).await;
         place.odd.asked.lock().unwrap().clear();
         timeout(Duration::from_secs(60), place.run()).await.expect("it waits for ever").unwrap();
         place.is_whole(&data);
@@ -109,7 +129,7 @@ async fn it_goes_on_where_it_was_cut() {
 async fn what_is_not_as_it_was_is_asked_for_again() {
     let data = bytes_of(100 * MIB, 3);
     let place = Place::with(&data, well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
-    place.cut(100 * MIB).await;
+    place.cut(Fate::Well).await;
     let left = place.directory.path().join("new").join(&place.names()[0]);
     let file = fs::OpenOptions::new().read(true).write(true).open(&left).unwrap();
     file.write_all_at(&[!data[9]], 9).unwrap();
@@ -123,9 +143,8 @@ async fn what_is_not_as_it_was_is_asked_for_again() {
 #[tokio::test]
 async fn corrupt_bytes_are_found_out_after_a_cut_as_well() {
     let data = bytes_of(100 * MIB, 3);
-    let fates = vec![Fate::Corrupt(9)].into_iter();
-    let place = Place::with(&data, fates, |tide| tide.concurrency(Concurrency::Fixed(2))).await;
-    place.cut(100 * MIB).await;
+    let place = Place::with(&data, well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
+    place.cut(Fate::Corrupt(9)).await;
     let error = place.run().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
     assert!(!place.path().exists() && place.names().is_empty(), "{:?}", place.names());
@@ -139,7 +158,7 @@ async fn what_is_left_of_another_object_is_not_used() {
         Place::with(&bytes_of(100 * MIB, 3), well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
     for size in [100 * MIB, 10, 90 * MIB] {
         let data = bytes_of(size, size);
-        place.cut(100 * MIB).await;
+        place.cut(Fate::Well).await;
         place.odd.put(&data).await;
         place.run().await.unwrap();
         place.is_whole(&data);
