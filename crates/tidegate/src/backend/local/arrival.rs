@@ -19,6 +19,10 @@ use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::object::Object;
 
+mod queue;
+
+use queue::Queue;
+
 /// Of all downloads of this process: the last of those that fail takes away a directory that the first has made.
 static PARENTS: LazyLock<Parents> = LazyLock::new(Parents::default);
 
@@ -32,6 +36,7 @@ pub(crate) struct Arrival {
     /// Where another process, or a download that was cut just now, has what would be found under the mark.
     other: Option<PathBuf>,
     is_kept: AtomicBool,
+    queue: Queue,
 }
 
 impl Arrival {
@@ -77,8 +82,8 @@ impl Arrival {
             // Where the file system knows no locks, nobody is at work on it as far as can be known.
             let is_locked = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
             if !is_locked && is_named(&file, &path) {
-                let is_kept = false.into();
-                return Ok(Self { file, path, target, other, is_kept });
+                let (is_kept, queue) = (false.into(), Queue::default());
+                return Ok(Self { file, path, target, other, is_kept, queue });
             }
             if is_locked {
                 other.get_or_insert(path);

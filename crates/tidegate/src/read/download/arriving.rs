@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 
 use super::left::Opened;
 use super::record::{Description, ENTRY};
@@ -160,7 +160,7 @@ struct Gathered {
     next: u64,
     hasher: Hasher,
     /// So many bytes; it goes on where whoever waits for it is dropped, and is waited for by who comes next.
-    writing: Option<(u64, JoinHandle<Result<(), Fault>>)>,
+    writing: Option<(u64, oneshot::Receiver<Result<(), Fault>>)>,
     /// What could not be written, and why: it is told to each copy of a request that is raced, for another may go on.
     failed: Option<(FaultKind, String)>,
 }
@@ -174,12 +174,7 @@ impl Gathered {
             match ended {
                 Ok(Ok(())) => self.progress.acknowledged(bytes),
                 Ok(Err(fault)) => self.failed = Some((fault.kind, fault.to_string())),
-                Err(ended) => match ended.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => {
-                        self.failed = Some((FaultKind::Source, "the runtime is shutting down".to_owned()));
-                    }
-                },
+                Err(_) => self.failed = Some((FaultKind::Source, "the runtime is shutting down".to_owned())),
             }
         }
         match &self.failed {
@@ -190,12 +185,12 @@ impl Gathered {
 
     /// Has what was gathered written.
     fn write_out(&mut self, arrival: &Arc<Arrival>) {
-        let (pieces, at, arrival) = (std::mem::take(&mut self.pieces), self.next, arrival.clone());
+        let (pieces, at) = (std::mem::take(&mut self.pieces), self.next);
         let bytes = std::mem::take(&mut self.bytes);
         self.next += bytes;
         if !pieces.is_empty() {
             let before = self.writing.take();
-            self.writing = Some((bytes, tokio::task::spawn_blocking(move || arrival.write(&pieces, at))));
+            self.writing = Some((bytes, arrival.write_in_turn(pieces, at)));
             debug_assert!(before.is_none(), "one is waited for before the next begins");
         }
     }
