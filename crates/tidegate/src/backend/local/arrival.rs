@@ -26,6 +26,9 @@ use queue::Queue;
 /// Of all downloads of this process: the last of those that fail takes away a directory that the first has made.
 static PARENTS: LazyLock<Parents> = LazyLock::new(Parents::default);
 
+/// How often a file is opened that others remove meanwhile.
+const TRIES: u32 = 16;
+
 /// A file beside where it will be, locked for as long as this lives. Unless it is published or kept, its name is
 /// removed when this is dropped; work on the file that was handed off may still be under way then.
 #[derive(Debug)]
@@ -58,8 +61,9 @@ impl Arrival {
             parents.remove_empty(target.directory());
             fault(error, target.directory())
         };
-        let (mut mark, mut other, mut missing) = (mark.to_owned(), None, 0);
+        let (mut mark, mut other, mut tries) = (mark.to_owned(), None, 0);
         loop {
+            tries += 1;
             let path = temp::path(&target, &temp::id(&mark, target.name()))?;
             // Not through a link, which is none of ours.
             let opened = OpenOptions::new()
@@ -72,8 +76,7 @@ impl Arrival {
             let file = match opened {
                 Ok(file) => file,
                 // Not made yet, or removed by a neighbour that failed; whether it is there by now says nothing.
-                Err(error) if error.kind() == io::ErrorKind::NotFound && missing < 16 => {
-                    missing += 1;
+                Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
                     parents.make(target.directory()).map_err(failed)?;
                     continue;
                 }
@@ -84,6 +87,11 @@ impl Arrival {
             if !is_locked && is_named(&file, &path) {
                 let (is_kept, queue) = (false.into(), Queue::default());
                 return Ok(Self { file, path, target, other, is_kept, queue });
+            }
+            // Removed between the two looks; or its numbers change from one look to the next.
+            if !is_locked && tries >= TRIES {
+                let message = format!("{} is never the file that was opened by this name", path.display());
+                return Err(Fault::new(FaultKind::Source, message));
             }
             if is_locked {
                 other.get_or_insert(path);
@@ -169,6 +177,9 @@ impl Arrival {
             // What takes long comes before the record is cut off, without which nothing could be gone on with.
             self.file.sync_data().map_err(|error| self.fault(error))?;
         }
+        waiting.check()?;
+        // Without its record it can't be gone on with.
+        self.is_kept.store(false, Relaxed);
         self.file.set_len(size).map_err(|error| self.fault(error))?;
         // By its name it is renamed: another's file that has come there is none of ours.
         if !is_named(&self.file, &self.path) {

@@ -217,6 +217,27 @@ async fn an_object_that_is_replaced_meanwhile_is_told_and_downloaded_anew_the_ne
 }
 
 #[tokio::test]
+async fn a_file_that_is_there_at_the_end_is_left_alone_and_nothing_is_beside_it() {
+    /// Makes the file when the last request comes.
+    #[derive(Debug)]
+    struct Making(PathBuf);
+    impl Fates for Making {
+        fn next(&mut self, range: &Option<Range<u64>>) -> Fate {
+            if range.as_ref().is_some_and(|range| range.end == 60 * MIB) {
+                fs::write(&self.0, "another's").unwrap();
+            }
+            Fate::Well
+        }
+    }
+    let place =
+        Place::with(&bytes_of(60 * MIB, 3), well(), |tide| tide.concurrency(Concurrency::Fixed(1))).await;
+    *place.odd.fates.lock().unwrap() = Box::new(Making(place.path()));
+    let error = place.store.download("k", place.path()).create_only().run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    place.is_whole(b"another's");
+}
+
+#[tokio::test]
 async fn two_at_once_to_one_path_are_both_whole() {
     let data = bytes_of(60 * MIB, 3);
     let place = Place::new(&data, well()).await;
