@@ -19,7 +19,6 @@ use super::source::Source;
 use crate::backend::{Body, Fault, FaultKind, connected};
 use crate::error::{Operation, Result};
 use crate::object::Object;
-use crate::progress::Waiting;
 use crate::request::Failure;
 use crate::retry::UsedUp;
 
@@ -34,13 +33,17 @@ pub(super) struct Direct {
     state: State,
     /// Set while the store is waited for, and not while the consumer is.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Breaks in a row that brought no byte.
+    /// Breaks in a row that brought no byte, and those of them that came to nothing for too long.
     breaks: u32,
+    timeouts: u32,
     earlier: Option<Failure>,
 }
 
+/// The answer; and the failure that it was opened again after.
+type Opened = (Result<Body, Failure>, Option<Failure>);
+
 enum State {
-    Opening(BoxFuture<'static, Result<Body, Failure>>),
+    Opening(BoxFuture<'static, Opened>),
     Open { stream: BoxStream<'static, Result<Bytes, Fault>>, since: Instant },
 }
 
@@ -52,12 +55,21 @@ impl Direct {
 
     pub(super) fn open(source: &Arc<Source>, object: &Arc<Object>, range: Range<u64>) -> Self {
         let (source, object, asked) = (source.clone(), object.clone(), range.clone());
-        let opening = async move { source.open(Some(asked), Some(&object)).await };
+        let opening = async move { (source.open(Some(asked), Some(&object)).await, None) };
         Self::new(State::Opening(opening.boxed()), range)
     }
 
     fn new(state: State, Range { start, end }: Range<u64>) -> Self {
-        Self { at: start, until: end, asked: end, state, stalled: None, breaks: 0, earlier: None }
+        Self {
+            at: start,
+            until: end,
+            asked: end,
+            state,
+            stalled: None,
+            breaks: 0,
+            timeouts: 0,
+            earlier: None,
+        }
     }
 
     /// The next bytes; those before `until`.
@@ -71,11 +83,12 @@ impl Direct {
             let fault = match &mut self.state {
                 State::Opening(opening) => {
                     match ready!(opening.poll_unpin(cx)) {
-                        Ok(body) => {
+                        (Ok(body), earlier) => {
+                            self.earlier = earlier;
                             self.state = State::Open { stream: body.stream, since: Instant::now() };
                         }
-                        Err(failure) => {
-                            let failure = failure.after(self.earlier.take());
+                        (Err(failure), earlier) => {
+                            let failure = failure.after(earlier);
                             return Poll::Ready(Err(source.failed(failure, self.at)));
                         }
                     }
@@ -113,7 +126,7 @@ impl Direct {
         let left = self.until - self.at;
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         self.at += piece.len() as u64;
-        (self.breaks, self.earlier) = (0, None);
+        (self.breaks, self.timeouts, self.earlier) = (0, 0, None);
         if self.at == self.asked
             && let State::Open { stream, .. } = &mut self.state
         {
@@ -130,36 +143,35 @@ impl Direct {
         const LOOK: u64 = 1 << 20;
         let bytes = (self.asked - self.at).min(LOOK);
         let expected = requests.endpoint.pace.expected(bytes);
-        requests.retry.deadline(Operation::Get, bytes, self.breaks + 1, self.breaks, expected)
+        requests.retry.deadline(Operation::Get, bytes, self.breaks + 1, self.timeouts, expected)
     }
 
     /// Has it opened again, where that can help.
     fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
         self.stalled = None;
         self.breaks += 1;
+        self.timeouts += u32::from(fault.kind == FaultKind::Timeout);
         let elapsed = match &self.state {
             State::Open { since, .. } => since.elapsed(),
             State::Opening(_) => Duration::ZERO,
         };
         let pause = source.requests.retry.pause(&fault, self.breaks);
         debug!(object = source.url(), at = self.at, fault = %fault, ?pause, "an answer broke");
-        let failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());
+        let mut failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());
         let Some(pause) = pause else { return Err(failure) };
         let (source, object, rest) = (source.clone(), object.clone(), self.at..self.asked);
         let opening = async move {
-            {
-                let _waiting = source.requests.progress.waiting(Waiting::Backoff);
-                sleep(pause).await;
+            let requests = &source.requests;
+            if requests.wait_to_retry(pause, &mut failure.fault).await == Err(UsedUp) {
+                return (Err(failure), None);
             }
-            if source.requests.endpoint.allowance.take().await == Err(UsedUp) {
-                let message =
-                    "so many requests to this store have failed that it is sent no more retries for now";
-                return Err(Failure::of(Fault::new(FaultKind::Transient, message), 0, Duration::ZERO));
+            requests.progress.resumed(Operation::Get.name());
+            let opened = connected(true, source.open(Some(rest), Some(&object))).await;
+            if opened.is_ok() {
+                requests.succeeded(Some(failure.fault.kind));
             }
-            source.requests.progress.resumed(Operation::Get.name());
-            connected(true, source.open(Some(rest), Some(&object))).await
+            (opened, Some(failure))
         };
-        self.earlier = Some(failure);
         self.state = State::Opening(opening.boxed());
         Ok(())
     }

@@ -114,7 +114,7 @@ impl Source {
         };
         let again = || {
             let mut at = inflow.got();
-            let memory = if self.hedge { self.budget.try_lease(inflow.left()) } else { None }?;
+            let memory = self.budget.try_lease(inflow.left())?;
             let rest = rest(at);
             Some(async move {
                 let _memory = memory;
@@ -132,7 +132,7 @@ impl Source {
                 all_came(inflow)
             })
         };
-        self.requests.receive(inflow, first, again).await
+        self.requests.receive(inflow, self.hedge, first, again).await
     }
 
     /// One request for the object, or a range of it, that is answered as it was asked.

@@ -20,6 +20,7 @@ mod any;
 mod blocks;
 mod download;
 mod memory;
+mod retries;
 
 const MIB: u64 = 1 << 20;
 

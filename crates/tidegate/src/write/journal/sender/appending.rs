@@ -12,7 +12,7 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tracing::debug;
 
 use super::link::Link;
@@ -22,9 +22,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, SessionKind};
 use crate::limiter::Outcome;
 use crate::object::Object;
-use crate::progress::Waiting;
 use crate::request::answer;
-use crate::retry::UsedUp;
 use crate::write::journal::append::Feed;
 use crate::write::plan::Schedule;
 
@@ -199,14 +197,8 @@ impl Appending {
         self.again = Some(Again { is_broken });
         if let Some(pause) = requests.retry.pause(&fault, self.row.failed) {
             debug!(object = requests.object, failed = self.row.failed, ?pause, %fault, "rewinding");
-            let waiting = requests.progress.waiting(Waiting::Backoff);
-            sleep(pause).await;
-            drop(waiting);
-            match requests.endpoint.allowance.take().await {
-                Ok(()) => return Ok(()),
-                Err(UsedUp) => fault.message.push_str(
-                    "; so many requests to this store have failed that it is sent no more retries for now",
-                ),
+            if requests.wait_to_retry(pause, &mut fault).await.is_ok() {
+                return Ok(());
             }
         }
         let row = mem::take(&mut self.row);
