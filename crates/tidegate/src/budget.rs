@@ -74,7 +74,7 @@ pub(crate) struct Budget {
 pub struct Usage {
     /// The whole budget.
     pub total: u64,
-    /// Held now, in flight or half-filled.
+    /// Held now, in flight, half-filled or lent to those who read ahead.
     pub held: u64,
     /// Held in half-filled parts.
     pub half_filled: u64,
@@ -120,6 +120,8 @@ struct State {
     runtimes: Runtimes,
     /// Those of the waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
+    /// `(bytes, waiter)`: the last waits for most.
+    by_bytes: BTreeSet<(u64, u64)>,
     /// Since when each of the waiters waits: the first waits longest.
     by_wait: BTreeSet<(Instant, u64)>,
     granted: BTreeMap<u64, Granted>,

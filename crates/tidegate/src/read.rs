@@ -194,7 +194,7 @@ impl Reader {
             };
             self.at = range.start;
             // What lies behind its last byte is left to chunks.
-            self.direct.take_if(|direct| direct.at >= direct.until);
+            self.direct.take_if(|direct| direct.at.max(range.start) >= direct.until);
             self.read_ahead(range.end);
             if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
                 match (chunk.poll(self.at, cx), &mut self.ahead) {
@@ -242,7 +242,7 @@ impl Reader {
     /// Asks for what lies ahead of the open request, or of the consumer where there is none; the range that it is
     /// in ends at `end`.
     fn read_ahead(&mut self, end: u64) {
-        let Some(ahead) = &mut self.ahead else { return };
+        let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.is_due(self.at)) else { return };
         let Some(size) = ahead.chunk_size() else { return };
         let (source, object, ranges) = (&self.source, &self.object, &self.ranges);
         match &mut self.direct {
@@ -250,15 +250,16 @@ impl Reader {
                 if direct.until < end || end - self.at <= 2 * size {
                     // It ends where a chunk begins already, or soon; or it is of a reader that seeks.
                     if self.reach == u64::MAX {
-                        ahead.fill(source, object, direct.until, ranges);
+                        ahead.fill(source, object, direct.until, size, ranges);
                     }
-                } else if ahead.fill(source, object, self.at + size, ranges) {
+                } else if ahead.fill(source, object, self.at + size, size, ranges) {
                     direct.until = self.at + size;
                 }
             }
             _ if self.reach >= size => {
                 self.reach = u64::MAX;
-                ahead.fill(source, object, self.at, ranges);
+                ahead.fill(source, object, self.at, size, ranges);
+                ahead.looked(self.at);
             }
             _ => {}
         }

@@ -52,8 +52,8 @@ impl State {
             return Vec::new();
         }
         // Any of them is first some time, and may not be polled again before.
-        let Some(most) = self.waiters.values().map(|waiter| waiter.bytes).max() else { return Vec::new() };
-        let stays = self.half_filled + self.untaken + self.lent.bytes + most;
+        let Some((most, _)) = self.by_bytes.last() else { return Vec::new() };
+        let stays = self.half_filled + self.untaken + self.lent.bytes + *most;
         let mut too_much = stays.saturating_sub(total);
         let mut called = Vec::new();
         while too_much > 0

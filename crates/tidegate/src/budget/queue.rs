@@ -45,6 +45,7 @@ impl State {
             }
         }
         self.by_wait.insert((waiter.since, id));
+        self.by_bytes.insert((waiter.bytes, id));
         self.waiters.insert(id, waiter);
     }
 
@@ -52,6 +53,7 @@ impl State {
         let waiter = self.waiters.remove(&id)?;
         self.requests.remove(&id);
         self.by_wait.remove(&(waiter.since, id));
+        self.by_bytes.remove(&(waiter.bytes, id));
         self.runtimes.leave(waiter.runtime);
         if let Some(account) = waiter.account
             && let Some(holding) = self.accounts.get_mut(&account)

@@ -7,6 +7,8 @@ use tokio::time::sleep;
 use super::*;
 use crate::spool::{Spool, SpoolError};
 
+mod lent;
+
 /// What was granted to requests and not taken is the sum of these grants: with more, every wait looks
 /// stopped; with less, none is looked after.
 fn assert_untaken(budget: &Budget, untaken: u64) {
@@ -256,47 +258,5 @@ async fn writers_that_keep_writing_never_block_each_other() {
         let usage = budget.usage();
         assert_eq!((usage.held, usage.half_filled, usage.waiting), (0, 0, 0), "seed {seed}");
         assert!(usage.peak <= 1000);
-    }
-}
-
-/// Review 5: a grant that is made when something is given back may leave lent memory in the way of who is next.
-mod lent_in_the_way {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-    use super::*;
-
-    #[derive(Debug, Default)]
-    struct Read {
-        loan: Mutex<Option<borrow::Loan>>,
-        was_called: AtomicBool,
-    }
-
-    impl Borrower for Read {
-        fn give_back(&self) {
-            self.was_called.store(true, Relaxed);
-            drop(self.loan.lock().unwrap().take());
-        }
-    }
-
-    #[test]
-    fn of_one_who_waits_since_before_the_grant() {
-        let budget = Budget::new(100, 10);
-        let [a, b, c] = [40; 3].map(|part| budget.account(part, nobody()));
-        let in_flight = now(budget.lease(30)).unwrap();
-        let reading = budget.reading();
-        let read = Arc::new(Read::default());
-        let borrower: Weak<Read> = Arc::downgrade(&read);
-        *read.loan.lock().unwrap() = Some(reading.borrow(50, borrower).unwrap());
-        let _c = now(c.grow(20)).unwrap();
-        let (mut of_a, mut of_b) = (Box::pin(a.grow(20)), Box::pin(b.grow(20)));
-        assert!(now(of_a.as_mut()).is_none() && now(of_b.as_mut()).is_none());
-        drop(in_flight);
-        let _a = now(of_a).expect("there is room for it");
-        // Nothing is in flight. The consumer of what was read, and the producers of `a` and `c`, wait for `b`.
-        let state = budget.shared.lock();
-        let stopped = state.is_stopped(100);
-        drop(state);
-        assert!(read.was_called.load(Relaxed) || stopped, "nobody sees that `b` waits for what is lent");
-        assert!(now(of_b).is_some());
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Chunks are asked for in order from where the consumer is. They are twice as many each time that the consumer
 //! has to wait for one, so that there are as many as the way to the store has room for and no more than the
-//! consumer takes; the limiter and the memory that is lent are their bounds. What was read ahead and is not in
-//! the consumer's way any more, because it was consumed or sought past, is kept until there is no room for it.
+//! consumer takes; the limiter and the memory that is lent are their bounds. Of what is not in the consumer's way
+//! any more, because it was consumed or sought past, the nearest chunk is kept until there is no room for it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,6 +27,8 @@ pub(super) struct Ahead {
     wanted: usize,
     /// The chunk that was waited for last.
     waited: Option<u64>,
+    /// The byte before which there is no need to look what is missing.
+    next_look: u64,
 }
 
 impl Ahead {
@@ -46,7 +48,14 @@ impl Ahead {
             return None;
         }
         let (reading, runtime) = (budget.reading(), Handle::try_current().ok()?);
-        Some(Self { reading, runtime, chunks: BTreeMap::new(), wanted: Self::FIRST, waited: None })
+        Some(Self {
+            reading,
+            runtime,
+            chunks: BTreeMap::new(),
+            wanted: Self::FIRST,
+            waited: None,
+            next_look: 0,
+        })
     }
 
     /// Bytes of a chunk now; `None` where too little may be lent to gain anything.
@@ -77,18 +86,33 @@ impl Ahead {
         let Some(start) = self.at(at).map(|chunk| chunk.range.start) else { return };
         if self.waited.replace(start) != Some(start) {
             self.wanted = (self.wanted * 2).min(Self::MOST_CHUNKS);
+            self.next_look = 0;
         }
     }
 
-    /// Asks for what is missing of the chunks from `from` on. Whether the first of them is there.
+    /// Whether it is to be looked, from `at` on, what is missing: not at each of a chunk's many pieces.
+    pub(super) fn is_due(&self, at: u64) -> bool {
+        at >= self.next_look || self.at(at).is_none()
+    }
+
+    pub(super) fn looked(&mut self, at: u64) {
+        self.next_look = at + Self::LEAST;
+    }
+
+    /// The consumer is elsewhere.
+    pub(super) fn sought(&mut self) {
+        self.next_look = 0;
+    }
+
+    /// Asks for what is missing of the chunks of `size` bytes from `from` on. Whether the first of them is there.
     pub(super) fn fill(
         &mut self,
         source: &Arc<Source>,
         object: &Arc<Object>,
         from: u64,
+        size: u64,
         ranges: &Ranges,
     ) -> bool {
-        let Some(size) = self.chunk_size() else { return self.at(from).is_some() };
         let step = |at: u64| ranges.from(at).map(|range| range.end.min(range.start + size));
         let reach = from..(0..self.wanted).try_fold(from, |at, _| step(at).ok_or(at)).unwrap_or_else(|at| at);
         let (mut next, mut count) = (from, 0);

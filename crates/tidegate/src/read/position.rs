@@ -30,6 +30,9 @@ impl Reader {
         // Some bytes are left out, or come twice.
         self.hasher = None;
         self.reach = FIRST_REACH;
+        if let Some(ahead) = &mut self.ahead {
+            ahead.sought();
+        }
         let goes_on =
             |direct: &mut super::Direct| (direct.at..direct.at.saturating_add(SKIP)).contains(&target);
         if self.direct.take_if(|direct| !goes_on(direct)).is_none() && self.direct.is_some() {
@@ -73,7 +76,8 @@ impl AsyncBufRead for Reader {
 }
 
 /// Positions count from the first byte of the range that is read. Past its end there is nothing to read, which is
-/// no error. What was read ahead is kept where it is of use behind the seek.
+/// no error. What was read ahead and lies in the way behind the seek stays, and of the rest
+/// the nearest chunk.
 impl AsyncSeek for Reader {
     fn start_seek(mut self: Pin<&mut Self>, to: SeekFrom) -> io::Result<()> {
         let Range { start, end } = self.range();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
+use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -21,6 +21,7 @@ mod blocks;
 mod download;
 mod memory;
 mod retries;
+mod seeks;
 
 const MIB: u64 = 1 << 20;
 
@@ -364,36 +365,6 @@ async fn a_range_that_is_far_slower_than_its_peers_is_asked_for_twice() {
     assert!(all(reader.start().await.unwrap()).await.unwrap() == data);
     assert_eq!(progress.snapshot().hedges, 1);
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
-}
-
-#[tokio::test]
-async fn seeks_keep_what_is_of_use() {
-    let data = bytes_of(100 * MIB, 5);
-    let odd = Odd::with(&data, well()).await;
-    let store = store(&odd, |tide| tide);
-    let mut reader = store.reader("k").start().await.unwrap();
-    let mut buffer = vec![0; 10 * MIB as usize];
-    reader.read_exact(&mut buffer).await.unwrap();
-    let asked = odd.requests();
-    // A little back, forth over what is on its way, and where it stands.
-    for to in [10 * MIB - 5, 9 * MIB, 12 * MIB, 11 * MIB] {
-        assert_eq!(reader.seek(std::io::SeekFrom::Start(to)).await.unwrap(), to);
-        reader.read_exact(&mut buffer[..1000]).await.unwrap();
-        assert!(buffer[..1000] == data[to as usize..to as usize + 1000]);
-        assert_eq!(reader.stream_position().await.unwrap(), to + 1000);
-    }
-    assert!(odd.requests() <= asked + 3, "{} after {asked}: {:?}", odd.requests(), odd.asked);
-    // Far away, and past the end.
-    let to = reader.seek(std::io::SeekFrom::End(-10)).await.unwrap();
-    assert_eq!(to, 100 * MIB - 10);
-    let mut rest = Vec::new();
-    reader.read_to_end(&mut rest).await.unwrap();
-    assert!(rest == data[data.len() - 10..]);
-    reader.seek(std::io::SeekFrom::End(10)).await.unwrap();
-    assert_eq!(reader.read(&mut buffer).await.unwrap(), 0);
-    reader.seek(std::io::SeekFrom::Start(3)).await.unwrap();
-    assert_eq!(reader.read_u8().await.unwrap(), data[3]);
-    assert!(reader.seek(std::io::SeekFrom::Current(-5)).await.is_err());
 }
 
 #[tokio::test]

@@ -223,8 +223,7 @@ impl Upload {
         let sent = self.requests.send(Operation::Copy, None, None, copy).await;
         let part =
             sent.map_err(|failure| self.failed(failure, Operation::Copy).at_part(number, range.clone()))?;
-        self.requests.progress.acknowledged(part.size);
-        self.requests.progress.parts_stored(1);
+        self.stored(Operation::Copy, (part.number, part.size), number, range)?;
         Ok(part)
     }
 }

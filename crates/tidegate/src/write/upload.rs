@@ -189,16 +189,27 @@ impl Upload {
             })
             .await
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
-        if (receipt.number, receipt.size) != (number, payload.len()) {
-            // The object would never be whole.
-            let message =
-                format!("the receipt is one of part {} with {} bytes", receipt.number, receipt.size);
-            let error = self.error(ErrorKind::Integrity, Operation::Part, message);
-            return Err(error.at_part(number, range));
-        }
-        self.requests.progress.acknowledged(payload.len());
-        self.requests.progress.parts_stored(1);
+        self.stored(Operation::Part, (receipt.number, receipt.size), number, range)?;
         Ok(receipt)
+    }
+
+    /// Counts a part as the store says that it has it, where that is the one that was to be.
+    pub(super) fn stored(
+        &self,
+        operation: Operation,
+        told: (u32, u64),
+        number: u32,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let bytes = range.end - range.start;
+        if told != (number, bytes) {
+            // The object would never be whole.
+            let message = format!("the receipt is one of part {} with {} bytes", told.0, told.1);
+            return Err(self.error(ErrorKind::Integrity, operation, message).at_part(number, range));
+        }
+        self.requests.progress.acknowledged(bytes);
+        self.requests.progress.parts_stored(1);
+        Ok(())
     }
 
     /// Writes the whole object in one request.

@@ -11,7 +11,7 @@
 //! | 4 | length of the description, at most 64 KiB |
 //! | 8 | CRC-64/NVME of the description |
 //! | length | the description, JSON: [`Description`] |
-//! | 16 for each chunk | its checksum, and the CRC-64/NVME of (checksum, chunk's number, description's CRC); zeros for one that is not there |
+//! | 16 for each chunk | its checksum, and the CRC-64/NVME of all before the entries, the chunk's number and its checksum; zeros for one that is not there |
 //!
 //! The file's last 16 bytes are the size of the object, and the CRC-64/NVME of that.
 //!

@@ -2,6 +2,8 @@
 //!
 //! `TIDEGATE_READ_RUNS=2000 TIDEGATE_READ_SEED=1` for more and others.
 
+use tokio::io::AsyncSeekExt;
+
 use super::*;
 
 #[derive(Debug)]
