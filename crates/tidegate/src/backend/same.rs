@@ -6,7 +6,7 @@ use crate::object::Object;
 const REPLACED: &str = "the object was replaced while it was read";
 
 /// The object that an answer describes, if it is the one that is asked for: not every server heeds conditions.
-pub(super) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<Object, Fault> {
+pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<Object, Fault> {
     match same {
         Some(same) if !same.is_same(&object) => Err(Fault::new(FaultKind::Replaced, REPLACED)),
         _ => Ok(object),

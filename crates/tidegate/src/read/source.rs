@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use crate::backend::{Backend, Body, Fault, FaultKind};
+use crate::backend::{Backend, Body, Fault, FaultKind, same_or_replaced};
 use crate::budget::Budget;
 use crate::client::Store;
 use crate::error::{Error, Operation, Result};
@@ -137,10 +137,8 @@ impl Source {
 
     /// One request for the object, or a range of it, that is answered as it was asked.
     async fn get(&self, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
-        let body = self.backend.get(&self.key, range.clone(), same).await?;
-        if same.is_some_and(|same| !same.is_same(&body.object)) {
-            return Err(Fault::new(FaultKind::Replaced, "the object was replaced while it was read"));
-        }
+        let mut body = self.backend.get(&self.key, range.clone(), same).await?;
+        body.object = same_or_replaced(body.object, same)?;
         let size = body.object.size;
         if let Some(range) = range.as_ref().filter(|range| range.start > size) {
             let message =

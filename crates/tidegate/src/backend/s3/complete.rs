@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::request::{Content, Request, checksum_header};
-use super::{attributes, fault, xml};
+use super::{fault, xml};
 use crate::backend::http::set;
 use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
@@ -87,33 +87,39 @@ pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fau
     })
 }
 
-/// What came of it. The status was sent before the store knew how it would end; the body tells.
+/// What came of it; the body tells.
 pub(in crate::backend) fn answer(
     key: &str,
     headers: &HeaderMap,
     body: &[u8],
     region: &str,
 ) -> Result<Object, Fault> {
+    let written = told(headers, body, "CompleteMultipartUploadResult", region)?;
+    Ok(written.into_object(key, headers))
+}
+
+/// What an answer with `root` tells, whose status was sent before the store knew how it would end.
+pub(super) fn told(
+    headers: &HeaderMap,
+    body: &[u8],
+    root: &str,
+    region: &str,
+) -> Result<xml::Written, Fault> {
     match xml::root(body).as_deref() {
-        Some("CompleteMultipartUploadResult") => {}
-        Some("Error") => return Err(fault::refusal(StatusCode::OK, headers, body, region)),
+        Some(found) if found == root => xml::read(body),
+        Some("Error") => Err(fault::refusal(StatusCode::OK, headers, body, region)),
         _ => {
-            let message = "the store's answer does not say whether the object is complete";
-            return Err(Fault::new(FaultKind::Transient, message));
+            let message = "the store's answer does not say whether it was carried out";
+            Err(Fault::new(FaultKind::Transient, message))
         }
     }
-    let result: xml::CompleteMultipartUploadResult = xml::read(body)?;
-    let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
-    let (crc64nvme, crc32c) = (whole(result.crc64nvme), whole(result.crc32c));
-    let described = attributes::from_headers(key, headers);
-    Ok(Object { etag: result.etag, crc64nvme, crc32c, ..described })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(body: &str) -> Result<Object, Fault> {
+    fn ended(body: &str) -> Result<Object, Fault> {
         answer("k", &HeaderMap::new(), body.as_bytes(), "us-east-1")
     }
 
@@ -125,13 +131,24 @@ mod tests {
                  <ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME></CompleteMultipartUploadResult>"
             )
         };
-        let object = told(&result("rosUhgp5mIg=")).unwrap();
+        let object = ended(&result("rosUhgp5mIg=")).unwrap();
         assert_eq!(object.etag.as_deref(), Some("\"e-1\""));
         assert_eq!(object.crc64nvme.as_deref(), Some("rosUhgp5mIg="));
         // A checksum of the parts' checksums says nothing of the bytes.
-        assert_eq!(told(&result("AAAAAAAAAAA=-2")).unwrap().crc64nvme, None);
-        let error = told("   <Error><Code>InternalError</Code><Message>Try again.</Message></Error>");
+        assert_eq!(ended(&result("AAAAAAAAAAA=-2")).unwrap().crc64nvme, None);
+        let error = ended("   <Error><Code>InternalError</Code><Message>Try again.</Message></Error>");
         assert_eq!(error.unwrap_err().message, "Try again (InternalError, HTTP 200)");
-        assert_eq!(told("  ").unwrap_err().kind, FaultKind::Transient);
+        assert_eq!(ended("  ").unwrap_err().kind, FaultKind::Transient);
+    }
+
+    #[test]
+    fn an_answer_to_something_else_tells_nothing() {
+        let told = |body: &str| told(&HeaderMap::new(), body.as_bytes(), "CopyPartResult", "us-east-1");
+        let part = told("  <CopyPartResult><ETag>\"e\"</ETag></CopyPartResult>").unwrap();
+        assert_eq!(part.etag.as_deref(), Some("\"e\""));
+        let error = told(" <Error><Code>SlowDown</Code><Message>Later.</Message></Error>").unwrap_err();
+        assert_eq!((error.kind, error.answered), (FaultKind::Throttled, true));
+        let other = "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>";
+        assert_eq!(told(other).unwrap_err().kind, FaultKind::Transient);
     }
 }

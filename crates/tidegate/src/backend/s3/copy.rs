@@ -6,11 +6,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method};
 
 use super::request::Request;
-use super::{S3, address, attributes, complete, fault, xml};
+use super::{S3, address, complete, xml};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone_or_other, size_of};
 use crate::backend::http::set;
@@ -34,9 +33,10 @@ impl S3 {
     }
 
     /// Sends a request for a copy. As that of a completion, its status is no word on how it ended.
-    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, xml::CopyResult), Fault> {
+    async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, xml::Written), Fault> {
         let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
-        let result = result(&headers, &body, root, &self.bucket.shared.region).map_err(gone_or_other)?;
+        let region = &self.bucket.shared.region;
+        let result = complete::told(&headers, &body, root, region).map_err(gone_or_other)?;
         Ok((headers, result))
     }
 
@@ -57,10 +57,7 @@ impl S3 {
         let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
-        let described = attributes::from_headers(key, &headers);
-        let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
-        let (crc64nvme, crc32c) = (whole(result.crc64nvme), whole(result.crc32c));
-        let object = Object { etag: result.etag, crc64nvme, crc32c, ..described };
+        let object = result.into_object(key, &headers);
         let checksum = from.checksum(self.capabilities.checksum);
         let object = confirmed(self, object, from.object.size, checksum.as_ref(), options).await;
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
@@ -120,36 +117,5 @@ impl S3 {
                 Err(Fault { message, ..fault })
             }
         }
-    }
-}
-
-fn result(headers: &HeaderMap, body: &Bytes, root: &str, region: &str) -> Result<xml::CopyResult, Fault> {
-    match xml::root(body).as_deref() {
-        Some(found) if found == root => xml::read(body),
-        Some("Error") => Err(fault::refusal(StatusCode::OK, headers, body, region)),
-        _ => {
-            let message = "the store's answer does not say whether the copy was made";
-            Err(Fault::new(FaultKind::Transient, message))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn told(body: &str) -> Result<xml::CopyResult, Fault> {
-        result(&HeaderMap::new(), &Bytes::copy_from_slice(body.as_bytes()), "CopyPartResult", "us-east-1")
-    }
-
-    #[test]
-    fn the_body_tells_how_it_ended() {
-        let whole = told("  <CopyPartResult><ETag>\"e\"</ETag></CopyPartResult>").unwrap();
-        assert_eq!(whole.etag.as_deref(), Some("\"e\""));
-        let error = told(" <Error><Code>SlowDown</Code><Message>Later.</Message></Error>").unwrap_err();
-        assert_eq!((error.kind, error.answered), (FaultKind::Throttled, true));
-        assert_eq!(told(" ").unwrap_err().kind, FaultKind::Transient);
-        let other = "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>";
-        assert_eq!(told(other).unwrap_err().kind, FaultKind::Transient);
     }
 }

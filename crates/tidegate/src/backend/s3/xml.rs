@@ -1,10 +1,13 @@
 //! The XML that S3 speaks, as far as it is needed here.
 
+use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::attributes;
 use crate::backend::{Fault, FaultKind};
+use crate::object::Object;
 
 /// Reads a document whose root may have any name. White space that a server sends ahead of it, to keep
 /// the connection open, is no part of it.
@@ -66,9 +69,10 @@ pub(in crate::backend) struct Part {
     pub(in crate::backend) part_number: u32,
 }
 
+/// `CompleteMultipartUploadResult`, `CopyObjectResult` and `CopyPartResult`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(in crate::backend) struct CompleteMultipartUploadResult {
+pub(in crate::backend) struct Written {
     #[serde(rename = "ETag")]
     pub(in crate::backend) etag: Option<String>,
     #[serde(rename = "ChecksumCRC64NVME")]
@@ -77,16 +81,13 @@ pub(in crate::backend) struct CompleteMultipartUploadResult {
     pub(in crate::backend) crc32c: Option<String>,
 }
 
-/// `CopyObjectResult` and `CopyPartResult`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(in crate::backend) struct CopyResult {
-    #[serde(rename = "ETag")]
-    pub(in crate::backend) etag: Option<String>,
-    #[serde(rename = "ChecksumCRC64NVME")]
-    pub(in crate::backend) crc64nvme: Option<String>,
-    #[serde(rename = "ChecksumCRC32C")]
-    pub(in crate::backend) crc32c: Option<String>,
+impl Written {
+    /// The object, with what `headers` say of it. A checksum of parts' checksums says nothing of the bytes.
+    pub(super) fn into_object(self, key: &str, headers: &HeaderMap) -> Object {
+        let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
+        let (crc64nvme, crc32c) = (whole(self.crc64nvme), whole(self.crc32c));
+        Object { etag: self.etag, crc64nvme, crc32c, ..attributes::from_headers(key, headers) }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -239,7 +240,7 @@ mod tests {
         assert_eq!(read::<Error>(error).unwrap().code, "InternalError");
         let result = b"\n\n <CompleteMultipartUploadResult><Location>l</Location><ETag>\"e-2\"</ETag><ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME><ChecksumType>FULL_OBJECT</ChecksumType></CompleteMultipartUploadResult>";
         assert_eq!(root(result).as_deref(), Some("CompleteMultipartUploadResult"));
-        let result: CompleteMultipartUploadResult = read(result).unwrap();
+        let result: Written = read(result).unwrap();
         assert_eq!(result.etag.as_deref(), Some("\"e-2\""));
         assert_eq!(root(b"  "), None);
     }

@@ -181,6 +181,8 @@ enum Trouble {
     Hangs,
     /// Every part is stored a second time, with another tag, behind its answer.
     Retags,
+    /// Says of a part that it has other bytes than it was to have.
+    Resizes,
 }
 
 impl Troubled {
@@ -245,6 +247,9 @@ impl Layer for Troubled {
             let mut part = copied?;
             part.etag.insert_str(0, "other-");
             return Ok(part);
+        }
+        if self.trouble == Trouble::Resizes && number == 2 {
+            return copied.map(|part| StoredPart { size: part.size - 1, ..part });
         }
         self.lost(copied, 2)
     }
@@ -313,6 +318,18 @@ async fn a_copy_that_is_dropped_leaves_nothing() {
     assert!(tokio::time::timeout(Duration::from_secs(1), copy).await.is_err());
     assert_no_session(&tide, &store).await;
     assert_eq!(store.head("to").await.unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_not_what_was_asked_for_ends_the_copy() {
+    let tide = engine();
+    let store = Troubled::store(&tide, Trouble::Resizes);
+    write(&store, "from", &data(100 * KIB)).await;
+    let error = store.copy("from", &store, "to").part_size(8 * KIB).run().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Integrity, "{error}");
+    assert!(error.to_string().contains("part 2"), "{error}");
+    assert_eq!(store.head("to").await.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_no_session(&tide, &store).await;
 }
 
 #[tokio::test(start_paused = true)]
