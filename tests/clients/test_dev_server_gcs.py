@@ -181,6 +181,42 @@ def test_an_upload_with_a_wrong_checksum_is_refused(bucket):
     assert bucket.get_blob("k") is None
 
 
+def test_a_rewrite_goes_on_until_all_is_copied(server, bucket):
+    body = content(5 * MIB // 2)
+    source = bucket.blob("source")
+    source.metadata = {"a": "b"}
+    source.upload_from_string(body, content_type="text/x")
+    server.knobs(rewrite_step=MIB)
+    server.control("DELETE", "counts")
+    target = bucket.blob("target")
+    token, done, total = target.rewrite(source)
+    seen = [(done, total)]
+    while token:
+        assert bucket.get_blob("target") is None
+        token, done, total = target.rewrite(source, token=token)
+        seen.append((done, total))
+    assert seen == [(MIB, len(body)), (2 * MIB, len(body)), (len(body), len(body))]
+    assert server.counts()["requests"]["storage.objects.rewrite"] == 3
+    copied = bucket.get_blob("target")
+    assert (copied.content_type, copied.metadata, copied.crc32c) == ("text/x", {"a": "b"}, source.crc32c)
+    assert copied.generation == target.generation != source.generation
+    assert copied.download_as_bytes() == body
+
+
+def test_a_rewrite_is_of_one_generation(server, bucket):
+    source = bucket.blob("source")
+    source.upload_from_string(content(MIB + 1))
+    server.knobs(rewrite_step=MIB)
+    unloaded, target = bucket.blob("source"), bucket.blob("target")
+    with pytest.raises(PreconditionFailed):
+        target.rewrite(unloaded, if_source_generation_match=source.generation + 1)
+    token, _, _ = target.rewrite(unloaded, if_source_generation_match=source.generation)
+    source.upload_from_string(content(MIB + 1))
+    with pytest.raises(BadRequest):
+        target.rewrite(unloaded, token=token)
+    assert bucket.get_blob("target") is None
+
+
 def test_parts_at_once(server, bucket, tmp_path):
     """The transfer manager sends parts over the XML API."""
     body = content(17 * MIB + 5)

@@ -129,6 +129,33 @@ def test_both_ways(client, parent):
     assert read(client, parent, "k") == body
 
 
+def test_a_rewrite(client, server, parent):
+    body = content(2 * MESSAGE + 3)
+    source = client.write_object(requests({"write_object_spec": spec(parent, "source")}, body)).resource
+    server.knobs(rewrite_step=MESSAGE)
+    rewrite = v2.RewriteObjectRequest(
+        source_bucket=parent, source_object="source", destination_bucket=parent, destination_name="target"
+    )
+    wrong = v2.RewriteObjectRequest(rewrite, if_source_generation_match=source.generation + 1)
+    with pytest.raises(FailedPrecondition):
+        client.rewrite_object(wrong)
+    answers = [client.rewrite_object(rewrite)]
+    while not answers[-1].done:
+        with pytest.raises(NotFound):
+            client.get_object(v2.GetObjectRequest(bucket=parent, object_="target"))
+        rewrite.rewrite_token = answers[-1].rewrite_token
+        answers.append(client.rewrite_object(rewrite))
+    rewritten = [(answer.total_bytes_rewritten, answer.object_size) for answer in answers]
+    assert rewritten == [(done, len(body)) for done in (MESSAGE, 2 * MESSAGE, len(body))]
+    copied = answers[-1].resource
+    assert (copied.content_type, copied.checksums.crc32c) == ("text/x", google_crc32c.value(body))
+    assert read(client, parent, "target") == body
+    # The token of the second call is of an object that is replaced now.
+    client.write_object(requests({"write_object_spec": spec(parent, "source")}, body))
+    with pytest.raises(InvalidArgument):
+        client.rewrite_object(rewrite)
+
+
 def test_listings(client, parent):
     for key in ["a/1", "a/2", "b", "c"]:
         client.write_object(requests({"write_object_spec": spec(parent, key)}, b"x"))

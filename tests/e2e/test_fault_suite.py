@@ -10,20 +10,8 @@ from faults.cases import CASES, Fault
 from faults.one import run
 from faults.plan import JOBS, READS, plan, possible
 from faults.stores import STORES
-from faults.verdict import (
-    CLEAN,
-    EXISTS,
-    NOT_ITS_CHECKSUM,
-    UNCERTAIN,
-    WHOLE,
-    WRONG,
-    Again,
-    Ended,
-    Found,
-    Reading,
-    judge,
-    judge_reading,
-)
+from faults.verdict import CLEAN, EXISTS, UNCERTAIN, WHOLE, WRONG, Ended, Found, judge
+from faults.verdict_of_reads import NOT_ITS_CHECKSUM, Again, Reading, judge_reading
 from faults.way import Way, open_toxiproxy
 from harness import ROOT
 from harness.crc64nvme import crc64nvme

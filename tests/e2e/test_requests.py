@@ -71,6 +71,22 @@ def test_create_only_asks_nothing_beforehand(tidegate, embedded_bucket, counts, 
     assert counts() == multipart(2)
 
 
+@pytest.mark.parametrize("words", [("cat", "{url}"), ("cp", "{url}", "-")])
+def test_one_range_at_a_time(tidegate, embedded_bucket, counts, knobs, make_file, words):
+    chunk, chunks, rate = 8 * MIB, 8, 40_000_000
+    path, _ = make_file(chunk * chunks)
+    embedded_bucket.put("k", path.read_bytes())
+    knobs(bandwidth={"connection_out": rate})
+    counts.reset()
+    command = [word.format(url=embedded_bucket.url("k")) for word in words]
+    run = tidegate(*command, "--concurrency", "1", stdout=subprocess.DEVNULL, env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts()["GetObject"] >= chunks
+    # The first answer is read as it comes, beside the ranges that are read ahead; these take turns. A connection may
+    # have a little at once before it is slow.
+    assert run.seconds > 0.85 * chunk * (chunks - 1) / rate
+
+
 def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
     embedded_bucket.put("k", b"x" * 1000)
     counts.reset()

@@ -17,7 +17,8 @@ from .jobs import Job
 from .plan import Plan
 from .reads import ReadJob
 from .stores import Store
-from .verdict import Ended, Found, Verdict, judge, judge_reading
+from .verdict import Ended, Found, Verdict, judge
+from .verdict_of_reads import judge_reading
 from .way import Way
 
 # The longest that retries and their pauses can take, several requests one after another, on a machine that is busy.

@@ -12,7 +12,7 @@ from harness.command import Result, Run, binary
 from .jobs import OLD, POOL, faces_binary
 from .plan import Plan
 from .stores import Store
-from .verdict import Again, Reading
+from .verdict_of_reads import Again, Reading
 
 # Of an object that is larger, a download that failed keeps what it has.
 KEPT_ABOVE = 8 * MIB

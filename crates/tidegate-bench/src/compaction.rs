@@ -1,7 +1,7 @@
 //! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole.
 //!
 //! The tables are made once for each number of inputs, in the embedded server's storage on disk; then they are merged
-//! in each way, and what came out must be the same.
+//! in each way, and what came out must be as many entries and bytes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,10 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{Example, Run, Way};
+use crate::example::{self, Example, Run, Total, Way};
 use crate::machine::{self, Conditions};
 use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
-use crate::stats::Spread;
 use crate::table::Table;
 
 /// What is merged.
@@ -97,19 +96,13 @@ impl Trial {
         let mut lines = Vec::new();
         for &inputs in &trial.inputs {
             trial.build(&example, inputs)?;
-            let mut runs: Vec<_> = trial.ways.iter().map(|way| (*way, Vec::new())).collect();
-            for number in 1..=trial.runs {
-                for (way, runs) in &mut runs {
-                    let run = trial.merge(&example, *way, inputs)?;
-                    let (seconds, mib) = (run.usage.wall, run.usage.peak_kib / 1024);
-                    eprintln!("{}, {inputs} inputs, run {number}: {seconds:.2} s, {mib} MiB", way.name());
-                    runs.push(run);
-                }
-            }
+            let runs = example::in_turn(&trial.ways, trial.runs, &format!("{inputs} inputs"), |way, _| {
+                trial.merge(&example, way, inputs)
+            })?;
             example.clear("in/")?;
+            check_same(inputs, &runs)?;
             lines.extend(runs.into_iter().map(|(way, runs)| Line { way, inputs, runs }));
         }
-        check_same(&lines)?;
         Ok(Report { trial, conditions: Conditions::since(before), lines })
     }
 
@@ -134,24 +127,17 @@ impl Trial {
     }
 }
 
-/// Whatever the way, the outputs are the same.
-fn check_same(lines: &[Line]) -> Result<()> {
-    let runs = lines.iter().flat_map(|line| line.runs.iter().map(move |run| (line, &run.figures)));
-    for (line, figures) in runs.clone() {
-        let others = runs.clone().filter(|(other, _)| other.inputs == line.inputs);
-        let made = |figures: &crate::example::Figures| (figures.entries_out, figures.bytes_out);
-        if let Some((other, others)) = others.into_iter().find(|(_, others)| made(others) != made(figures)) {
-            let (one, another) = (line.way.name(), other.way.name());
-            return Err(format!(
-                "{} inputs: {one} made (entries, bytes) {:?}, {another} {:?}",
-                line.inputs,
-                made(figures),
-                made(others)
-            )
-            .into());
+/// Whatever the way, of the same inputs come as many entries and bytes.
+fn check_same(inputs: u32, runs: &[(Way, Vec<Run>)]) -> Result<()> {
+    let made = |run: &Run| (run.figures.entries_out, run.figures.bytes_out);
+    let mut runs = runs.iter().flat_map(|(way, runs)| runs.iter().map(move |run| (way.name(), made(run))));
+    let Some((one, first)) = runs.next() else { return Ok(()) };
+    match runs.find(|(_, made)| *made != first) {
+        None => Ok(()),
+        Some((another, other)) => {
+            Err(format!("{inputs} inputs: {one} made (entries, bytes) {first:?}, {another} {other:?}").into())
         }
     }
-    Ok(())
 }
 
 impl Report {
@@ -170,11 +156,9 @@ impl Report {
         ];
         let mut table = Table::new(columns);
         for Line { way, inputs, runs } in &self.lines {
-            let Some(Run { figures, .. }) = runs.first() else { continue };
+            let Some(total) = Total::of(runs) else { continue };
+            let Total { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
             let mib = figures.bytes_in as f64 / MIB as f64;
-            let Some(wall) = Spread::of(runs.iter().map(|run| run.usage.wall)) else { continue };
-            let Some(cpu) = Spread::of(runs.iter().map(|run| run.usage.cpu())) else { continue };
-            let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
             table.row([
                 way.name().to_owned(),
                 inputs.to_string(),
@@ -183,8 +167,8 @@ impl Report {
                 format!("{:.2} ({:.2}–{:.2})", wall.median, wall.min, wall.max),
                 format!("{:.0}", mib / wall.median),
                 format!("{:.2}", cpu.median / (figures.bytes_in as f64 / GIB as f64)),
-                format!("{:.0}", most(|run| run.usage.peak_kib) / 1024.0),
-                format!("{:.0}", most(|run| run.figures.peak_budget_bytes) / MIB as f64),
+                format!("{peak_mib:.0}"),
+                format!("{peak_budget_mib:.0}"),
                 figures.requests.to_string(),
             ]);
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
 use crate::http::Client;
@@ -44,6 +45,20 @@ impl Endpoint {
             ("AWS_SECRET_ACCESS_KEY", self.signer.secret_key.clone()),
             ("AWS_REGION", self.signer.region.clone()),
         ]
+    }
+
+    /// The bucket, as the library reaches it.
+    ///
+    /// # Errors
+    /// As [`S3::connect`].
+    pub async fn connect(&self) -> Result<S3> {
+        let signer = &self.signer;
+        let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
+        let settings = S3Settings::default()
+            .with_endpoint_url(self.url.as_str())
+            .with_region(signer.region.as_str())
+            .with_credentials(credentials);
+        Ok(S3::connect(self.bucket, &settings).await?)
     }
 }
 

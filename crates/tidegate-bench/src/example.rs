@@ -1,18 +1,20 @@
 //! The example `compaction` as a program, each run a process of its own.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 use tidegate::Tidegate;
 use tidegate::backend::Entry;
-use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::measure::{self, Usage};
 use crate::process::Program;
+use crate::size::MIB;
+use crate::stats::Spread;
 
 /// How the example moves tables; its `--way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -67,6 +69,59 @@ pub struct Run {
     pub usage: Usage,
 }
 
+/// Has all ways run in turn, `runs` times, so that what the machine does meanwhile is the same for each. `run` is told
+/// the way and the number of the run, from 1 on; what came of it is said as that of `what`.
+///
+/// # Errors
+/// The first of a run.
+pub fn in_turn(
+    ways: &[Way],
+    runs: u32,
+    what: &str,
+    mut run: impl FnMut(Way, u32) -> Result<Run>,
+) -> Result<Vec<(Way, Vec<Run>)>> {
+    let mut done: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
+    for number in 1..=runs {
+        for (way, runs) in &mut done {
+            let run = run(*way, number)?;
+            let (seconds, mib) = (run.usage.wall, run.usage.peak_kib / 1024);
+            eprintln!("{}, {what}, run {number}: {seconds:.2} s, {mib} MiB", way.name());
+            runs.push(run);
+        }
+    }
+    Ok(done)
+}
+
+/// What several runs of the same come to.
+#[derive(Clone, Debug)]
+pub struct Total<'a> {
+    /// What the first said.
+    pub figures: &'a Figures,
+    /// Seconds.
+    pub wall: Spread,
+    /// Seconds of CPU time.
+    pub cpu: Spread,
+    /// The most resident memory that one of them had, in MiB.
+    pub peak_mib: f64,
+    /// The most of its memory budget that one of them held at a time, in MiB.
+    pub peak_budget_mib: f64,
+}
+
+impl<'a> Total<'a> {
+    /// The total of these; `None` where there is none.
+    #[must_use]
+    pub fn of(runs: &'a [Run]) -> Option<Self> {
+        let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
+        Some(Self {
+            figures: &runs.first()?.figures,
+            wall: Spread::of(runs.iter().map(|run| run.usage.wall))?,
+            cpu: Spread::of(runs.iter().map(|run| run.usage.cpu()))?,
+            peak_mib: most(|run| run.usage.peak_kib) / 1024.0,
+            peak_budget_mib: most(|run| run.figures.peak_budget_bytes) / MIB as f64,
+        })
+    }
+}
+
 /// The example's program and the store that it works on.
 #[derive(Debug)]
 pub struct Example<'a> {
@@ -115,17 +170,10 @@ impl<'a> Example<'a> {
     /// # Errors
     /// Where the store refuses.
     pub fn clear(&self, prefix: &str) -> Result<()> {
-        let endpoint = self.server.endpoint();
-        let signer = &endpoint.signer;
-        let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
-        let settings = S3Settings::default()
-            .with_endpoint_url(endpoint.url.as_str())
-            .with_region(signer.region.as_str())
-            .with_credentials(credentials);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let tide = Tidegate::builder().build()?;
-            let store = tide.store(std::sync::Arc::new(S3::connect(endpoint.bucket, &settings).await?));
+            let store = tide.store(Arc::new(self.server.endpoint().connect().await?));
             let listed: Vec<_> = store.list(prefix, true).try_collect().await?;
             for entry in listed {
                 if let Entry::Object(object) = entry {
@@ -146,6 +194,51 @@ fn figures(said: &str) -> Result<Figures> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn run(wall: f64, peak_mib: u64) -> Run {
+        let figures = Figures {
+            seconds: wall,
+            bytes_in: 0,
+            bytes_out: 0,
+            entries_out: 0,
+            requests: 0,
+            retries: 0,
+            peak_budget_bytes: peak_mib * MIB / 2,
+        };
+        let usage =
+            Usage { wall, user: 1.0, system: 0.5, peak_kib: peak_mib << 10, exit: Some(0), signal: None };
+        Run { figures, usage }
+    }
+
+    #[test]
+    fn ways_take_turns_until_one_fails() {
+        let ways = [Way::Streamed, Way::Whole];
+        let mut turns = Vec::new();
+        let done = in_turn(&ways, 2, "nothing", |way, number| {
+            turns.push((way, number));
+            Ok(run(turns.len() as f64, 1))
+        });
+        assert_eq!(turns, [(ways[0], 1), (ways[1], 1), (ways[0], 2), (ways[1], 2)]);
+        let walls = |runs: &[Run]| runs.iter().map(|run| run.usage.wall).collect::<Vec<_>>();
+        let done: Vec<_> = done.unwrap().iter().map(|(way, runs)| (*way, walls(runs))).collect();
+        assert_eq!(done, [(ways[0], vec![1.0, 3.0]), (ways[1], vec![2.0, 4.0])]);
+
+        let mut turns = 0;
+        let failed = in_turn(&ways, 2, "nothing", |way, _| {
+            turns += 1;
+            if way == Way::Whole { Err("full".into()) } else { Ok(run(1.0, 1)) }
+        });
+        assert_eq!((failed.unwrap_err().to_string().as_str(), turns), ("full", 2));
+    }
+
+    #[test]
+    fn a_total_has_the_middle_time_and_the_highest_peaks() {
+        let runs = [run(4.0, 2), run(2.0, 8), run(8.0, 4)];
+        let total = Total::of(&runs).unwrap();
+        assert_eq!((total.figures.seconds, total.wall.median, total.cpu.median), (4.0, 4.0, 1.5));
+        assert_eq!((total.peak_mib, total.peak_budget_mib), (8.0, 4.0));
+        assert!(Total::of(&[]).is_none());
+    }
 
     #[test]
     fn figures_are_the_last_line() {

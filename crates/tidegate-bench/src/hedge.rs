@@ -13,7 +13,6 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate::Tidegate;
-use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
 use crate::embedded::Embedded;
@@ -173,14 +172,7 @@ impl Trial {
     }
 
     async fn upload(&self, server: &Embedded, hedge: bool) -> Result<Upload> {
-        let endpoint = server.endpoint();
-        let signer = &endpoint.signer;
-        let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
-        let settings = S3Settings::default()
-            .with_endpoint_url(endpoint.url.as_str())
-            .with_region(signer.region.as_str())
-            .with_credentials(credentials);
-        let timed = Arc::new(Timed::new(S3::connect(endpoint.bucket, &settings).await?));
+        let timed = Arc::new(Timed::new(server.endpoint().connect().await?));
         // A new engine each time, which knows nothing of the store yet: what a command is.
         let part = self.part_mib * MIB;
         let tide = Tidegate::builder().part_size(part).hedge(hedge).build()?;

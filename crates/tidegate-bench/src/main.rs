@@ -182,11 +182,30 @@ mod tests {
 
     #[test]
     fn quick_is_instead_of_figures() {
-        for words in [&["download", "--quick", "--size", "1GiB"][..], &["prefixes", "--quick", "--list", "5"]]
-        {
-            let words = ["tidegate-bench"].iter().chain(words);
-            assert!(Cli::try_parse_from(words).is_err());
+        for words in [
+            ["download", "--size", "1GiB"],
+            ["prefixes", "--list", "5"],
+            ["prefixes", "--seconds", "5"],
+            ["prefixes", "--warm-up", "5"],
+            ["prefixes", "--most", "4"],
+        ] {
+            let words = ["tidegate-bench"].iter().chain(&words);
+            assert!(Cli::try_parse_from(words.clone()).is_ok());
+            assert!(Cli::try_parse_from(words.chain(&["--quick"])).is_err());
         }
+    }
+
+    #[test]
+    fn a_network_is_for_what_goes_through_one() {
+        for words in [["--megabytes", "5"], ["--latency-ms", "5"]] {
+            let download = ["tidegate-bench", "download"].iter().chain(&words);
+            assert!(Cli::try_parse_from(download.clone()).is_err(), "{words:?}");
+            assert!(Cli::try_parse_from(download.chain(&["--shaped"])).is_ok(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn scales_are_numbers_within_reason() {
         for scale in ["0", "-1", "4000", "nan"] {
             assert!(
                 Cli::try_parse_from(["tidegate-bench", "prefixes", "--scale", scale]).is_err(),

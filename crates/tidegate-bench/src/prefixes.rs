@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tidegate::backend::s3::{Credentials, S3, S3Settings};
 use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
 
 use crate::Result;
@@ -61,7 +60,7 @@ pub struct Trial {
     pub only: Vec<Part>,
     /// Two seconds of each with up to 8 prefixes, and listings of 2,000 and 20,000 objects: whether it works, and no
     /// figures.
-    #[arg(long, conflicts_with = "list")]
+    #[arg(long, conflicts_with_all = ["list", "seconds", "warm_up", "most"])]
     pub quick: bool,
 }
 
@@ -111,7 +110,7 @@ impl Trial {
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let mut trial = self.clone();
         if trial.quick {
-            (trial.seconds, trial.warm_up, trial.most) = (2, 1, trial.most.min(8));
+            (trial.seconds, trial.warm_up, trial.most) = (2, 1, 8);
             trial.list = vec![2000, 20_000];
         }
         let before = machine::load();
@@ -230,17 +229,6 @@ impl Trial {
 /// A root on the server, by a new engine that knows nothing of it yet.
 async fn open(server: &Embedded, root: &str) -> Result<(std::sync::Arc<Counted>, tidegate::Store)> {
     Counted::open(server, root, &Tidegate::builder().build()?).await
-}
-
-async fn connect(server: &Embedded) -> Result<S3> {
-    let endpoint = server.endpoint();
-    let signer = &endpoint.signer;
-    let credentials = Credentials::fixed(signer.access_key.as_str(), signer.secret_key.as_str(), None);
-    let settings = S3Settings::default()
-        .with_endpoint_url(endpoint.url.as_str())
-        .with_region(signer.region.as_str())
-        .with_credentials(credentials);
-    Ok(S3::connect(endpoint.bucket, &settings).await?)
 }
 
 /// A number to divide limits by.

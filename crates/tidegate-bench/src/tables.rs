@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{Example, Run, Way};
+use crate::example::{self, Example, Run, Total, Way};
 use crate::machine::{self, Conditions};
 use crate::size::{self, GIB, MIB};
 use crate::stats::Spread;
@@ -97,20 +97,11 @@ impl Trial {
         let before = machine::load();
         let mut lines = Vec::new();
         for &table_size in &trial.table_sizes {
-            let mut runs: Vec<_> = trial.ways.iter().map(|way| (*way, Vec::new())).collect();
-            for number in 1..=trial.runs {
-                for (way, runs) in &mut runs {
-                    let prefix = format!("{}-{table_size}-{number}/", way.name());
-                    let run = trial.build(&example, *way, table_size, &prefix)?;
-                    let name = format!("{}, tables of {}", way.name(), size::format(table_size));
-                    eprintln!(
-                        "{name}, run {number}: {:.2} s, {} MiB",
-                        run.usage.wall,
-                        run.usage.peak_kib / 1024
-                    );
-                    runs.push(run);
-                }
-            }
+            let what = format!("tables of {}", size::format(table_size));
+            let runs = example::in_turn(&trial.ways, trial.runs, &what, |way, number| {
+                let prefix = format!("{}-{table_size}-{number}/", way.name());
+                trial.build(&example, way, table_size, &prefix)
+            })?;
             lines.extend(runs.into_iter().map(|(way, runs)| Line { way, table_size, runs }));
         }
         Ok(Report { trial, conditions: Conditions::since(before), lines })
@@ -160,10 +151,8 @@ impl Report {
         ];
         let mut table = Table::new(columns);
         for Line { way, table_size, runs } in &self.lines {
-            let Some(Run { figures, .. }) = runs.first() else { continue };
-            let Some(wall) = Spread::of(runs.iter().map(|run| run.usage.wall)) else { continue };
-            let Some(cpu) = Spread::of(runs.iter().map(|run| run.usage.cpu())) else { continue };
-            let most = |figure: fn(&Run) -> u64| runs.iter().map(figure).max().unwrap_or_default() as f64;
+            let Some(total) = Total::of(runs) else { continue };
+            let Total { figures, wall, cpu, peak_mib, peak_budget_mib } = total;
             let times = self.wall(Way::Streamed, *table_size).map(|streamed| wall.median / streamed);
             table.row([
                 way.name().to_owned(),
@@ -172,8 +161,8 @@ impl Report {
                 times.map_or_else(String::new, |times| format!("{times:.2}")),
                 format!("{:.0}", figures.bytes_out as f64 / MIB as f64 / wall.median),
                 format!("{:.2}", cpu.median / (figures.bytes_out as f64 / GIB as f64)),
-                format!("{:.0}", most(|run| run.usage.peak_kib) / 1024.0),
-                format!("{:.0}", most(|run| run.figures.peak_budget_bytes) / MIB as f64),
+                format!("{peak_mib:.0}"),
+                format!("{peak_budget_mib:.0}"),
                 figures.requests.to_string(),
             ]);
         }

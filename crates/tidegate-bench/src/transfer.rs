@@ -50,6 +50,7 @@ pub struct Network {
 
 /// One object into a file.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("latency_ms", |arg| arg.requires("shaped")), mut_arg("megabytes", |arg| arg.requires("shaped")))]
 pub struct Download {
     /// How often, where, and how that is told.
     #[command(flatten)]
@@ -57,8 +58,8 @@ pub struct Download {
     /// Size of the object.
     #[arg(long, default_value = "1GiB", value_parser = size::parse)]
     pub size: u64,
-    /// Through a network with latency and a limit on each connection: --latency-ms and --megabytes, which are of no
-    /// effect without this.
+    /// Through a network with latency and a limit on each connection: --latency-ms and --megabytes, which are for this
+    /// only.
     #[arg(long)]
     pub shaped: bool,
     /// That network.

@@ -41,12 +41,13 @@
 //! for `gs://` as well. Objects of it have a CRC32C of the whole.
 //!
 //! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2 without TLS): `GetObject`,
-//! `ReadObject`, `ListObjects`, `DeleteObject`, `WriteObject`, `BidiWriteObject`, `StartResumableWrite`,
-//! `QueryWriteStatus` and `CancelResumableWrite`, counted as `storage.v2.WriteObject` and so on. Its
-//! sessions are those of the JSON API: an upload may be begun over one and finished over the other.
+//! `ReadObject`, `ListObjects`, `DeleteObject`, `RewriteObject`, `WriteObject`, `BidiWriteObject`,
+//! `StartResumableWrite`, `QueryWriteStatus` and `CancelResumableWrite`, counted as
+//! `storage.v2.WriteObject` and so on. Its sessions are those of the JSON API: an upload may be begun
+//! over one and finished over the other.
 //!
-//! What of it is not there: access control, versioning, composing and rewriting, batches, holds,
-//! encryption keys, soft deletion, notifications, appendable objects.
+//! What of it is not there: access control, versioning, composing, batches, holds, encryption keys,
+//! soft deletion, notifications, appendable objects.
 //!
 //! Knobs and counts are also served over HTTP, on the server's own port, under
 //! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE). Objects of no bytes are made

@@ -10,7 +10,8 @@ and endpoint are taken from where every S3 user has them (AWS_ACCESS_KEY_ID, AWS
 
 Each command prints one JSON object: what was read and written, seconds, the most memory it had.
 
-Exit codes: 0 done; 1 failed, and what had been written is removed; 2 the command line is wrong.
+Exit codes: 0 done; 1 failed, and what had been written is removed; 2 the command line is wrong;
+130 ended by Ctrl-C, and what had been written is removed.
 
   compaction build s3://bucket/l0/ --runs 16 --run-size 512MiB
   compaction compact s3://bucket/l0/ s3://bucket/l1/ --table-size 64MiB --memory 64MiB";
@@ -48,7 +49,7 @@ pub(crate) struct Build {
 
     /// Close a table when it has so many bytes; default: one table a run.
     #[arg(long, value_name = "SIZE", value_parser = size)]
-    pub(crate) table_size: Option<u64>,
+    table_size: Option<u64>,
 
     /// Bytes of a value.
     #[arg(long, default_value = "256", value_name = "SIZE", value_parser = size)]
@@ -64,7 +65,7 @@ pub(crate) struct Build {
 
     /// Sequence of the first run; each further run has the next number, and is newer.
     #[arg(long, default_value_t = 1)]
-    pub(crate) sequence: u64,
+    sequence: u64,
 
     /// Where the random numbers begin.
     #[arg(long, default_value_t = 1)]
@@ -78,6 +79,17 @@ pub(crate) struct Build {
 }
 
 impl Build {
+    /// What the tables of one run are like.
+    pub(crate) fn shape_of(&self, run: u32) -> compaction::outputs::Shape {
+        let sequence = self.sequence + u64::from(run);
+        compaction::outputs::Shape {
+            capacity: self.table_size.unwrap_or(u64::MAX),
+            block_size: self.shape.block_size as usize,
+            sequence,
+            stem: format!("run-{sequence:06}-"),
+        }
+    }
+
     /// The entries of one run.
     pub(crate) fn made(&self, run: u32) -> Made {
         Made {

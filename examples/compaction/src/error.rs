@@ -31,6 +31,9 @@ pub enum Error {
     /// What was asked for would give wrong answers, or nothing.
     #[error("{0}")]
     Refused(String),
+    /// The user ended it.
+    #[error("{0}")]
+    Interrupted(String),
     /// Something failed, and what had been written before could not be removed.
     #[error("{error}; and of what was written before is left {}: {removal}", left.join(", "))]
     LeftBehind {

@@ -19,25 +19,37 @@ use crate::figures::Figures;
 /// As many threads as the command line of Tidegate has.
 const WORKERS: usize = 2;
 
+/// What shells give for a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
 fn main() -> ExitCode {
     let command = CommandLine::parse().command;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return failed(&format!("the system gives no threads: {error}")),
+        Err(error) => {
+            eprintln!("compaction: the system gives no threads: {error}");
+            return ExitCode::FAILURE;
+        }
     };
     match runtime.block_on(run(command)) {
         Ok(figures) => {
             println!("{figures}");
             ExitCode::SUCCESS
         }
-        Err(error) => failed(&error.to_string()),
+        Err(error) => {
+            eprintln!("compaction: {error}");
+            exit_code(&error)
+        }
     }
 }
 
-fn failed(why: &str) -> ExitCode {
-    eprintln!("compaction: {why}");
-    ExitCode::FAILURE
+fn exit_code(error: &Error) -> ExitCode {
+    match error {
+        Error::Interrupted(_) => ExitCode::from(INTERRUPTED),
+        Error::LeftBehind { error, .. } => exit_code(error),
+        _ => ExitCode::FAILURE,
+    }
 }
 
 async fn run(command: Command) -> Result<Figures> {
@@ -73,25 +85,21 @@ async fn settled<T>(tide: &Tidegate, done: Result<T>) -> Result<T> {
 
 async fn build(tide: &Tidegate, arguments: &Build) -> Result<Figures> {
     let store = tide.open(&arguments.to).await?;
-    let began = Instant::now();
-    let (mut built, mut written) = (Built::default(), Vec::new());
-    for run in 0..arguments.runs {
-        let sequence = arguments.sequence + u64::from(run);
-        let shape = Shape {
-            capacity: arguments.table_size.unwrap_or(u64::MAX),
-            block_size: arguments.shape.block_size as usize,
-            sequence,
-            stem: format!("run-{sequence:06}-"),
-        };
-        let mut outputs = Outputs::new(store.clone(), shape, arguments.shape.way);
-        let made = arguments.made(run);
-        let done = interruptible(build::build(&made, &mut outputs)).await;
-        let (run, tables) = finished(done, &mut outputs).await?;
-        built.entries += run.entries;
-        built.tombstones += run.tombstones;
-        written.extend(tables);
-    }
-    Ok(Figures::new(tide, began, arguments.shape.way, written).with_built(built))
+    let (began, way) = (Instant::now(), arguments.shape.way);
+    // One for all runs: where a later one fails, the tables of the earlier ones go too.
+    let mut outputs = Outputs::new(store, arguments.shape_of(0), way);
+    let done = interruptible(async {
+        let mut built = Built::default();
+        for run in 0..arguments.runs {
+            outputs.reshape(arguments.shape_of(run)).await?;
+            let run = build::build(&arguments.made(run), &mut outputs).await?;
+            built.entries += run.entries;
+            built.tombstones += run.tombstones;
+        }
+        Ok((built, outputs.finish().await?))
+    });
+    let (built, written) = all_or_none(done.await, &mut outputs).await?;
+    Ok(Figures::new(tide, began, way, written).with_built(built))
 }
 
 async fn compact(tide: &Tidegate, arguments: &Compact) -> Result<Figures> {
@@ -114,40 +122,38 @@ async fn compact(tide: &Tidegate, arguments: &Compact) -> Result<Figures> {
     let way = arguments.shape.way;
     let reading = if way == Way::Streamed { Reading::Streamed } else { Reading::Whole };
     let mut outputs = Outputs::new(to, shape, way);
-    let done = interruptible(compact::compact(&inputs, &plan, reading, &mut outputs)).await;
-    let (compacted, written) = finished(done, &mut outputs).await?;
+    let done = interruptible(async {
+        let compacted = compact::compact(&inputs, &plan, reading, &mut outputs).await?;
+        Ok((compacted, outputs.finish().await?))
+    });
+    let (compacted, written) = all_or_none(done.await, &mut outputs).await?;
     let read =
         inputs.iter().map(|table| Written { key: table.object().key.clone(), size: table.object().size });
     Ok(Figures::new(tide, began, way, written).with_compacted(compacted, read.collect()))
 }
 
-/// Publishes the last outputs, or removes those that are there.
-async fn finished<T>(done: Result<T>, outputs: &mut Outputs) -> Result<(T, Vec<Written>)> {
-    let finished = match done {
-        Ok(done) => interruptible(outputs.finish()).await.map(|written| (done, written)),
-        Err(error) => Err(error),
+/// Removes the outputs that are there, where others failed.
+async fn all_or_none<T>(done: Result<T>, outputs: &mut Outputs) -> Result<T> {
+    let error = match done {
+        Ok(done) => return Ok(done),
+        Err(error) => error,
     };
-    match finished {
-        Ok(finished) => Ok(finished),
-        Err(error) => {
-            let why = error.to_string();
-            tokio::select! {
-                error = outputs.abandon(error) => Err(error),
-                _ = tokio::signal::ctrl_c() => {
-                    Err(Error::Refused(format!("{why}; interrupted again: some of what was written may be left")))
-                }
-            }
+    let why = error.to_string();
+    tokio::select! {
+        error = outputs.abandon(error) => Err(error),
+        _ = tokio::signal::ctrl_c() => {
+            Err(Error::Interrupted(format!("{why}; the removal was interrupted: some of what was written may be left")))
         }
     }
 }
 
-/// Ends work at Ctrl-C.
+/// Ends work at Ctrl-C. All of a command's work is to be in one: between two nobody listens.
 async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! {
         done = work => done,
-        pressed = tokio::signal::ctrl_c() => Err(Error::Refused(match pressed {
-            Ok(()) => "interrupted".to_owned(),
-            Err(error) => format!("can't listen for Ctrl-C: {error}"),
-        })),
+        pressed = tokio::signal::ctrl_c() => Err(match pressed {
+            Ok(()) => Error::Interrupted("interrupted".to_owned()),
+            Err(error) => Error::Refused(format!("can't listen for Ctrl-C: {error}")),
+        }),
     }
 }

@@ -115,6 +115,16 @@ impl Outputs {
         }
     }
 
+    /// Closes the last table. Those that follow are of another shape, numbered from nothing, and their keys may be any.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub async fn reshape(&mut self, shape: Shape) -> Result<()> {
+        self.close().await?;
+        (self.shape, self.begun) = (shape, 0);
+        Ok(())
+    }
+
     /// Bytes of all tables so far, of the last one as far as it is made.
     pub fn size(&self) -> u64 {
         self.closed + self.current.as_ref().map_or(0, Current::size)

@@ -46,8 +46,8 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Refused`] where there is no input; where two tables with a key in common have the same sequence, so that
-    /// none is newer; and where another table lies between: it is older than the newest input and has keys in common
-    /// with an input that is older still, whose values would come to be newer than its own.
+    /// none is newer; and where another table lies between: it is no newer than the newest input and has keys in common
+    /// with an input that is no newer than it is, whose values would come to be as new as its own or newer.
     pub fn new(inputs: &[Summary], others: &[Summary]) -> Result<Self> {
         let Some(sequence) = inputs.iter().map(|input| input.sequence).max() else {
             return Err(Error::Refused("there is no table to merge".to_owned()));

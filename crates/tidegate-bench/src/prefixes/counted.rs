@@ -24,7 +24,7 @@ pub(super) struct Counted {
 impl Counted {
     /// The root of this name on the server, reached by `tide`.
     pub(super) async fn open(server: &Embedded, root: &str, tide: &Tidegate) -> Result<(Arc<Self>, Store)> {
-        let (store, refused) = (super::connect(server).await?, AtomicU64::new(0));
+        let (store, refused) = (server.endpoint().connect().await?, AtomicU64::new(0));
         let counted = Arc::new(Self { store, tide: tide.clone(), refused });
         let root = tide.store(counted.clone()).within(root);
         Ok((counted, root))

@@ -96,6 +96,29 @@ fn what_is_abandoned_is_removed_and_nothing_else() {
 }
 
 #[test]
+fn tables_of_another_shape_are_finished_or_abandoned_with_the_others() {
+    block_on(async {
+        for way in WAYS {
+            let store = store().await;
+            let made = async || {
+                let mut outputs = Outputs::new(store.clone(), shape(1000), way);
+                outputs.add(&Entry::new(b"a", None)).await.unwrap();
+                outputs.reshape(Shape { stem: "next-".to_owned(), ..shape(1000) }).await.unwrap();
+                outputs.add(&Entry::new(b"a", None)).await.unwrap();
+                outputs
+            };
+            let error = Error::Refused("enough".to_owned());
+            assert_eq!(made().await.abandon(error).await.to_string(), "enough");
+            assert!(keys(&store).await.is_empty());
+            let written = made().await.finish().await.unwrap();
+            let written: Vec<_> = written.iter().map(|table| table.key.as_str()).collect();
+            assert_eq!(written, ["next-000000.table", "out-000000.table"]);
+            assert_eq!(keys(&store).await, written);
+        }
+    });
+}
+
+#[test]
 fn entries_out_of_order_are_refused_in_every_way() {
     block_on(async {
         for way in WAYS {

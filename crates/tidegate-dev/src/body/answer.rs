@@ -1,0 +1,157 @@
+//! The bodies of answers.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use s3s::StdError;
+use tokio::time::Sleep;
+
+use super::Broken;
+use crate::counts::Counters;
+use crate::exchange::Exchange;
+use crate::faults::Answering;
+use crate::shaping::{BEFORE_RESET, Link};
+
+/// An answer's body on its way to the wire.
+#[derive(Debug)]
+pub(crate) struct AnswerBody {
+    inner: s3s::Body,
+    /// What has come behind a place where a knob has something to do.
+    rest: Bytes,
+    sent: u64,
+    reset_after: u64,
+    answering: Answering,
+    nap: Option<Pin<Box<Sleep>>>,
+    link: Arc<Link>,
+    counters: Option<Arc<Counters>>,
+}
+
+impl AnswerBody {
+    /// The body of an operation's answer.
+    pub(crate) fn new(
+        inner: s3s::Body,
+        exchange: &Exchange,
+        link: Arc<Link>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        Self {
+            inner,
+            rest: Bytes::new(),
+            sent: 0,
+            answering: exchange.answering(),
+            reset_after: exchange.reset_response_after.load(Ordering::Acquire),
+            nap: None,
+            link,
+            counters: Some(counters),
+        }
+    }
+
+    /// A body outside of counts and knobs.
+    pub(crate) fn plain(bytes: Bytes, link: Arc<Link>) -> Self {
+        Self {
+            inner: s3s::Body::from(bytes),
+            rest: Bytes::new(),
+            sent: 0,
+            answering: Answering::default(),
+            reset_after: u64::MAX,
+            nap: None,
+            link,
+            counters: None,
+        }
+    }
+
+    /// Does what a knob wants at this place of the body; says at which place the next one wants it, or that the body
+    /// ends here.
+    fn poll_knobs(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, Broken>> {
+        let mut next = u64::MAX;
+        if let Some((after, time)) = self.answering.stall {
+            if self.sent >= after {
+                ready!(self.poll_nap(time, cx));
+                (self.answering.stall, self.nap) = (None, None);
+            } else {
+                next = after;
+            }
+        }
+        let end = self.answering.end_after.unwrap_or(u64::MAX);
+        let after = self.reset_after.min(end);
+        if self.sent >= after {
+            // What was sent is to leave before.
+            ready!(self.poll_nap(BEFORE_RESET, cx));
+            if end <= self.reset_after {
+                return Poll::Ready(Ok(None));
+            }
+            self.link.cut.store(true, Ordering::Relaxed);
+            return Poll::Ready(Err(Broken { after }));
+        }
+        Poll::Ready(Ok(Some(next.min(after))))
+    }
+
+    fn poll_nap(&mut self, time: Duration, cx: &mut Context<'_>) -> Poll<()> {
+        self.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(time))).as_mut().poll(cx)
+    }
+
+    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.rest)))));
+        }
+        Pin::new(&mut self.inner).poll_frame(cx)
+    }
+
+    /// The next bytes, one of them changed where a knob wants it.
+    fn corrupted(&self, data: Bytes) -> Bytes {
+        let at = self.answering.corrupt.and_then(|at| usize::try_from(at.checked_sub(self.sent)?).ok());
+        let Some(at) = at.filter(|at| *at < data.len()) else { return data };
+        let mut bytes = Vec::from(data);
+        bytes[at] ^= 1;
+        bytes.into()
+    }
+}
+
+impl Body for AnswerBody {
+    type Data = Bytes;
+    type Error = StdError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let this = &mut *self;
+        let Some(next) = ready!(this.poll_knobs(cx))? else {
+            return Poll::Ready(None);
+        };
+        let Some(frame) = ready!(this.poll_inner(cx)?) else {
+            return Poll::Ready(None);
+        };
+        let frame = match frame.into_data() {
+            Ok(mut data) => {
+                let left = usize::try_from(next - this.sent).unwrap_or(usize::MAX);
+                if data.len() > left {
+                    this.rest = data.split_off(left);
+                }
+                let data = this.corrupted(data);
+                this.sent += data.len() as u64;
+                if let Some(counters) = &this.counters {
+                    counters.sent(data.len());
+                }
+                Frame::data(data)
+            }
+            Err(other) => other,
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // A body that is to be broken off does not end.
+        self.reset_after == u64::MAX && self.rest.is_empty() && self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
