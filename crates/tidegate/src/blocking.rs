@@ -21,7 +21,7 @@
 //! this may be called from a task of a tokio runtime: it would block it, and panics.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use crate::copy::CopyBuilder;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
-use crate::read::ReaderBuilder;
+use crate::read::{DownloadBuilder, ReaderBuilder};
 use crate::recover::Left;
 use crate::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::write::WriterBuilder;
@@ -141,6 +141,16 @@ impl Store {
     pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
         let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
         Ok(Reader { engine: self.engine.clone(), reader })
+    }
+
+    /// Downloads `key` to the file at `path`, set up by `with`; see [`DownloadBuilder::run`].
+    pub fn download(
+        &self,
+        key: &str,
+        path: impl Into<PathBuf>,
+        with: impl FnOnce(DownloadBuilder) -> DownloadBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.download(key, path)).run())
     }
 
     /// Has the store copy `key` to `to_key` of `to`, set up by `with`; see [`crate::Store::copy`].
@@ -266,59 +276,4 @@ impl io::Read for Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{Read, Write};
-
-    use super::*;
-
-    #[test]
-    fn it_writes_reads_lists_and_aborts() {
-        let tide = Tidegate::new(crate::Tidegate::builder()).unwrap();
-        let store = tide.open("memory://blocking").unwrap();
-        let mut writer = store.writer("a", |writer| writer.metadata("who", "me")).unwrap();
-        writer.write_all(&[7; 100_000]).unwrap();
-        writer.write_bytes(Bytes::from(vec![8; 100_000])).unwrap();
-        writer.flush().unwrap();
-        assert_eq!(writer.finish().unwrap().size, 200_000);
-
-        let mut writer = store.writer("b", |writer| writer).unwrap();
-        writer.write_all(&vec![1; 40 << 20]).unwrap();
-        drop(writer);
-
-        assert_eq!(store.copy("a", &store, "c", |copy| copy.create_only()).unwrap().size, 200_000);
-        store.delete("c").unwrap();
-        let mut bytes = Vec::new();
-        store.reader("a", |reader| reader.range(99_999..100_001)).unwrap().read_to_end(&mut bytes).unwrap();
-        assert_eq!(bytes, [7, 8]);
-        let keys: Vec<_> = store.list("", true).map(|entry| entry.unwrap()).collect();
-        assert_eq!(keys.len(), 1, "{keys:?}");
-        let swept = store.sweep("", |sweep| sweep.older_than(Duration::ZERO)).unwrap();
-        assert_eq!(swept.ended, 0, "{swept:?}");
-        assert_eq!(store.ensure_lifecycle().unwrap_err().kind(), ErrorKind::Unsupported);
-        store.delete("a").unwrap();
-        assert_eq!(store.head("a").unwrap_err().kind(), ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn it_goes_on_with_what_was_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let [journal, root] = ["journal", "root"].map(|name| folder.path().join(name));
-        std::fs::create_dir(&journal).unwrap();
-        let tide = || Tidegate::new(crate::Tidegate::builder().journal([&journal])).unwrap();
-        let journaled = |writer: WriterBuilder| writer.strategy(crate::Strategy::Journal);
-        {
-            let tide = tide();
-            let store = tide.open(root.to_str().unwrap()).unwrap();
-            let mut writer = store.writer("a", journaled).unwrap();
-            writer.write_all(&[7; 1000]).unwrap();
-            assert_eq!(writer.sync().unwrap(), 1000);
-        }
-        let tide = tide();
-        let left = tide.recover().unwrap();
-        let Resumed::Writer(mut writer) = tide.resume(&left[0]).unwrap() else { panic!("not finished") };
-        assert_eq!(writer.position(), 1000);
-        writer.write_all(&[8; 10]).unwrap();
-        assert_eq!(writer.finish().unwrap().size, 1010);
-        assert!(tide.recover().unwrap().is_empty());
-    }
-}
+mod tests;
