@@ -121,18 +121,18 @@ impl Step {
     pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
         let older = listed(self.places.clone(), String::new(), true).try_filter_map(|listed| {
             ready(Ok(match listed {
-                Listed { entry: Entry::Object(object), is_older: true } => Some(object.key),
+                Listed { entry: Entry::Object(object), is_older: true } => Some(object),
                 _ => None,
             }))
         });
         let (step, whole) = (self.clone(), self.places.whole());
-        let moves = older.map(move |key| {
+        let moves = older.map(move |object| {
             let (step, whole) = (step.clone(), whole.clone());
             async move {
-                let key = key.map_err(|fault| step.places.listing_failed(fault))?;
+                let Object { key, size, .. } = object.map_err(|fault| step.places.listing_failed(fault))?;
                 match step.places.by(step.record, &key) {
                     Place { current, older: Some(older), .. } => {
-                        move_object(&whole, &older, &current, &step).await
+                        move_object(&whole, &older, &current, size, &step).await
                     }
                     // It is listed by a later record.
                     Place { older: None, .. } => Ok(None),
@@ -183,28 +183,32 @@ impl Step {
     }
 }
 
-/// Copies the object at `from` to `to`, whole keys of `store`, with what it carries, where there is none yet; its
-/// size and checksum are compared. `None` where there is one, where `from` is gone or another by now, and where
-/// `step` is over: nobody may look at `to` any more.
-async fn move_object(store: &Store, from: &str, to: &str, step: &Step) -> Result<Option<Object>> {
+/// Copies the object of `size` bytes at `from` to `to`, whole keys of `store`, with what it carries, where there is
+/// none yet; its size and checksum are compared. `None` where there is one, where `from` is gone or another by now,
+/// and where `step` is over: nobody may look at `to` any more.
+async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step) -> Result<Option<Object>> {
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
     };
     let capabilities = store.backend().capabilities();
-    let found = match store.head(from).await {
-        Ok(found) => found,
-        Err(error) => return or_none(error, &[ErrorKind::NotFound]),
-    };
-    if !step.is_due().await? {
-        return Ok(None);
-    }
-    if capabilities.create_only_copy && found.size <= capabilities.max_copy {
-        return match store.copy(from, store, to).create_only().run().await {
+    if capabilities.create_only_copy && size <= capabilities.max_copy {
+        let found = match store.head(from).await {
+            Ok(found) => found,
+            Err(error) => return or_none(error, &[ErrorKind::NotFound]),
+        };
+        // Between this look and the request that copies there is no other.
+        if !step.is_due().await? {
+            return Ok(None);
+        }
+        return match store.copy(from, store, to).described(found).create_only().run().await {
             Ok(copied) => Ok(Some(copied)),
             Err(error) => {
                 or_none(error, &[ErrorKind::NotFound, ErrorKind::Replaced, ErrorKind::AlreadyExists])
             }
         };
+    }
+    if !step.is_due().await? {
+        return Ok(None);
     }
     let mut reader = match store.reader(from).start().await {
         Ok(reader) => reader,

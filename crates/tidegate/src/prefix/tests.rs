@@ -13,6 +13,7 @@ use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer};
 
 mod changes;
 mod conditions;
+mod cost;
 mod gate;
 mod late;
 mod layouts;
