@@ -15,12 +15,13 @@ use futures::{StreamExt, TryStreamExt};
 use super::PrefixedStore;
 use super::layout::Layout;
 use super::list::{Listed, listed};
-use super::places::{Place, Places};
+use super::places::{Known, Place, Places};
 use super::record::Record;
 use crate::backend::Entry;
 use crate::client::Store;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::object::Object;
+use crate::request::Requests;
 
 /// Objects that are moved, and prefixes that are listed, at once.
 const MOVES: usize = 16;
@@ -77,7 +78,7 @@ impl PrefixedStore {
     pub async fn migrate(&self, notice: Duration) -> Result<Migrated> {
         let mut done = Migrated::default();
         loop {
-            let (number, record) = self.places.latest().await?;
+            let Known { number, record, .. } = self.places.latest().await?;
             let Some(before) = record.before() else { return Ok(done) };
             tokio::time::sleep(notice).await;
             let step = Step { places: self.places.clone(), number, record };
@@ -178,6 +179,9 @@ impl Step {
             Ok(is_due)
         };
         let requests = store.requests(place, store.engine().progress.clone());
+        // What a prefix refuses here slows down no other, as elsewhere.
+        let lane = requests.endpoint.lanes.lane(&self.places.lane_of(place));
+        let requests = Requests { lane: Some(lane), ..requests };
         let removed = requests.send(Operation::Delete, None, None, attempt).await;
         removed.map_err(|failure| failure.into_error(Operation::Delete, &store.url(place)))
     }

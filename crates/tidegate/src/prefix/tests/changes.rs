@@ -11,6 +11,7 @@ use super::late::copied;
 use super::*;
 use crate::RetryPolicy;
 use crate::backend::Body;
+use crate::prefix::places::Known;
 use crate::prefix::record::Record;
 
 /// A store whose objects were written under one layout, under another.
@@ -137,7 +138,7 @@ async fn of_two_who_change_it_at_once_one_is_told() {
     let (one, two) = tokio::join!(store.change(base2(16)), other.change(base2(32)));
     let outcomes = [one.is_ok(), two.is_ok()];
     assert_eq!(outcomes.iter().filter(|is_ok| **is_ok).count(), 1, "{outcomes:?}");
-    let (number, record) = store.places.latest().await.unwrap();
+    let Known { number, record, .. } = store.places.latest().await.unwrap();
     let won = if outcomes[0] { 16 } else { 32 };
     assert_eq!((number, record.current, record.older), (6, base2(won), Some(base2(8))));
 }

@@ -125,7 +125,7 @@ async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
                 assert_eq!(names(listed), shown(&map, prefix, recursive));
             }
             Step::Change(layout) => {
-                let (_, record) = store.places.latest().await.unwrap();
+                let record = store.places.latest().await.unwrap().record;
                 let changed = store.change(layout).await;
                 match record.current == layout || record.before().is_none() {
                     true => changed.unwrap(),
