@@ -151,7 +151,14 @@ impl Tidegate {
             let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy, journaled));
             endpoint.or_insert_with(new).clone()
         };
-        Store { engine: self.engine.clone(), backend, endpoint, prefix: String::new(), places: None }
+        Store {
+            engine: self.engine.clone(),
+            backend,
+            endpoint,
+            prefix: String::new(),
+            places: None,
+            lanes: None,
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -206,6 +213,8 @@ pub struct Store {
     prefix: String,
     /// Where keys are, if they are spread over prefixes.
     places: Option<Arc<Places>>,
+    /// The prefixes that requests are limited by, where keys are those of the whole bucket.
+    lanes: Option<Arc<Places>>,
 }
 
 impl Store {
@@ -340,7 +349,11 @@ impl Store {
     }
 
     fn lane(&self, key: &str) -> Option<Arc<Lane>> {
-        let lane = self.places.as_ref()?.lane(&format!("{}{key}", self.prefix));
+        let key = format!("{}{key}", self.prefix);
+        let lane = match &self.places {
+            Some(places) => places.lane(&key),
+            None => self.lanes.as_ref()?.lane_at(&key)?,
+        };
         Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
     }
 
@@ -391,7 +404,12 @@ impl Store {
 
     /// The whole bucket or root.
     pub(crate) fn root(&self) -> Self {
-        Self { prefix: String::new(), places: None, ..self.clone() }
+        Self { prefix: String::new(), places: None, lanes: None, ..self.clone() }
+    }
+
+    /// The same, each request in the lane of the prefix that its key is below.
+    pub(crate) fn root_in_lanes(&self, lanes: Arc<Places>) -> Self {
+        Self { lanes: Some(lanes), ..self.root() }
     }
 
     pub(crate) fn relative(&self, mut object: Object) -> Object {

@@ -21,7 +21,6 @@ use crate::backend::Entry;
 use crate::client::Store;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::object::Object;
-use crate::request::Requests;
 
 /// Objects that are moved, and prefixes that are listed, at once.
 const MOVES: usize = 16;
@@ -178,10 +177,7 @@ impl Step {
             }
             Ok(is_due)
         };
-        let requests = store.requests(place, store.engine().progress.clone());
-        // What a prefix refuses here slows down no other, as elsewhere.
-        let lane = requests.endpoint.lanes.lane(&self.places.lane_of(place));
-        let requests = Requests { lane: Some(lane), ..requests };
+        let requests = self.places.whole().requests(&full, store.engine().progress.clone());
         let removed = requests.send(Operation::Delete, None, None, attempt).await;
         removed.map_err(|failure| failure.into_error(Operation::Delete, &store.url(place)))
     }

@@ -1,6 +1,6 @@
 //! Where objects are: the record in force, read again from time to time, and the places that it gives keys.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -85,9 +85,9 @@ impl Places {
         &self.store
     }
 
-    /// The whole bucket that the root is in.
-    pub(super) fn whole(&self) -> Store {
-        self.store.root()
+    /// The whole bucket that the root is in. Its requests are in the lanes of the root's prefixes.
+    pub(super) fn whole(self: &Arc<Self>) -> Store {
+        self.store.root_in_lanes(self.clone())
     }
 
     /// What became of a listing of the root.
@@ -124,10 +124,11 @@ impl Places {
         format!("{}{}", self.root, self.record().current.name(key))
     }
 
-    /// The lane of the object at `place`, a key below the root, wherever that belongs.
-    pub(super) fn lane_of(&self, place: &str) -> String {
-        let name = place.split_once('/').map_or("", |(name, _)| name);
-        format!("{}/{}{name}", self.backend().location(), self.root)
+    /// The same of what is at `place`, a whole key of the store, wherever that belongs; `None` where that is below
+    /// no prefix.
+    pub(crate) fn lane_at(&self, place: &str) -> Option<String> {
+        let key = self.key(place)?;
+        Some(place[..place.len() - key.len() - 1].to_owned())
     }
 
     /// The key of what is at `place`, a whole key of the store; `None` where that is below no prefix.
