@@ -1,11 +1,15 @@
 """Out of a store: to a file, into a directory, to standard output; and between local paths."""
 
+import errno
 import hashlib
 import os
+import subprocess
+import termios
 
 import pytest
 
 from harness import MIB
+from harness.command import binary, clean_env
 from said import one_sentence
 
 SIZES = [0, 1, 20 * MIB + 3]
@@ -107,3 +111,39 @@ def test_create_only_keeps_a_local_file(tidegate, make_file, tmp_path):
     one_sentence(run, target, "exist", exit=1)
     assert target.read_bytes() == b"kept"
     assert os.listdir(tmp_path) == ["out"]
+
+
+def on_a_terminal(*words, env):
+    """What a run shows to somebody who looks on."""
+    ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
+    command = [binary(), *words]
+    shown = bytearray()
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=theirs, env=clean_env({"TERM": "xterm", **env})) as run:
+        os.close(theirs)
+        with open(ours, "rb", buffering=0) as terminal:
+            try:
+                while piece := terminal.read(4096):
+                    shown += piece
+            except OSError as error:
+                # So it ends where nobody has the other side any more.
+                assert error.errno == errno.EIO, error
+    return run.returncode, shown.decode()
+
+
+@pytest.mark.parametrize("tree", [False, True])
+def test_the_bar_knows_the_total(embedded, embedded_bucket, proxy_to, tmp_path, tree):
+    proxy = proxy_to(embedded.address)
+    proxy.bandwidth(4_000_000, "downstream")
+    embedded_bucket.put("dir/k", bytes(2 * MIB))
+    words = ("-r", embedded_bucket.url("dir/")) if tree else (embedded_bucket.url("dir/k"),)
+    exit, shown = on_a_terminal("cp", *words, tmp_path / "out", env=embedded.endpoint.at(proxy.url).env)
+    assert (exit, "/2.00 MiB" in shown) == (0, True), shown
+
+
+def test_nobody_is_asked_for_a_total_that_nobody_sees(tidegate, embedded_bucket, counts, tmp_path):
+    embedded_bucket.put("k", b"x" * 1000)
+    counts.reset()
+    run = tidegate("cp", embedded_bucket.url("k"), tmp_path / "out", env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == {"GetObject": 1}

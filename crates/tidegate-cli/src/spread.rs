@@ -30,8 +30,7 @@ impl Spread {
         if !locations.iter().any(|given| key_below(&location, given).is_some()) {
             return Err(Failure::Usage(format!("--prefixed {text}: nothing that is named lies below it")));
         }
-        let (store, prefix) = stores.tree(&location).await?;
-        let store = PrefixedStore::open(&store.within(&prefix)).await?;
+        let store = PrefixedStore::open(&stores.root(&location).await?).await?;
         stores.spread(Root { location, store });
         Ok(())
     }

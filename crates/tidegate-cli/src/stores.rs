@@ -235,6 +235,12 @@ impl Stores {
         Ok((store, prefix))
     }
 
+    /// The store that has `location`, a bucket or what lies below a key, as its root.
+    pub(crate) async fn root(&self, location: &Location) -> Outcome<Store> {
+        let (store, prefix) = self.tree(location).await?;
+        Ok(store.within(&prefix))
+    }
+
     /// The store of `location`, and its key as it is written.
     pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
         if let Some(found) = self.root.get().and_then(|root| root.find(location)) {

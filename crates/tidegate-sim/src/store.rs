@@ -18,6 +18,8 @@ use crate::trace::Trace;
 use crate::witness::Witness;
 
 mod backend;
+#[cfg(test)]
+mod tests;
 
 /// The metadata name under which a writer says who it is.
 pub const WRITER: &str = "writer";

@@ -17,6 +17,8 @@ pub struct CopyBuilder {
     to_key: String,
     part_size: Option<u64>,
     concurrency: Option<usize>,
+    /// What the key has, where that was asked already.
+    described: Option<Object>,
     options: WriteOptions,
     progress: Progress,
 }
@@ -25,7 +27,7 @@ impl CopyBuilder {
     pub(crate) fn new(from: Store, key: String, to: Store, to_key: String) -> Self {
         let progress = to.engine().progress.part();
         let options = WriteOptions::default();
-        Self { from, key, to, to_key, part_size: None, concurrency: None, options, progress }
+        Self { from, key, to, to_key, part_size: None, concurrency: None, described: None, options, progress }
     }
 
     /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition at
@@ -52,6 +54,12 @@ impl CopyBuilder {
     /// Most parts in flight at once; the limiter's bound holds as well.
     pub fn concurrency(mut self, parts: usize) -> Self {
         self.concurrency = Some(parts);
+        self
+    }
+
+    /// The copy is of the object that [`Store::head`] has described so, which is not asked for again.
+    pub(crate) fn described(mut self, object: Object) -> Self {
+        self.described = Some(object);
         self
     }
 
@@ -109,9 +117,14 @@ impl CopyBuilder {
         from.check(Operation::Copy, &self.key, None)?;
         to.check(Operation::Copy, &self.to_key, Some(&self.options))?;
         let key = from.full_key(&self.key);
-        let requests = from.requests(&self.key, self.progress.clone());
-        let head = requests.send(Operation::Head, None, None, || from.backend().head(&key)).await;
-        let object = head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?;
+        let object = match &self.described {
+            Some(object) => object.clone(),
+            None => {
+                let requests = from.requests(&self.key, self.progress.clone());
+                let head = requests.send(Operation::Head, None, None, || from.backend().head(&key)).await;
+                head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?
+            }
+        };
         Ok(CopySource { location: from.backend().location().to_owned(), key, object })
     }
 }

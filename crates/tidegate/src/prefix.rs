@@ -31,6 +31,7 @@ pub use migrate::Migrated;
 pub(crate) use places::Places;
 
 use layer::Spread;
+use places::Known;
 use record::Record;
 
 /// A store whose keys are spread over prefixes. A clone is the same store.
@@ -140,7 +141,8 @@ impl PrefixedStore {
     /// Writes `key`; as [`Store::writer`]. An upload in many parts that began before a change of the layout
     /// fails with [`ErrorKind::SessionLost`] when it is to be published: it would be where nobody looks.
     ///
-    /// `create_only` holds across both layouts.
+    /// `create_only` holds across both layouts. A write that replaces an object which is yet to be
+    /// [moved](Self::migrate) fails with [`ErrorKind::Unsupported`] until it is.
     pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
         self.store.writer(key)
     }
@@ -186,7 +188,7 @@ impl PrefixedStore {
     /// [`ErrorKind::InvalidInput`] while anything is left of the layout before that, and where somebody else
     /// changes it at the same time.
     pub async fn change(&self, layout: Layout) -> Result<()> {
-        let (number, record) = self.places.latest().await?;
+        let Known { number, record, .. } = self.places.latest().await?;
         let refused = |message: String| {
             Err(Error::new(ErrorKind::InvalidInput, Operation::Layout, self.location(), message))
         };
@@ -202,7 +204,7 @@ impl PrefixedStore {
         }
         let changed = Record { older: Some(record.current), ..Record::new(layout) };
         if !self.places.succeed(number + 1, changed).await? {
-            let (_, record) = self.places.latest().await?;
+            let record = self.places.latest().await?.record;
             if record.current != layout {
                 return refused(format!(
                     "somebody else has spread its keys over {} meanwhile",

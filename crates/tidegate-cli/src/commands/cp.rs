@@ -376,6 +376,12 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
                 }
                 _ => {
                     let to = job.stores.object(&target).await?;
+                    // A request more, which is worth it where someone looks on.
+                    let size = match job.report.wants_total() {
+                        true => Some(from.store.head(&from.key).await?.size),
+                        false => None,
+                    };
+                    job.report.expect(size);
                     let done = download::object(job, &source.to_string(), &from, &to).await?;
                     job.report.done(done)
                 }

@@ -1,5 +1,7 @@
 //! `tidegate prefix`: keys that are spread over prefixes.
 
+use std::io::Write;
+
 use serde::Serialize;
 use tidegate::{Layout, PrefixedStore, Store};
 
@@ -39,15 +41,28 @@ struct Described {
     layout: Layout,
     /// The layout before, as long as there is anything to be moved or removed.
     older: Option<Layout>,
+    /// What was done about that just now.
+    #[serde(flatten)]
+    done: Option<migrate::Done>,
 }
 
 impl Described {
     fn of(store: &PrefixedStore) -> Self {
-        Self { url: store.location(), layout: store.layout(), older: store.older() }
+        Self { url: store.location(), layout: store.layout(), older: store.older(), done: None }
+    }
+
+    /// One JSON object where `json` is asked for, else a line.
+    fn print(&self, out: &mut impl Write, json: bool) -> Outcome {
+        if json {
+            serde_json::to_writer(&mut *out, self).map_err(std::io::Error::from)?;
+        } else {
+            write!(out, "{}", self.line())?;
+        }
+        Ok(writeln!(out)?)
     }
 
     fn line(&self) -> String {
-        let Self { url, layout, older } = self;
+        let Self { url, layout, older, .. } = self;
         let keys = format!("{url}: keys are spread over {layout}");
         match older {
             None => keys,
@@ -58,6 +73,5 @@ impl Described {
 
 /// The store that a root is.
 async fn root(stores: &Stores, text: &str) -> Outcome<Store> {
-    let (store, prefix) = stores.tree(&spread::root(text)?).await?;
-    Ok(store.within(&prefix))
+    stores.root(&spread::root(text)?).await
 }

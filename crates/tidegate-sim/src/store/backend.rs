@@ -180,10 +180,13 @@ impl Backend for SimStore {
         }
     }
 
-    async fn get(&self, key: &str, range: Option<Range<u64>>, _same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         let state = self.state();
         let version =
             state.model.current(key).ok_or_else(|| Fault::new(FaultKind::NotFound, "no such object"))?;
+        if same.is_some_and(|same| !same.is_same(&version.object)) {
+            return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
+        }
         if range.is_some() {
             return Err(Fault::new(FaultKind::Unsupported, "the simulated store gives whole objects"));
         }

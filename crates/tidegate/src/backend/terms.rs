@@ -36,7 +36,7 @@ pub struct Capabilities {
     pub append: Option<u64>,
     /// Whether a write may depend on which object it [replaces](WriteOptions::replaces).
     pub replaces: bool,
-    /// Whether it keeps a write's [token](WriteOptions::token) with the object. Where it does not, an object is
+    /// Whether it keeps a write's [token](WriteOptions::token) and attributes with the object. Where not, an object is
     /// known by its bytes and its time, which must be one of this machine's clock.
     pub tokens: bool,
     /// Largest object that it copies itself in one request, in bytes; 0 where it copies none so.

@@ -30,11 +30,13 @@ pub struct Store {
     prefix: String,
     /// Where keys are, if they are spread over prefixes.
     places: Option<Arc<Places>>,
+    /// The prefixes that requests are limited by, where keys are those of the whole bucket.
+    lanes: Option<Arc<Places>>,
 }
 
 impl Store {
     pub(super) fn new(engine: Arc<Engine>, backend: Arc<dyn Backend>, endpoint: Arc<Endpoint>) -> Self {
-        Self { engine, backend, endpoint, prefix: String::new(), places: None }
+        Self { engine, backend, endpoint, prefix: String::new(), places: None, lanes: None }
     }
 
     /// Where it is, as a URL without a slash at its end.
@@ -168,7 +170,11 @@ impl Store {
     }
 
     fn lane(&self, key: &str) -> Option<Arc<Lane>> {
-        let lane = self.places.as_ref()?.lane(&format!("{}{key}", self.prefix));
+        let key = format!("{}{key}", self.prefix);
+        let lane = match &self.places {
+            Some(places) => places.lane(&key),
+            None => self.lanes.as_ref()?.lane_at(&key)?,
+        };
         Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
     }
 
@@ -219,7 +225,12 @@ impl Store {
 
     /// The whole bucket or root.
     pub(crate) fn root(&self) -> Self {
-        Self { prefix: String::new(), places: None, ..self.clone() }
+        Self { prefix: String::new(), places: None, lanes: None, ..self.clone() }
+    }
+
+    /// The same, each request in the lane of the prefix that its key is below.
+    pub(crate) fn root_in_lanes(&self, lanes: Arc<Places>) -> Self {
+        Self { lanes: Some(lanes), ..self.root() }
     }
 
     pub(crate) fn relative(&self, mut object: Object) -> Object {

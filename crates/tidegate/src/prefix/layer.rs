@@ -34,18 +34,29 @@ impl Spread {
         })
     }
 
-    /// Refuses an object that is where the older layout has it, and that the store's own condition does not
+    /// Refuses an object that is where the older layout has it, and that the store's own conditions do not
     /// see. Nobody who knows the record in force writes there, so what is not there will not come.
     async fn refuse_older(&self, place: &Place, options: &WriteOptions) -> Result<(), Fault> {
-        let Some(older) = place.older.as_deref().filter(|_| options.create_only) else { return Ok(()) };
-        match self.below().head(older).await {
-            Ok(_) => {
-                let message = "the key has an object already, where an older layout has it";
-                Err(Fault::new(FaultKind::Exists, message).with_answered(true))
-            }
-            Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            Err(fault) => Err(fault),
+        let has_condition = options.create_only || options.replaces.is_some();
+        let Some(older) = place.older.as_deref().filter(|_| has_condition) else { return Ok(()) };
+        if !self.has(older).await? {
+            return Ok(());
         }
+        let (kind, message) = if options.create_only {
+            (FaultKind::Exists, "the key has an object already, where an older layout has it")
+        } else if !self.has(&place.current).await? {
+            let message = "the object is yet to be moved from where an older layout has it: run `tidegate prefix \
+                           migrate` first";
+            (FaultKind::Unsupported, message)
+        } else {
+            return Ok(());
+        };
+        Err(Fault::new(kind, message).with_answered(true))
+    }
+
+    async fn has(&self, place: &str) -> Result<bool, Fault> {
+        let found = self.below().head(place).await;
+        if is_missing(&found) { Ok(false) } else { found.map(|_| true) }
     }
 
     /// Where a session's object belongs now: it must be where it was when the session began.

@@ -1,7 +1,6 @@
 //! A listing of all prefixes as one, in key order.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use futures::stream::{self, BoxStream};
@@ -11,6 +10,7 @@ use super::layout::Layout;
 use super::places::{Known, Places};
 use super::record::Record;
 use crate::backend::{Entry, Fault};
+use crate::merge::{MergeStream, Merged};
 
 /// Listings that are begun at once.
 const AT_ONCE: usize = 64;
@@ -39,7 +39,7 @@ pub(super) fn listed(
     prefix: String,
     recursive: bool,
 ) -> BoxStream<'static, Result<Listed, Fault>> {
-    let merge = Merge { places, prefix, recursive, by: None, next: BinaryHeap::new(), last: None };
+    let merge = Merge { places, prefix, recursive, by: None, entries: None, last: None };
     stream::try_unfold(
         merge,
         |mut merge| async move { Ok(merge.next().await?.map(|listed| (listed, merge))) },
@@ -47,7 +47,7 @@ pub(super) fn listed(
     .boxed()
 }
 
-/// The listings of all prefixes, of each the entry that it has next.
+/// The listings of all prefixes as one.
 ///
 /// The record is looked at after whatever was fetched and before that is gone by. Where it has moved on, an
 /// object may have come to where the listing has been already, and be gone from where it would be yet: all begins
@@ -59,27 +59,29 @@ struct Merge {
     recursive: bool,
     /// The record that it goes by.
     by: Option<Known>,
-    next: BinaryHeap<Reverse<Head>>,
+    entries: Option<Entries>,
     /// What was given last.
     last: Option<(String, bool)>,
 }
 
-/// A listing and its first entry.
-struct Head {
-    listed: Listed,
-    rest: BoxStream<'static, Result<Listed, Fault>>,
-}
+type Entries = MergeStream<One, fn(&Listed, &Listed) -> Ordering>;
+
+/// The listing of one prefix.
+type One = BoxStream<'static, Result<Listed, Fault>>;
 
 impl Merge {
     async fn next(&mut self) -> Result<Option<Listed>, Fault> {
         loop {
+            let next = match &mut self.entries {
+                Some(entries) => entries.try_next().await.map_err(|ended| ended.error)?,
+                None => None,
+            };
             let now = self.places.look(self.places.refresh()).await.map_err(|failure| failure.fault)?;
             if !self.by.is_some_and(|by| by.lists_as(&now)) {
                 self.begin(now).await?;
                 continue;
             }
-            let Some(Reverse(Head { listed, rest })) = self.next.pop() else { return Ok(None) };
-            self.next.extend(Head::of(rest).await?.map(Reverse));
+            let Some(Merged { item: listed, .. }) = next else { return Ok(None) };
             let (key, is_prefix) = listed.key();
             if self.last.as_ref().is_none_or(|last| (&*last.0, last.1) < (key, is_prefix)) {
                 self.last = Some((key.to_owned(), is_prefix));
@@ -91,16 +93,23 @@ impl Merge {
     /// Lists all prefixes from their beginning, by this record.
     async fn begin(&mut self, by: Known) -> Result<(), Fault> {
         // Two pages of each prefix are not held at once.
-        self.next.clear();
+        self.entries = None;
         let (places, prefix, recursive) = (self.places.clone(), self.prefix.clone(), self.recursive);
-        let heads = stream::iter(names(by.record))
-            .map(|name| Head::of(one(&places, by.record, &name, &prefix, recursive)))
+        let begun = stream::iter(names(by.record))
+            .map(|name| begun(one(&places, by.record, &name, &prefix, recursive)))
             .buffer_unordered(AT_ONCE)
-            .try_filter_map(async |head| Ok(head.map(Reverse)));
-        self.next = heads.try_collect().await?;
+            .try_filter_map(async |begun| Ok(begun));
+        let begun: Vec<One> = begun.try_collect().await?;
+        self.entries = Some(MergeStream::new(begun, Listed::order));
         self.by = Some(by);
         Ok(())
     }
+}
+
+/// The listing, its first entry fetched. `None` where nothing is left: it ends with that, and what it holds.
+async fn begun(mut listing: One) -> Result<Option<One>, Fault> {
+    let first = listing.try_next().await?;
+    Ok(first.map(|first| stream::iter([Ok(first)]).chain(listing).boxed()))
 }
 
 /// The names of the prefixes of both layouts, each once.
@@ -111,13 +120,7 @@ fn names(record: Record) -> impl Iterator<Item = String> + Send {
 }
 
 /// What is below one prefix, and belongs there.
-fn one(
-    places: &Arc<Places>,
-    record: Record,
-    name: &str,
-    prefix: &str,
-    recursive: bool,
-) -> BoxStream<'static, Result<Listed, Fault>> {
+fn one(places: &Arc<Places>, record: Record, name: &str, prefix: &str, recursive: bool) -> One {
     let below = format!("{}{name}/", places.root());
     let (of_current, of_older) = {
         let (name, older) = (name.to_owned(), record.older);
@@ -147,18 +150,6 @@ fn one(
     entries.try_filter_map(move |entry| std::future::ready(Ok(listed(entry)))).boxed()
 }
 
-impl Head {
-    /// `None` where nothing is left. The listing ends with that, and what it holds.
-    async fn of(mut rest: BoxStream<'static, Result<Listed, Fault>>) -> Result<Option<Self>, Fault> {
-        Ok(rest.try_next().await?.map(|listed| Self { listed, rest }))
-    }
-
-    /// By key; of one key the current object before the older one.
-    fn order(&self) -> ((&str, bool), bool) {
-        (self.listed.key(), self.listed.is_older)
-    }
-}
-
 impl Listed {
     /// Its key, and whether it is a prefix.
     fn key(&self) -> (&str, bool) {
@@ -167,24 +158,8 @@ impl Listed {
             Entry::Prefix(prefix) => (prefix, true),
         }
     }
-}
-
-impl PartialEq for Head {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Head {}
-
-impl PartialOrd for Head {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Head {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
+    /// By key; of one key the current object before the older one.
+    fn order(&self, other: &Self) -> Ordering {
+        (self.key(), self.is_older).cmp(&(other.key(), other.is_older))
     }
 }

@@ -15,7 +15,7 @@ use futures::{StreamExt, TryStreamExt};
 use super::PrefixedStore;
 use super::layout::Layout;
 use super::list::{Listed, listed};
-use super::places::{Place, Places};
+use super::places::{Known, Place, Places};
 use super::record::Record;
 use crate::backend::Entry;
 use crate::client::Store;
@@ -77,7 +77,7 @@ impl PrefixedStore {
     pub async fn migrate(&self, notice: Duration) -> Result<Migrated> {
         let mut done = Migrated::default();
         loop {
-            let (number, record) = self.places.latest().await?;
+            let Known { number, record, .. } = self.places.latest().await?;
             let Some(before) = record.before() else { return Ok(done) };
             tokio::time::sleep(notice).await;
             let step = Step { places: self.places.clone(), number, record };
@@ -121,18 +121,18 @@ impl Step {
     pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
         let older = listed(self.places.clone(), String::new(), true).try_filter_map(|listed| {
             ready(Ok(match listed {
-                Listed { entry: Entry::Object(object), is_older: true } => Some(object.key),
+                Listed { entry: Entry::Object(object), is_older: true } => Some(object),
                 _ => None,
             }))
         });
         let (step, whole) = (self.clone(), self.places.whole());
-        let moves = older.map(move |key| {
+        let moves = older.map(move |object| {
             let (step, whole) = (step.clone(), whole.clone());
             async move {
-                let key = key.map_err(|fault| step.places.listing_failed(fault))?;
+                let Object { key, size, .. } = object.map_err(|fault| step.places.listing_failed(fault))?;
                 match step.places.by(step.record, &key) {
                     Place { current, older: Some(older), .. } => {
-                        move_object(&whole, &older, &current, &step).await
+                        move_object(&whole, &older, &current, size, &step).await
                     }
                     // It is listed by a later record.
                     Place { older: None, .. } => Ok(None),
@@ -177,34 +177,38 @@ impl Step {
             }
             Ok(is_due)
         };
-        let requests = store.requests(place, store.engine().progress.clone());
+        let requests = self.places.whole().requests(&full, store.engine().progress.clone());
         let removed = requests.send(Operation::Delete, None, None, attempt).await;
         removed.map_err(|failure| failure.into_error(Operation::Delete, &store.url(place)))
     }
 }
 
-/// Copies the object at `from` to `to`, whole keys of `store`, with what it carries, where there is none yet; its
-/// size and checksum are compared. `None` where there is one, where `from` is gone or another by now, and where
-/// `step` is over: nobody may look at `to` any more.
-async fn move_object(store: &Store, from: &str, to: &str, step: &Step) -> Result<Option<Object>> {
+/// Copies the object of `size` bytes at `from` to `to`, whole keys of `store`, with what it carries, where there is
+/// none yet; its size and checksum are compared. `None` where there is one, where `from` is gone or another by now,
+/// and where `step` is over: nobody may look at `to` any more.
+async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step) -> Result<Option<Object>> {
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
     };
     let capabilities = store.backend().capabilities();
-    let found = match store.head(from).await {
-        Ok(found) => found,
-        Err(error) => return or_none(error, &[ErrorKind::NotFound]),
-    };
-    if !step.is_due().await? {
-        return Ok(None);
-    }
-    if capabilities.create_only_copy && found.size <= capabilities.max_copy {
-        return match store.copy(from, store, to).create_only().run().await {
+    if capabilities.create_only_copy && size <= capabilities.max_copy {
+        let found = match store.head(from).await {
+            Ok(found) => found,
+            Err(error) => return or_none(error, &[ErrorKind::NotFound]),
+        };
+        // Between this look and the request that copies there is no other.
+        if !step.is_due().await? {
+            return Ok(None);
+        }
+        return match store.copy(from, store, to).described(found).create_only().run().await {
             Ok(copied) => Ok(Some(copied)),
             Err(error) => {
                 or_none(error, &[ErrorKind::NotFound, ErrorKind::Replaced, ErrorKind::AlreadyExists])
             }
         };
+    }
+    if !step.is_due().await? {
+        return Ok(None);
     }
     let mut reader = match store.reader(from).start().await {
         Ok(reader) => reader,

@@ -1,6 +1,6 @@
 //! Where objects are: the record in force, read again from time to time, and the places that it gives keys.
 
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -67,7 +67,17 @@ impl Places {
             known: RwLock::new(Known { number, record, at: Instant::now() }),
             reading: tokio::sync::Mutex::default(),
         };
-        Ok(latest_in_turn(store).await?.map(places))
+        let requests = store.requests(DIRECTORY, store.engine().progress.clone());
+        let (backend, root) = (&**store.backend(), store.full_key(""));
+        let read_latest = || async {
+            match latest_number(backend, &root).await? {
+                Some(number) => read(backend, &root, number).await.map(|record| Some((number, record))),
+                None => Ok(None),
+            }
+        };
+        let read = requests.send(Operation::Layout, None, None, read_latest).await;
+        let read = read.map_err(|failure| failure.into_error(Operation::Layout, &store.location()))?;
+        Ok(read.map(places))
     }
 
     /// The root, as it is in the store.
@@ -75,9 +85,9 @@ impl Places {
         &self.store
     }
 
-    /// The whole bucket that the root is in.
-    pub(super) fn whole(&self) -> Store {
-        self.store.root()
+    /// The whole bucket that the root is in. Its requests are in the lanes of the root's prefixes.
+    pub(super) fn whole(self: &Arc<Self>) -> Store {
+        self.store.root_in_lanes(self.clone())
     }
 
     /// What became of a listing of the root.
@@ -112,6 +122,13 @@ impl Places {
     /// What is limited together with `key`: its prefix, with the root.
     pub(crate) fn lane(&self, key: &str) -> String {
         format!("{}{}", self.root, self.record().current.name(key))
+    }
+
+    /// The same of what is at `place`, a whole key of the store, wherever that belongs; `None` where that is below
+    /// no prefix.
+    pub(crate) fn lane_at(&self, place: &str) -> Option<String> {
+        let key = self.key(place)?;
+        Some(place[..place.len() - key.len() - 1].to_owned())
     }
 
     /// The key of what is at `place`, a whole key of the store; `None` where that is below no prefix.
@@ -174,12 +191,10 @@ impl Places {
         Ok(read)
     }
 
-    /// The record in force and its number, asked for now.
-    pub(super) async fn latest(&self) -> Result<(u64, Record)> {
-        let at = Instant::now();
-        let (number, record) = latest_in_turn(&self.store).await?.ok_or_else(|| no_record(&self.store))?;
-        self.take_in(Known { number, record, at });
-        Ok((number, record))
+    /// The record in force, asked for now.
+    pub(super) async fn latest(&self) -> Result<Known> {
+        let now = self.look(Duration::ZERO).await;
+        now.map_err(|failure| failure.into_error(Operation::Layout, &self.store.location()))
     }
 
     /// Puts `record` in force as number `number`; `false` where there is one of this number already.
@@ -231,20 +246,6 @@ pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result
 pub(super) fn no_record(store: &Store) -> Error {
     let message = "its keys are not spread over prefixes: run `tidegate prefix init` first";
     Error::new(ErrorKind::NotFound, Operation::Layout, store.location(), message)
-}
-
-/// The record in force below the root `store`, with retries.
-async fn latest_in_turn(store: &Store) -> Result<Option<(u64, Record)>> {
-    let requests = store.requests(DIRECTORY, store.engine().progress.clone());
-    let (backend, root) = (&**store.backend(), store.full_key(""));
-    let read_latest = || async {
-        match latest_number(backend, &root).await? {
-            Some(number) => read(backend, &root, number).await.map(|record| Some((number, record))),
-            None => Ok(None),
-        }
-    };
-    let read = requests.send(Operation::Layout, None, None, read_latest).await;
-    read.map_err(|failure| failure.into_error(Operation::Layout, &store.location()))
 }
 
 async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {

@@ -12,6 +12,8 @@ use crate::backend::memory::Memory;
 use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer};
 
 mod changes;
+mod conditions;
+mod cost;
 mod gate;
 mod late;
 mod layouts;
@@ -26,7 +28,15 @@ fn engine() -> Tidegate {
 }
 
 fn memory() -> Memory {
-    Memory::new("m").with_capabilities(Capabilities { min_part: 4096, ..Capabilities::default() })
+    memory_that(false)
+}
+
+/// One that makes copies itself, under the condition that there is nothing yet, where it `copies`: as Google's and
+/// a disk do; else one that makes none, as S3 under that condition.
+fn memory_that(copies: bool) -> Memory {
+    let copying = Capabilities { create_only_copy: copies, max_copy: 1 << 40, ..Capabilities::default() };
+    let plain = if copies { copying } else { Capabilities::default() };
+    Memory::new("m").with_capabilities(Capabilities { min_part: 4096, replaces: true, ..plain })
 }
 
 fn root(tide: &Tidegate, memory: &Memory) -> Store {

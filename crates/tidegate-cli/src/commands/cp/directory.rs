@@ -81,6 +81,7 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
         if key.is_empty() || (key.ends_with('/') && object.size == 0) {
             return Ok(None); // what some tools leave in place of a directory
         }
+        job.report.expect(Some(object.size));
         let from = Place { store: from.clone(), key: object.key.clone() };
         download::object(job, &from.url(), &from, &target.place(key)).await.map(Some)
     });

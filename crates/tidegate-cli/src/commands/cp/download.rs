@@ -48,14 +48,12 @@ async fn write(
 }
 
 /// An object into another store, or within one that copies it itself. Whatever fails, nothing is published
-/// there.
+/// there. Whoever calls it has said what is to come.
 pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
     if to.is_local() && !from.is_local() {
         return into_file(job, source, from, to).await;
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
-        // How large it is shows when it is copied.
-        job.report.expect(None);
         let progress = copy.progress();
         let live = job.report.upload(&progress, vec![progress.clone()]);
         match copy.run().await {
@@ -75,8 +73,6 @@ pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place
 async fn into_file(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
     let path = to.file()?;
     let download = job.writing.download(from, path);
-    // How large it is shows with the first answer.
-    job.report.expect(None);
     let live = job.report.download(&download.progress());
     let object = download.run().await?;
     Ok(live.done(source.to_owned(), to.url(), object.size, &object))
@@ -93,7 +89,6 @@ async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outco
     if !to.is_local() {
         counted.push(progress.clone());
     }
-    job.report.expect(Some(object.size));
     let live = job.report.upload(&progress, counted);
     let mut writer = builder.start().await?;
     let strategy = writer.strategy();

@@ -42,14 +42,8 @@ impl Init {
         let layout = Layout::new(self.naming, self.count)?;
         Stores::with_defaults(&self.connection, async |stores| {
             let store = PrefixedStore::init(&root(stores, &self.root).await?, layout).await?;
-            let described = Described::of(&store);
             let mut out = output::text()?;
-            if self.json {
-                serde_json::to_writer(&mut out, &described).map_err(std::io::Error::from)?;
-                writeln!(out)?;
-            } else {
-                writeln!(out, "{}", described.line())?;
-            }
+            Described::of(&store).print(&mut out, self.json)?;
             Ok(out.flush()?)
         })
         .await

@@ -47,11 +47,9 @@ pub(crate) struct Migrate {
     connection: Connection,
 }
 
-/// What `--json` prints.
+/// What a migration has done, in `--json`.
 #[derive(Serialize)]
-struct Line {
-    #[serde(flatten)]
-    described: Described,
+pub(super) struct Done {
     moved: u64,
     bytes: u64,
     removed: u64,
@@ -65,20 +63,14 @@ impl Migrate {
             let layout = Layout::new(naming, self.count.unwrap_or(store.layout().count()))?;
             store.change(layout).await?;
             let migrated = if self.later { Migrated::default() } else { self.migrate(&store).await? };
-            let described = Described::of(&store);
             let Migrated { moved, bytes, removed, .. } = migrated;
             let mut out = output::text()?;
-            if self.json {
-                let line = Line { described, moved, bytes, removed };
-                serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-                writeln!(out)?;
-            } else {
-                if !self.later {
-                    let (objects, size) = (text::count(moved, "object"), text::size(bytes));
-                    writeln!(out, "moved {objects} ({size}), and removed {removed} where they were before")?;
-                }
-                writeln!(out, "{}", described.line())?;
+            if !self.later && !self.json {
+                let (objects, size) = (text::count(moved, "object"), text::size(bytes));
+                writeln!(out, "moved {objects} ({size}), and removed {removed} where they were before")?;
             }
+            let done = Some(Done { moved, bytes, removed });
+            Described { done, ..Described::of(&store) }.print(&mut out, self.json)?;
             Ok(out.flush()?)
         })
         .await

@@ -33,13 +33,9 @@ impl Show {
     pub(super) async fn run(self) -> Outcome {
         Stores::with_defaults(&self.connection, async |stores| {
             let store = PrefixedStore::open(&root(stores, &self.root).await?).await?;
-            let described = Described::of(&store);
             let mut out = output::text()?;
-            if self.json {
-                serde_json::to_writer(&mut out, &described).map_err(std::io::Error::from)?;
-                writeln!(out)?;
-            } else if self.keys.is_empty() {
-                writeln!(out, "{}", described.line())?;
+            if self.keys.is_empty() {
+                Described::of(&store).print(&mut out, self.json)?;
             }
             for key in &self.keys {
                 writeln!(out, "{}/{}", store.location(), store.place(key))?;

@@ -1,6 +1,7 @@
 //! One layout after another: no object is lost, and none comes back.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
@@ -9,6 +10,8 @@ use futures::future::BoxFuture;
 use super::late::copied;
 use super::*;
 use crate::RetryPolicy;
+use crate::backend::Body;
+use crate::prefix::places::Known;
 use crate::prefix::record::Record;
 
 /// A store whose objects were written under one layout, under another.
@@ -44,19 +47,6 @@ async fn old_objects_are_found_overwritten_and_removed() {
 }
 
 #[tokio::test]
-async fn create_only_holds_across_both_places() {
-    let memory = memory();
-    let store = changed(&memory, base2(4), base2(64), &["a"]).await;
-    for bytes in [1, 3 * PART] {
-        let error = create(&store, "a", &vec![7; bytes]).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
-        create(&store, &format!("new-{bytes}"), &vec![7; bytes]).await.unwrap();
-    }
-    store.delete("a").await.unwrap();
-    create(&store, "a", b"2").await.unwrap();
-}
-
-#[tokio::test]
 async fn a_second_change_waits_for_the_first_one_s_migration() {
     let memory = memory();
     let store = changed(&memory, base2(4), base2(64), &["a"]).await;
@@ -72,7 +62,12 @@ async fn a_second_change_waits_for_the_first_one_s_migration() {
 
 #[tokio::test]
 async fn a_migration_moves_all_with_what_they_carry() {
-    let memory = memory();
+    for copies in [false, true] {
+        moves_all_with_what_they_carry(memory_that(copies)).await;
+    }
+}
+
+async fn moves_all_with_what_they_carry(memory: Memory) {
     let store = changed(&memory, base2(4), Layout::new(Naming::Decimal, 10).unwrap(), &["a", "b"]).await;
     let plain = store.places.store();
     let mut writer = plain
@@ -143,7 +138,7 @@ async fn of_two_who_change_it_at_once_one_is_told() {
     let (one, two) = tokio::join!(store.change(base2(16)), other.change(base2(32)));
     let outcomes = [one.is_ok(), two.is_ok()];
     assert_eq!(outcomes.iter().filter(|is_ok| **is_ok).count(), 1, "{outcomes:?}");
-    let (number, record) = store.places.latest().await.unwrap();
+    let Known { number, record, .. } = store.places.latest().await.unwrap();
     let won = if outcomes[0] { 16 } else { 32 };
     assert_eq!((number, record.current, record.older), (6, base2(won), Some(base2(8))));
 }
@@ -187,6 +182,13 @@ impl Meanwhile {
     ) -> Arc<Self> {
         Arc::new(Self { below: below.clone(), place, act: Mutex::new(Some(Box::pin(act))) })
     }
+
+    async fn meanwhile(&self, key: &str) {
+        let act = if key == self.place { self.act.lock().unwrap().take() } else { None };
+        if let Some(act) = act {
+            act.await;
+        }
+    }
 }
 
 impl fmt::Debug for Meanwhile {
@@ -202,17 +204,24 @@ impl Layer for Meanwhile {
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
-        let act = if key == self.place { self.act.lock().unwrap().take() } else { None };
-        if let Some(act) = act {
-            act.await;
-        }
+        self.meanwhile(key).await;
         self.below.head(key).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        self.meanwhile(key).await;
+        self.below.get(key, range, same).await
     }
 }
 
 #[tokio::test]
 async fn an_object_that_is_moved_between_two_looks_is_found() {
-    let memory = memory();
+    for copies in [false, true] {
+        is_found_while_it_is_moved(memory_that(copies)).await;
+    }
+}
+
+async fn is_found_while_it_is_moved(memory: Memory) {
     let other = changed(&memory, base2(4), base2(64), &["a"]).await;
     let older = format!("root/{}/a", base2(4).name("a"));
     let moving = async move { assert_eq!(other.migrate(Duration::ZERO).await.unwrap().moved, 1) };
@@ -224,7 +233,12 @@ async fn an_object_that_is_moved_between_two_looks_is_found() {
 
 #[tokio::test]
 async fn an_object_that_is_replaced_while_it_is_moved_is_moved_as_it_is_then() {
-    let memory = memory();
+    for copies in [false, true] {
+        is_moved_as_it_is_when_it_is_replaced(memory_that(copies)).await;
+    }
+}
+
+async fn is_moved_as_it_is_when_it_is_replaced(memory: Memory) {
     changed(&memory, base2(4), base2(64), &["a"]).await;
     let place = format!("{}/a", base2(4).name("a"));
     let (plain, key) = (root(&engine(), &memory), place.clone());

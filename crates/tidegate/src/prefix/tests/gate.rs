@@ -48,8 +48,9 @@ fn scopeguard(waiting: &AtomicUsize) -> impl Drop {
     Here(waiting)
 }
 
-/// Writes pass: a migration looks at the older object just before it publishes the copy, and what happens
-/// between these two is what it can't know of.
+/// Writes pass, and copies that the store makes: a migration looks at the older object just before it publishes the
+/// copy, and what happens between these two is what it can't know of. (Of a copy that the store makes it could: that
+/// is of the object that was looked at, and of no other.)
 #[async_trait]
 impl Layer for Gate {
     fn below(&self) -> &dyn Backend {

@@ -10,13 +10,14 @@ use futures::{FutureExt, StreamExt};
 use super::changes::{Meanwhile, changed};
 use super::paged::Paged;
 use super::*;
-use crate::RetryPolicy;
 use crate::prefix::migrate::Step;
+use crate::prefix::places::Known;
 use crate::prefix::record::Record;
+use crate::{Progress, RetryPolicy};
 
 /// Copies what is to be moved, and records nothing.
 pub(super) async fn copied(store: &PrefixedStore) -> u64 {
-    let (number, record) = store.places.latest().await.unwrap();
+    let Known { number, record, .. } = store.places.latest().await.unwrap();
     let step = Step { places: store.places.clone(), number, record };
     let mut done = Migrated::default();
     while done.moved_all(step.moves()).await.unwrap() > 0 {}
@@ -124,7 +125,12 @@ async fn a_migration_that_is_late_removes_nothing_that_was_written_under_a_later
 
 #[tokio::test]
 async fn a_migration_that_is_late_copies_nothing_to_where_a_later_layout_does_not_look() {
-    let memory = memory();
+    for copies in [false, true] {
+        copies_nothing_when_it_is_late(memory_that(copies)).await;
+    }
+}
+
+async fn copies_nothing_when_it_is_late(memory: Memory) {
     let other = changed(&memory, base2(4), base2(64), &["a"]).await;
     let overtaken = async move {
         overtake(other.clone(), Duration::ZERO).await;
@@ -144,6 +150,8 @@ enum Removal {
     Fails(BoxFuture<'static, ()>),
     /// It takes its time.
     Takes(Duration),
+    /// The store asks for fewer requests.
+    IsRefused,
 }
 
 struct LateDelete {
@@ -177,6 +185,7 @@ impl Layer for LateDelete {
                 return Err(Fault::new(FaultKind::Undone, "not now"));
             }
             Some(Removal::Takes(time)) => tokio::time::sleep(time).await,
+            Some(Removal::IsRefused) => return Err(Fault::new(FaultKind::Throttled, "slow down")),
             None => {}
         }
         self.below.delete(key).await
@@ -209,6 +218,17 @@ async fn a_removal_that_is_on_its_way_ends_before_the_next_layout() {
     };
     tokio::join!(late, overtake(other, notice));
     is_newer(&memory).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prefix_that_refuses_removals_slows_down_no_other() {
+    let memory = memory();
+    emptying(&memory).await;
+    let root = engine().store(LateDelete::new(&memory, Removal::IsRefused)).within("root");
+    assert_eq!(attentive(&root).await.migrate(Duration::ZERO).await.unwrap().removed, 1);
+    let (endpoint, ever) = (root.requests("", Progress::default()).endpoint, Duration::from_secs(3600));
+    let lane = endpoint.lanes.lane(&format!("memory://m/root/{}", base2(4).name("a")));
+    assert!(lane.was_refused(ever) && !endpoint.limiter.was_overloaded(ever));
 }
 
 #[tokio::test]

@@ -85,8 +85,8 @@ fn shown(map: &BTreeMap<&'static str, Vec<u8>>, prefix: &str, recursive: bool) -
     shown
 }
 
-async fn run(first: Layout, steps: Vec<Step>) {
-    let (tide, memory) = (engine(), memory());
+async fn run(copies: bool, first: Layout, steps: Vec<Step>) {
+    let (tide, memory) = (engine(), memory_that(copies));
     let root = tide.store(Paged::new(memory.clone())).within("root");
     PrefixedStore::init(&root, first).await.unwrap();
     let store = attentive(&root).await;
@@ -125,7 +125,7 @@ async fn run(first: Layout, steps: Vec<Step>) {
                 assert_eq!(names(listed), shown(&map, prefix, recursive));
             }
             Step::Change(layout) => {
-                let (_, record) = store.places.latest().await.unwrap();
+                let record = store.places.latest().await.unwrap().record;
                 let changed = store.change(layout).await;
                 match record.current == layout || record.before().is_none() {
                     true => changed.unwrap(),
@@ -169,10 +169,11 @@ proptest! {
 
     #[test]
     fn it_is_a_sorted_map_whatever_its_layout(
+        copies in any::<bool>(),
         first in layout(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-        runtime.unwrap().block_on(run(first, steps));
+        runtime.unwrap().block_on(run(copies, first, steps));
     }
 }

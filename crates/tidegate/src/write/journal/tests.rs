@@ -1,3 +1,4 @@
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -85,6 +86,11 @@ impl Place {
         }
         with_parts
     }
+}
+
+/// The one file of a directory for journals.
+fn journal_file(folder: &Path) -> PathBuf {
+    std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
 }
 
 fn data(size: u64) -> Bytes {
@@ -197,7 +203,7 @@ async fn what_is_acknowledged_is_given_back() -> Result<()> {
         while writer.progress().snapshot().acknowledged + 2 * PART < writer.position() {
             tokio::task::yield_now().await;
         }
-        let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap();
+        let file = journal_file(place.folder.path());
         most = most.max(file.metadata().unwrap().blocks() * 512);
     }
     assert!(most < 1 << 20, "{most} bytes of disk for an object that the store has");

@@ -93,6 +93,23 @@ impl Google {
         Ok(())
     }
 
+    /// Leaves an upload whose journal has these bytes, and whose session is ahead of it and has others.
+    async fn leave_behind_its_session(&self, bytes: &[u8]) -> Result<()> {
+        let (tide, store) = self.process().await;
+        let mut writer = begin(&store).await;
+        write(&mut writer, bytes).await?;
+        until("the stream is open", || self.count("append") == 1).await;
+        let file = journal_file(self.folder.path());
+        let before = std::fs::read(&file).unwrap();
+        write(&mut writer, &data(36 * CHUNK)).await?;
+        until_acknowledged(&writer, 16 * CHUNK).await;
+        drop(writer);
+        tide.settled().await;
+        // As a disk that lost what it said it had.
+        std::fs::write(&file, before).unwrap();
+        Ok(())
+    }
+
     fn goes_wrong(&self, faults: Vec<Rule>) {
         let faults = both::rules(faults, self.over);
         self.server.set_knobs(Knobs { faults, ..Knobs::default() });
@@ -294,7 +311,7 @@ async fn what_is_acknowledged_is_given_back(over: GcsTransport) -> Result<()> {
             (taken - CHUNK - 1).min(taken / (8 << 20) * (8 << 20)).min(taken - CHUNK),
         )
         .await;
-        let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap();
+        let file = journal_file(place.folder.path());
         most = most.max(file.metadata().unwrap().blocks() * 512);
     }
     assert!(most < 24 << 20, "{most} bytes of disk for an object that the store has");

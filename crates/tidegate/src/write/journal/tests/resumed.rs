@@ -124,7 +124,7 @@ async fn what_is_in_use_or_of_another_store_is_said_so() -> Result<()> {
 async fn a_damaged_journal_is_told_and_left_alone() -> Result<()> {
     let place = Place::new();
     leave(&place, 5 * PART).await?;
-    let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+    let file = journal_file(place.folder.path());
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[21_000] ^= 1;
     std::fs::write(&file, &bytes).unwrap();
@@ -228,7 +228,7 @@ async fn a_directory_that_can_not_be_read_does_not_hide_the_others() -> Result<(
 async fn an_upload_that_had_ended_is_not_left() -> Result<()> {
     let place = Place::new();
     leave(&place, 100).await?;
-    let path = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+    let path = journal_file(place.folder.path());
     let (journal, _) = Journal::resume(&path, Durability::Write).await.unwrap();
     journal.finish().await.unwrap();
     let whole = std::fs::read(&path).unwrap();
@@ -251,7 +251,7 @@ async fn parts_that_can_not_be_are_refused() -> Result<()> {
     {
         let place = Place::new();
         leave(&place, 100).await?;
-        let path = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
+        let path = journal_file(place.folder.path());
         let mut header = verify(&path).unwrap().state.header;
         std::fs::remove_file(&path).unwrap();
         header.options["schedule"][name] = value.into();

@@ -65,7 +65,7 @@ fn refused() -> Fault {
 
 /// Waits until the journal takes no more room than so much.
 async fn until_smaller(folder: &Path, bytes: u64) {
-    let path = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let path = journal_file(folder);
     until("its space was given back", || path.metadata().unwrap().blocks() * 512 < bytes).await;
 }
 
@@ -157,18 +157,7 @@ async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_c
 ) -> Result<()> {
     let bytes = data(60 * CHUNK);
     let place = Google::new(over).await;
-    let (tide, store) = place.process().await;
-    let mut writer = begin(&store).await;
-    write(&mut writer, &bytes[..4 * CHUNK as usize]).await?;
-    until("the stream is open", || place.count("append") == 1).await;
-    let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
-    let before = std::fs::read(&file).unwrap();
-    write(&mut writer, &data(36 * CHUNK)).await?;
-    until_acknowledged(&writer, 16 * CHUNK).await;
-    drop(writer);
-    tide.settled().await;
-    // As a disk that lost what it said it had.
-    std::fs::write(&file, before).unwrap();
+    place.leave_behind_its_session(&bytes[..4 * CHUNK as usize]).await?;
 
     place.goes_wrong(vec![Rule::error(QUERY, 503, "backendError")]);
     let (tide, store) = place.process_of(place.builder().journal_keep(1)).await;

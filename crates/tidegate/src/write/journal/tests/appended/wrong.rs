@@ -122,18 +122,7 @@ async fn bytes_that_always_arrive_otherwise_are_an_error(over: GcsTransport) -> 
 async fn a_session_that_is_ahead_of_its_journal_is_not_gone_on_with(over: GcsTransport) -> Result<()> {
     let bytes = data(40 * CHUNK);
     let place = Google::new(over).await;
-    let (tide, store) = place.process().await;
-    let mut writer = begin(&store).await;
-    write(&mut writer, &bytes[..4 * CHUNK as usize]).await?;
-    until("the stream is open", || place.count("append") == 1).await;
-    let file = std::fs::read_dir(place.folder.path()).unwrap().next().unwrap().unwrap().path();
-    let before = std::fs::read(&file).unwrap();
-    write(&mut writer, &data(36 * CHUNK)).await?;
-    until_acknowledged(&writer, 16 * CHUNK).await;
-    drop(writer);
-    tide.settled().await;
-    // As a disk that lost what it said it had.
-    std::fs::write(&file, before).unwrap();
+    place.leave_behind_its_session(&bytes[..4 * CHUNK as usize]).await?;
     let (tide, store) = place.process().await;
     let Resumed::Writer(mut writer) = tide.recover().await?[0].resume_on(&store).await? else {
         panic!("not finished")
