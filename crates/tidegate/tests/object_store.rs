@@ -5,6 +5,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -120,7 +121,11 @@ async fn assert_clean(place: &Place) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    assert!(timeout(Duration::from_secs(60), all_back).await.is_ok(), "{:?}", place.tide.usage());
+    assert!(
+        tokio::time::timeout(Duration::from_secs(60), all_back).await.is_ok(),
+        "{:?}",
+        place.tide.usage()
+    );
 }
 
 macro_rules! suite {
