@@ -27,7 +27,8 @@ pub struct Capabilities {
     pub equal_parts: bool,
     /// Whether a slow part may be sent a second time while the first is in flight: the copy that
     /// arrives last replaces the other as a whole, a completion that names the other one is refused
-    /// with [`FaultKind::PartMismatch`], and [`Backend::parts`] tells which copy there is.
+    /// with [`PartMismatch`](super::FaultKind::PartMismatch), and [`Backend::parts`](super::Backend::parts) tells which
+    /// copy there is.
     pub hedge: bool,
     /// Whether a session of parts is published only where the key has no object, if that is asked for.
     pub create_only_parts: bool,
@@ -80,10 +81,10 @@ impl Default for Capabilities {
 pub struct WriteOptions {
     /// What it carries beside its bytes.
     pub attributes: Attributes,
-    /// Fail with [`FaultKind::Exists`] where the key has an object already, by the store's own condition.
+    /// Fail with [`Exists`](super::FaultKind::Exists) where the key has an object already, by the store's own condition.
     pub create_only: bool,
-    /// Fail with [`FaultKind::Exists`] where the key has another object than this, or none, by the store's own
-    /// condition, where [`Capabilities::replaces`] says so.
+    /// Fail with [`Exists`](super::FaultKind::Exists) where the key has another object than this, or none, by the
+    /// store's own condition, where [`Capabilities::replaces`] says so.
     pub replaces: Option<Box<Object>>,
     /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
     /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
