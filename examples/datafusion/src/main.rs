@@ -85,7 +85,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let reading = ParquetReadOptions::default()
         .table_partition_cols(vec![("day".to_owned(), datafusion::arrow::datatypes::DataType::Utf8)]);
     let table = context.read_parquet(asked.table.as_str(), reading).await?;
-    let figures = table.clone().aggregate(vec![], vec![count(col("id")), sum(col("value"))])?.collect().await?;
+    let figures =
+        table.clone().aggregate(vec![], vec![count(col("id")), sum(col("value"))])?.collect().await?;
     let days = table.select(vec![col("day")])?.distinct()?.count().await?;
     let figure = |column: usize| {
         let values = figures[0].column(column).as_any().downcast_ref::<Int64Array>();
