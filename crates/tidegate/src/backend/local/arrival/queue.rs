@@ -1,5 +1,5 @@
 //! Writes of one file, in turn. A file system lets one write at a time into a file, and those that wait for it
-//! spin on a processor: with a thread for each range that was a quarter of a download's processor time.
+//! spin on a processor: with a thread for each range that was an eighth of a download's processor time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
