@@ -3,10 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use tidegate::checksum::Algorithm;
-use tidegate::journal;
-use tidegate::{Attributes, Concurrency, Encryption, Location, RetryPolicy, Strategy, Tidegate};
+use tidegate::{Concurrency, Location, RetryPolicy, Strategy, Tidegate};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
@@ -14,6 +12,7 @@ use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{bar, values};
 
+mod choices;
 mod directory;
 mod download;
 mod job;
@@ -26,6 +25,7 @@ mod upload;
 mod verify;
 mod walk;
 
+use choices::{Carried, Durability, Hedge, Progress};
 use job::{Job, Writing};
 use report::{Report, Show};
 
@@ -126,80 +126,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     connection: Connection,
-}
-
-/// What the objects carry beside their bytes.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "What the object carries")]
-struct Carried {
-    /// MIME type; default: guessed from the name.
-    #[arg(long, value_name = "TYPE")]
-    content_type: Option<String>,
-
-    /// The Cache-Control header that readers get.
-    #[arg(long, value_name = "TEXT")]
-    cache_control: Option<String>,
-
-    /// One entry of user metadata; may be given again.
-    #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
-    metadata: Vec<(String, String)>,
-
-    /// One tag; may be given again.
-    #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
-    tag: Vec<(String, String)>,
-
-    /// Storage class, in the store's words, such as STANDARD_IA.
-    #[arg(long, value_name = "CLASS")]
-    storage_class: Option<String>,
-
-    /// Encryption by the store: AES256, aws:kms, or aws:kms:KEY.
-    #[arg(long, value_parser = values::encryption, value_name = "HOW")]
-    sse: Option<Encryption>,
-}
-
-/// When a journal is forced to disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Durability {
-    /// At every write.
-    Write,
-    /// Many writes together.
-    #[default]
-    Group,
-    /// When all is written.
-    Sync,
-}
-
-impl Durability {
-    const GROUP: journal::Durability =
-        journal::Durability::Group { bytes: 8 << 20, delay: std::time::Duration::from_secs(1) };
-
-    fn setting(self) -> journal::Durability {
-        match self {
-            Self::Write => journal::Durability::Write,
-            Self::Group => Self::GROUP,
-            Self::Sync => journal::Durability::Sync,
-        }
-    }
-}
-
-/// Whether slow parts are sent again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Hedge {
-    /// Where it may pay.
-    #[default]
-    On,
-    /// Never.
-    Off,
-}
-
-/// Whether to show progress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Progress {
-    /// A bar on a terminal, else a line at the end.
-    #[default]
-    Auto,
-    /// Nothing.
-    Never,
 }
 
 /// One end of a copy.
@@ -335,20 +261,6 @@ impl Args {
             Progress::Auto if bar::is_terminal(std::io::stderr()) => Show::Bar,
             Progress::Auto => Show::Line,
         }
-    }
-}
-
-impl From<Carried> for Attributes {
-    fn from(carried: Carried) -> Self {
-        let mut attributes = Self::default();
-        attributes.content_type = carried.content_type;
-        attributes.cache_control = carried.cache_control;
-        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
-        attributes.metadata = carried.metadata.into_iter().map(lower).collect();
-        attributes.tags = carried.tag.into_iter().collect();
-        attributes.storage_class = carried.storage_class;
-        attributes.encryption = carried.sse;
-        attributes
     }
 }
 
