@@ -1,5 +1,12 @@
 //! The bodies of requests and answers: counted, and broken off where a knob says so.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use s3s::StdError;
+
 mod answer;
 mod request;
 
@@ -11,4 +18,67 @@ pub(crate) use request::RequestBody;
 #[error("broken off by a knob after {after} bytes of the body")]
 pub(crate) struct Broken {
     after: u64,
+}
+
+/// A body that is given up to places where a knob has something to do.
+#[derive(Debug)]
+struct Pieces<B> {
+    /// `None` once it has ended.
+    inner: Option<B>,
+    /// What has come behind such a place.
+    rest: Bytes,
+    /// How many bytes were given.
+    at: u64,
+}
+
+impl<B> Pieces<B>
+where
+    B: Body<Data = Bytes, Error: Into<StdError>> + Unpin,
+{
+    fn new(inner: B) -> Self {
+        Self { inner: Some(inner), rest: Bytes::new(), at: 0 }
+    }
+
+    /// The next frame, none of whose bytes lies behind byte `place`.
+    fn poll_up_to(
+        &mut self,
+        place: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
+        let mut data = if self.rest.is_empty() {
+            let Some(inner) = &mut self.inner else { return Poll::Ready(None) };
+            let frame = ready!(Pin::new(inner).poll_frame(cx));
+            match frame.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => data,
+                Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
+                ended => {
+                    self.inner = None;
+                    return Poll::Ready(ended.and_then(Result::err).map(|error| Err(error.into())));
+                }
+            }
+        } else {
+            std::mem::take(&mut self.rest)
+        };
+        let left = usize::try_from(place - self.at).unwrap_or(usize::MAX);
+        if data.len() > left {
+            self.rest = data.split_off(left);
+        }
+        self.at += data.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn is_end(&self) -> bool {
+        self.rest.is_empty() && self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let inner = self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let rest = self.rest.len() as u64;
+        let mut hint = SizeHint::new();
+        hint.set_lower(inner.lower() + rest);
+        if let Some(upper) = inner.upper() {
+            hint.set_upper(upper + rest);
+        }
+        hint
+    }
 }

@@ -12,7 +12,7 @@ use http_body::{Body, Frame, SizeHint};
 use s3s::StdError;
 use tokio::time::Sleep;
 
-use super::Broken;
+use super::{Broken, Pieces};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::Answering;
@@ -21,10 +21,7 @@ use crate::shaping::{BEFORE_RESET, Link};
 /// An answer's body on its way to the wire.
 #[derive(Debug)]
 pub(crate) struct AnswerBody {
-    inner: s3s::Body,
-    /// What has come behind a place where a knob has something to do.
-    rest: Bytes,
-    sent: u64,
+    body: Pieces<s3s::Body>,
     reset_after: u64,
     answering: Answering,
     nap: Option<Pin<Box<Sleep>>>,
@@ -41,9 +38,7 @@ impl AnswerBody {
         counters: Arc<Counters>,
     ) -> Self {
         Self {
-            inner,
-            rest: Bytes::new(),
-            sent: 0,
+            body: Pieces::new(inner),
             answering: exchange.answering(),
             reset_after: exchange.reset_response_after.load(Ordering::Acquire),
             nap: None,
@@ -55,9 +50,7 @@ impl AnswerBody {
     /// A body outside of counts and knobs.
     pub(crate) fn plain(bytes: Bytes, link: Arc<Link>) -> Self {
         Self {
-            inner: s3s::Body::from(bytes),
-            rest: Bytes::new(),
-            sent: 0,
+            body: Pieces::new(s3s::Body::from(bytes)),
             answering: Answering::default(),
             reset_after: u64::MAX,
             nap: None,
@@ -71,7 +64,7 @@ impl AnswerBody {
     fn poll_knobs(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, Broken>> {
         let mut next = u64::MAX;
         if let Some((after, time)) = self.answering.stall {
-            if self.sent >= after {
+            if self.body.at >= after {
                 ready!(self.poll_nap(time, cx));
                 (self.answering.stall, self.nap) = (None, None);
             } else {
@@ -80,7 +73,7 @@ impl AnswerBody {
         }
         let end = self.answering.end_after.unwrap_or(u64::MAX);
         let after = self.reset_after.min(end);
-        if self.sent >= after {
+        if self.body.at >= after {
             // What was sent is to leave before.
             ready!(self.poll_nap(BEFORE_RESET, cx));
             if end <= self.reset_after {
@@ -96,16 +89,10 @@ impl AnswerBody {
         self.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(time))).as_mut().poll(cx)
     }
 
-    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        if !self.rest.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.rest)))));
-        }
-        Pin::new(&mut self.inner).poll_frame(cx)
-    }
-
-    /// The next bytes, one of them changed where a knob wants it.
+    /// The bytes that are given just now, one of them changed where a knob wants it.
     fn corrupted(&self, data: Bytes) -> Bytes {
-        let at = self.answering.corrupt.and_then(|at| usize::try_from(at.checked_sub(self.sent)?).ok());
+        let from = self.body.at - data.len() as u64;
+        let at = self.answering.corrupt.and_then(|at| usize::try_from(at.checked_sub(from)?).ok());
         let Some(at) = at.filter(|at| *at < data.len()) else { return data };
         let mut bytes = Vec::from(data);
         bytes[at] ^= 1;
@@ -125,33 +112,22 @@ impl Body for AnswerBody {
         let Some(next) = ready!(this.poll_knobs(cx))? else {
             return Poll::Ready(None);
         };
-        let Some(frame) = ready!(this.poll_inner(cx)?) else {
+        let Some(frame) = ready!(this.body.poll_up_to(next, cx)?) else {
             return Poll::Ready(None);
         };
-        let frame = match frame.into_data() {
-            Ok(mut data) => {
-                let left = usize::try_from(next - this.sent).unwrap_or(usize::MAX);
-                if data.len() > left {
-                    this.rest = data.split_off(left);
-                }
-                let data = this.corrupted(data);
-                this.sent += data.len() as u64;
-                if let Some(counters) = &this.counters {
-                    counters.sent(data.len());
-                }
-                Frame::data(data)
-            }
-            Err(other) => other,
-        };
+        let frame = frame.map_data(|data| this.corrupted(data));
+        if let (Some(data), Some(counters)) = (frame.data_ref(), &this.counters) {
+            counters.sent(data.len());
+        }
         Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
         // A body that is to be broken off does not end.
-        self.reset_after == u64::MAX && self.rest.is_empty() && self.inner.is_end_stream()
+        self.reset_after == u64::MAX && self.body.is_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.body.size_hint()
     }
 }

@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use s3s::StdError;
 use tokio::time::Sleep;
 
-use super::Broken;
+use super::{Broken, Pieces};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::shaping::BodyPace;
@@ -20,10 +20,7 @@ use crate::shaping::BodyPace;
 /// A request's body as it comes from the wire.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    incoming: Option<Incoming>,
-    /// What has come behind a place where a knob has something to do.
-    rest: Bytes,
-    received: u64,
+    body: Pieces<Incoming>,
     nap: Option<Pin<Box<Sleep>>>,
     has_stalled: bool,
     pace: BodyPace,
@@ -38,23 +35,14 @@ impl RequestBody {
         exchange: Arc<Exchange>,
         counters: Arc<Counters>,
     ) -> Self {
-        Self {
-            incoming: Some(incoming),
-            rest: Bytes::new(),
-            received: 0,
-            nap: None,
-            has_stalled: false,
-            pace,
-            exchange,
-            counters,
-        }
+        Self { body: Pieces::new(incoming), nap: None, has_stalled: false, pace, exchange, counters }
     }
 
     /// Does what a knob wants at this place of the body; says at which place the next one wants it.
     fn poll_knobs(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Broken>> {
         let mut next = u64::MAX;
         if let Some((after, time)) = self.exchange.stall().filter(|_| !self.has_stalled) {
-            if self.received >= after {
+            if self.body.at >= after {
                 let nap = self.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
                 ready!(nap.as_mut().poll(cx));
                 self.has_stalled = true;
@@ -65,27 +53,13 @@ impl RequestBody {
         let refusal = self.exchange.refuse_after();
         let reset = self.exchange.reset_request_after.load(Ordering::Acquire);
         let after = refusal.min(reset);
-        if self.received >= after {
+        if self.body.at >= after {
             let is_refused = refusal <= reset;
             let what = if is_refused { &self.exchange.refused_late } else { &self.exchange.cut };
             what.store(true, Ordering::Release);
             return Poll::Ready(Err(Broken { after }));
         }
         Poll::Ready(Ok(next.min(after)))
-    }
-
-    fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StdError>>> {
-        if !self.rest.is_empty() {
-            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.rest)))));
-        }
-        let Some(incoming) = &mut self.incoming else {
-            return Poll::Ready(None);
-        };
-        let frame = ready!(Pin::new(incoming).poll_frame(cx));
-        if !matches!(frame, Some(Ok(_))) {
-            self.incoming = None;
-        }
-        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     /// The next bytes, never none of them; trailers of HTTP itself are of no interest.
@@ -112,44 +86,28 @@ impl Body for RequestBody {
         let this = &mut *self;
         let next = ready!(this.poll_knobs(cx))?;
         ready!(this.pace.poll_ready(cx));
-        let Some(frame) = ready!(this.poll_incoming(cx)?) else {
+        let Some(frame) = ready!(this.body.poll_up_to(next, cx)?) else {
             return Poll::Ready(None);
         };
-        let frame = match frame.into_data() {
-            Ok(mut data) => {
-                let left = usize::try_from(next - this.received).unwrap_or(usize::MAX);
-                if data.len() > left {
-                    this.rest = data.split_off(left);
-                }
-                this.received += data.len() as u64;
-                this.counters.received(data.len());
-                this.pace.took(data.len());
-                Frame::data(data)
-            }
-            Err(other) => other,
-        };
+        if let Some(data) = frame.data_ref() {
+            this.counters.received(data.len());
+            this.pace.took(data.len());
+        }
         Poll::Ready(Some(Ok(frame)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.incoming.as_ref().is_none_or(Body::is_end_stream)
+        self.body.is_end()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let incoming = self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
-        let rest = self.rest.len() as u64;
-        let mut hint = SizeHint::new();
-        hint.set_lower(incoming.lower() + rest);
-        if let Some(upper) = incoming.upper() {
-            hint.set_upper(upper + rest);
-        }
-        hint
+        self.body.size_hint()
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if let Some(rest) = self.incoming.take()
+        if let Some(rest) = self.body.inner.take()
             && !rest.is_end_stream()
         {
             self.exchange.leave(rest);
