@@ -16,7 +16,7 @@ use crate::hedge;
 use crate::limiter::{Flow, Lane, Outcome, Permit};
 use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
-use crate::retry::{Allowance, Retry, UsedUp};
+use crate::retry::{Allowance, HELPS, Retry, UsedUp};
 
 mod moving;
 mod outcome;
@@ -148,8 +148,8 @@ impl Requests {
     }
 
     /// Receives what `inflow` counts, by `first`; with `hedge` once more beside it by `again` where that is far
-    /// slower than its peers. An attempt goes on where the last one broke; one that brought anything is followed
-    /// by as many as the policy has.
+    /// slower than its peers. An attempt goes on where the last one broke; once they have brought `HELPS` bytes, as
+    /// many may follow as the policy has.
     pub(crate) async fn receive<F, H>(
         &self,
         inflow: &Inflow,
@@ -201,15 +201,15 @@ impl Requests {
     {
         let began = Instant::now();
         let mut seen = Seen::default();
-        // How many in a row have brought nothing; and the fault that a retry was paid for, if this is one.
-        let (mut attempt, mut row, mut paid) = (0, 0, None);
+        // How many in a row have brought little, since which byte; and the fault that a retry was paid for.
+        let (mut attempt, mut row, mut since, mut paid) = (0, 0, carried.got(), None);
         loop {
             attempt += 1;
             let turn = match permit.take() {
                 Some(permit) => permit,
                 None => self.turn().await,
             };
-            let (bytes, got) = (carried.bytes(), carried.got());
+            let bytes = carried.bytes();
             let in_flight = match carried {
                 Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed) => self.progress.carries(bytes),
                 _ => self.progress.request(operation.name(), bytes, attempt > 1),
@@ -240,8 +240,8 @@ impl Requests {
                 _ if fault.answered => Outcome::Answered,
                 _ => Outcome::Other,
             });
-            if carried.got() > got {
-                (row, seen.timeouts) = (0, 0);
+            if carried.got() >= since + HELPS {
+                (row, seen.timeouts, since) = (0, 0, carried.got());
             }
             row += 1;
             let pause = self.retry.pause(&fault, row).filter(|_| seen.may_help(&fault));

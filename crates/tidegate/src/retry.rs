@@ -19,7 +19,8 @@ pub(crate) use allowance::{Allowance, UsedUp};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// Most attempts of one request, the first among them.
+    /// Most attempts of one request, the first among them. What is read is gone on with from where it broke:
+    /// once 64 KiB more have come, as many may follow again.
     pub attempts: u32,
     /// Span of the first pause.
     pub first_pause: Duration,
@@ -68,6 +69,11 @@ const IN_SOCKETS: u64 = 4 << 20;
 /// it moves nothing for as long as all of it should take is odd, and twice over hardly chance; sending
 /// it again costs all of it.
 const SLACK: u32 = 4;
+
+/// What a broken answer must have brought to be followed by as many attempts as if none had been made: a store
+/// that ends every answer after a few bytes is given up as one that brings none. (About what a socket has in
+/// hand as it is closed.)
+pub(crate) const HELPS: u64 = 64 << 10;
 
 /// A policy with its own random numbers.
 #[derive(Debug)]

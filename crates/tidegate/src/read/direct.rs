@@ -20,7 +20,7 @@ use crate::backend::{Body, Fault, FaultKind, connected};
 use crate::error::{Operation, Result};
 use crate::object::Object;
 use crate::request::Failure;
-use crate::retry::UsedUp;
+use crate::retry::{HELPS, UsedUp};
 
 /// Opened for one range, and read up to a byte of it.
 pub(super) struct Direct {
@@ -33,8 +33,9 @@ pub(super) struct Direct {
     state: State,
     /// Set while the store is waited for, and not while the consumer is.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Breaks in a row that brought no byte, and those of them that came to nothing for too long.
+    /// Breaks in a row that brought little, since which byte, and those of them that came to nothing for too long.
     breaks: u32,
+    since: u64,
     timeouts: u32,
     earlier: Option<Failure>,
 }
@@ -67,6 +68,7 @@ impl Direct {
             state,
             stalled: None,
             breaks: 0,
+            since: start,
             timeouts: 0,
             earlier: None,
         }
@@ -126,7 +128,9 @@ impl Direct {
         let left = self.until - self.at;
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         self.at += piece.len() as u64;
-        (self.breaks, self.timeouts, self.earlier) = (0, 0, None);
+        if self.at >= self.since + HELPS {
+            (self.breaks, self.since, self.timeouts, self.earlier) = (0, self.at, 0, None);
+        }
         if self.at == self.asked
             && let State::Open { stream, .. } = &mut self.state
         {

@@ -256,24 +256,6 @@ async fn an_answer_that_breaks_is_gone_on_with_from_the_exact_byte() {
     assert_eq!((progress.snapshot().requests, progress.snapshot().retries), (7, 6));
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_breaks_without_a_byte_as_often_as_the_policy_says_is_an_error_that_says_where() {
-    let odd = Odd::with(&bytes_of(3 * MIB, 1), vec![Fate::Breaks(1000); 1000].into_iter()).await;
-    let policy = RetryPolicy { attempts: 4, ..RetryPolicy::default() };
-    let store = store(&odd, |tide| tide.retry(policy));
-    let mut reader = store.reader("k").start().await.unwrap();
-    let mut got = 0;
-    for _ in 0..50 {
-        got += reader.try_next().await.unwrap().unwrap().len();
-    }
-    assert_eq!(got, 50_000, "one that brings bytes is gone on with, however often");
-    *odd.fates.lock().unwrap() = Box::new(vec![Fate::Breaks(0); 1000].into_iter());
-    let error = reader.try_next().await.unwrap_err();
-    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Unavailable, 4), "{error}");
-    assert!(error.to_string().contains("up to byte 50000"), "{error}");
-    assert_eq!(reader.try_next().await.unwrap_err().to_string(), error.to_string(), "it stays as it is");
-}
-
 #[tokio::test]
 async fn an_object_that_is_replaced_meanwhile_is_told() {
     let data = bytes_of(100 * MIB, 1);

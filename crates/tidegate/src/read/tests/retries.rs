@@ -18,6 +18,56 @@ async fn breaking(data: &[u8], behind: u64) -> (Arc<Odd>, Store) {
     (odd, store)
 }
 
+fn of_attempts(attempts: u32) -> impl Fn(crate::Builder) -> crate::Builder {
+    move |tide| tide.retry(RetryPolicy { attempts, ..RetryPolicy::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_bring_little_as_often_as_the_policy_says_are_an_error_that_says_where() {
+    let directory = tempfile::tempdir().unwrap();
+    for behind in [0, 1, 1000, 15_000] {
+        let fates = || vec![Fate::Breaks(behind); 1000].into_iter();
+        let odd = Odd::with(&bytes_of(3 * MIB, 1), fates()).await;
+        let store = store(&odd, of_attempts(4));
+        let mut reader = store.reader("k").start().await.unwrap();
+        let mut got = 0;
+        let error = loop {
+            match reader.try_next().await {
+                Ok(piece) => got += piece.unwrap().len() as u64,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Unavailable, 4), "{error}");
+        assert_eq!((got, odd.requests()), (4 * behind, 4), "{error}");
+        let says = error.to_string().contains(&format!("up to byte {got}"));
+        assert_eq!(says, behind > 0, "{error}");
+        assert_eq!(reader.try_next().await.unwrap_err().to_string(), error.to_string(), "it stays as it is");
+
+        *odd.fates.lock().unwrap() = Box::new(fates());
+        let error = store.download("k", directory.path().join("out")).run().await.unwrap_err();
+        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Unavailable, 4), "{error}");
+        assert_eq!(odd.requests(), 8, "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_bring_much_are_gone_on_with_however_often_they_break() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = bytes_of(3 * MIB, 1);
+    for behind in [30_000, 100_000] {
+        let fates = || vec![Fate::Breaks(behind); (3 * MIB / behind) as usize].into_iter();
+        let odd = Odd::with(&data, fates()).await;
+        let store = store(&odd, of_attempts(4));
+        assert!(all(store.reader("k").start().await.unwrap()).await.unwrap() == data);
+        let read = odd.requests();
+        assert!(read > 30, "{read}");
+        *odd.fates.lock().unwrap() = Box::new(fates());
+        store.download("k", directory.path().join("out")).run().await.unwrap();
+        assert!(std::fs::read(directory.path().join("out")).unwrap() == data);
+        assert_eq!(odd.requests(), 2 * read);
+    }
+}
+
 /// Each answer brings something, and none brings what was asked for.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_ends_every_answer_early_is_not_asked_for_ever() {
