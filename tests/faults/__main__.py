@@ -21,6 +21,10 @@ from .verdict import WRONG
 from .worker import work
 
 
+# Lines of a trace that are shown of a run that failed.
+TRACED = 25
+
+
 def arguments():
     parser = argparse.ArgumentParser(prog="python -m faults", description="The fault suite; see docs/FAULTS.md.")
     parser.add_argument("--runs", type=int, default=180, metavar="N", help="how many, over all cases and servers (default: 180)")
@@ -31,7 +35,7 @@ def arguments():
     parser.add_argument("--server", choices=STORES, help="this server only")
     parser.add_argument("--at-once", type=int, default=2, metavar="N", help="servers of each kind, each with one run at a time (default: 2)")
     parser.add_argument("--replay", metavar="RUN", help="one run again, by its name; with --runs, that often")
-    parser.add_argument("--trace", action="store_true", help="have the program say what it does, and show it")
+    parser.add_argument("--trace", action="store_true", help="show what the program said that it does, of every run and all of it")
     parser.add_argument("--json", action="store_true", help="one JSON object a run on stdout instead of the table")
     parser.add_argument("--list", action="store_true", help="list the cases")
     parsed = parser.parse_args()
@@ -79,7 +83,7 @@ class Pool:
         self._queues = queues
         self._deadline = time.monotonic() + options.seconds
         self._context = multiprocessing.get_context("spawn")
-        self._trace, self._jobs = options.trace, options.job
+        self._jobs = options.job
         self._workers = {}
         for kind, queue in queues.items():
             for _ in range(min(options.at_once, len(queue))):
@@ -87,7 +91,7 @@ class Pool:
 
     def _start(self, kind):
         ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=work, args=(kind, theirs, self._trace, self._jobs))
+        process = self._context.Process(target=work, args=(kind, theirs, self._jobs))
         process.start()
         theirs.close()
         self._workers[ours] = (process, kind)
@@ -133,13 +137,21 @@ def tell(report: Report, options):
     if report.trouble:
         print(f"\n{report.id}: done again: {report.trouble}", file=sys.stderr, flush=True)
     if report.kind == WRONG or options.replay:
-        print(f"\n{report.id}: {report.kind}; {report.plan}", file=sys.stderr)
-        for reason in report.why:
-            print(f"  {reason}", file=sys.stderr)
-        print(f"  exit {report.exit} after {report.seconds} s, stderr: {report.err.strip()}", file=sys.stderr)
-        if report.kind == WRONG:
-            print(f"  the server's log ends: {report.log}", file=sys.stderr)
-            print(f"  again: python -m faults --replay {report.id} --job {report.job}", file=sys.stderr, flush=True)
+        print(f"\n{story(report, options.trace)}", file=sys.stderr, flush=True)
+
+
+def story(report: Report, whole: bool) -> str:
+    """What a run came to; of one that failed also how, and how to do it again."""
+    lines = [f"{report.id}: {report.kind}; {report.plan}", *(f"  {reason}" for reason in report.why)]
+    lines.append(f"  exit {report.exit} after {report.seconds} s, stderr: {report.err.strip()}")
+    trace = report.trace.splitlines()
+    if whole:
+        lines += trace
+    if report.kind == WRONG:
+        if not whole:
+            lines += ["  the program's trace ends:", *trace[-TRACED:]]
+        lines += [f"  the server's log ends: {report.log}", f"  again: python -m faults --replay {report.id} --job {report.job}"]
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -174,6 +186,9 @@ def main() -> int:
         again = sum(bool(report.trouble) for report in done)
         print(f"\n{len(done)} runs in {time.monotonic() - began:.0f} s; the fault struck before the end in {struck} of them;", end=" ")
         print(f"{again} were done again because the suite itself failed.")
+        # Told again: of what a machine did alone, only the end may be seen.
+        for report in wrong:
+            print(f"\n{story(report, whole=False)}")
     return 1 if wrong or not done else 0
 
 

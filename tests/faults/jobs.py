@@ -84,10 +84,8 @@ class Job:
     def spool(self) -> Path | None:
         return self.folder / "spool" if self.plan.job == "face" and self.plan.spools else None
 
-    def start(self, url: str, trace: bool) -> Run:
-        env = self.store.endpoint.at(url).env
-        if trace:
-            env |= {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+    def start(self, url: str) -> Run:
+        env = self.store.endpoint.at(url).env | {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
         if self.spool is not None:
             self.spool.mkdir()
             env |= {"TIDEGATE_SPOOL": str(self.spool)}

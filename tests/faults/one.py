@@ -17,7 +17,7 @@ from .jobs import Job
 from .plan import Plan
 from .reads import ReadJob
 from .stores import Store
-from .verdict import Ended, Found, Verdict, judge
+from .verdict import Ended, Found, Verdict, judge, said_on
 from .verdict_of_reads import judge_reading
 from .way import Way
 
@@ -48,16 +48,18 @@ class Report:
     plan: str = ""
     exit: int | None = None
     err: str = ""
+    # What the program said that it does.
+    trace: str = ""
     log: str = ""
     # What was wrong with the suite itself at the first try, where this is the second.
     trouble: str = ""
 
     def json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "trace"})
 
 
 def run(
-    plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, trace=False, limit=LIMIT
+    plan: Plan, store: Store, toxiproxy: Toxiproxy, bucket: str, folder: Path, limit=LIMIT
 ) -> tuple[Report, Job | ReadJob]:
     folder.mkdir(parents=True)
     job = (ReadJob if plan.is_read else Job)(plan, store, bucket, folder)
@@ -65,7 +67,7 @@ def run(
     way = Way(toxiproxy, store, plan.fault, lambda what: job.meddle(what, program))
     began = time.monotonic()
     try:
-        program = job.start(way.url, trace)
+        program = job.start(way.url)
         ended = watch(plan, job, way, program, began, limit)
         if ended is None:
             os.kill(program.pid, signal.SIGKILL)
@@ -159,7 +161,8 @@ def report(
         unnamed=verdict.unnamed,
         went_on=verdict.went_on,
         exit=exit,
-        err=err,
+        err="\n".join(said_on(err)),
+        trace=err,
         plan=str(plan),
     )
     if verdict.why:

@@ -79,10 +79,8 @@ class ReadJob:
         path.parent.mkdir(exist_ok=True)
         return path
 
-    def start(self, url: str, trace: bool) -> Run:
-        env = self.store.endpoint.at(url).env
-        if trace:
-            env |= {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+    def start(self, url: str) -> Run:
+        env = self.store.endpoint.at(url).env | {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
         if self.is_file:
             return Run(self._command(), env, None, self.folder, None)
         self._read_end, write_end = os.pipe()

@@ -76,7 +76,7 @@ def judge(ended: Ended) -> Verdict:
         unnamed=sum(found.sessions.count(0) for found in ended.found),
     )
     wrong = verdict.why.append
-    judge_end(ended.exit, ended.err, wrong)
+    judge_end(ended.exit, lines, wrong)
     if ended.exit == 0:
         judge_success(ended, lines, wrong)
     elif ended.exit == 1:
@@ -99,9 +99,9 @@ def said_on(err: str) -> list[str]:
     return [line for line in err.splitlines() if line.strip() and not TRACE.match(line)]
 
 
-def judge_end(exit: int | None, err: str, wrong):
+def judge_end(exit: int | None, lines: list[str], wrong):
     for debris in DEBRIS:
-        if debris in err:
+        if any(debris in line for line in lines):
             wrong(f"{debris!r} on stderr")
     if exit is None:
         wrong("it did not end within its limit")

@@ -67,7 +67,7 @@ def judge_reading(reading: Reading) -> Verdict:
         went_on=bool(reading.again),
     )
     wrong = verdict.why.append
-    judge_end(reading.exit, reading.err, wrong)
+    judge_end(reading.exit, lines, wrong)
     if reading.exit == 0:
         if reading.given not in reading.may_give:
             wrong(f"{reading.named}: success, but it gave {told(reading)}")

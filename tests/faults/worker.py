@@ -34,7 +34,6 @@ class Worker:
     folder: Path
     store: Store
     toxiproxy: Toxiproxy
-    trace: bool
     jobs: list[str] | None
     number: int = 0
     # Runs that ended in an error, and what was there then: nothing may appear later.
@@ -49,7 +48,7 @@ class Worker:
                 drawn = replace(drawn, fault=replace(drawn.fault, at=0.0))
             folder = self.folder / f"run-{self.number}"
             try:
-                report, job = run(drawn, self.store, self.toxiproxy, f"r{self.number:06}", folder, self.trace)
+                report, job = run(drawn, self.store, self.toxiproxy, f"r{self.number:06}", folder)
                 break
             except Exception as error:
                 # The suite's own trouble, such as a proxy that hangs: again, with a new one.
@@ -94,7 +93,7 @@ class Worker:
         return late
 
 
-def work(kind: str, requests: Connection, trace: bool, jobs: list[str] | None):
+def work(kind: str, requests: Connection, jobs: list[str] | None):
     """The process: takes names of runs and answers reports; None is the end, answered by what appeared late."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Whoever started it ends it.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -104,7 +103,7 @@ def work(kind: str, requests: Connection, trace: bool, jobs: list[str] | None):
         folder = Path(folder)
         store = STORES[kind](folder)
         toxiproxy = open_toxiproxy(folder / "toxiproxy")
-        worker = Worker(folder, store, toxiproxy, trace, jobs)
+        worker = Worker(folder, store, toxiproxy, jobs)
         try:
             while (id := requests.recv()) is not None:
                 requests.send(worker.carry_out(id))
