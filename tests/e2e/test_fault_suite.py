@@ -291,6 +291,13 @@ def test_what_is_about_reads_is_tried_on_reads():
         assert set(possible("minio", case, ["get", "put"])) == ({"get"} if case.reads_only else {"get", "put"})
 
 
+def test_a_consumer_has_the_time_for_either_object():
+    """An object that is replaced before the first answer is read whole, however small the one before was."""
+    plans = [plan(f"1.embedded.replaced.{number}", ["cat", "read"]) for number in range(300)]
+    slow = [at.consumer for at in plans if at.consumer.rate]
+    assert len(slow) > 30 and all(consumer.other / consumer.rate <= 4 for consumer in slow)
+
+
 def test_a_job_that_was_drawn_is_the_same_run_where_it_is_asked_for():
     for case in CASES:
         drawn = plan(f"7.embedded.{case}.3", ["get", "cat"])

@@ -104,9 +104,12 @@ def consumer(random: Random, job: str, face: str, size: int, case: Case) -> Cons
         range = (first, random.choice([None, random.randrange(first, size), size + random.randrange(size)]))
     asked = size if range is None else size - range[0]
     pace = random.choice(["fast", "fast", "rate", "pause"]) if job != "get" else "fast"
-    rate = int(asked / random.uniform(0.5, 4)) + 1 if pace == "rate" else None
+    seconds = random.uniform(0.5, 4) if pace == "rate" else None
     pause = (random.random(), random.uniform(0.2, 3)) if pace == "pause" else None
     other = random.choice([size, random.randint(0, size), random.randint(size, 39 * MIB)])
+    # Where the object is replaced before the first answer, the other one is read, at the same rate.
+    most = max(asked, other) if case.name == "replaced" else asked
+    rate = int(most / seconds) + 1 if seconds else None
     return Consumer(sealed, range, memory, rate, pause, other)
 
 
