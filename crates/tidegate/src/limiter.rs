@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 mod climb;
 mod lane;
@@ -74,7 +74,7 @@ pub(crate) enum Outcome {
 impl Limiter {
     pub(crate) fn new(concurrency: Concurrency) -> Self {
         let (limit, climb) = match concurrency {
-            Concurrency::Auto => (Climb::FIRST, Some(Climb::new())),
+            Concurrency::Auto => (Climb::OPENING, Some(Climb::new())),
             Concurrency::Fixed(limit) => (limit.max(1), None),
         };
         let state = State {
@@ -124,13 +124,13 @@ pub(crate) struct Flow {
 impl Flow {
     /// Waits for its turn to make one request.
     pub(crate) fn permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: false }
+        Turn { flow: self.clone(), id: None, is_first: false, opening: None }
     }
 
     /// Waits for the next turn that comes free, before all who wait in line: for the few requests that
     /// stand for one which has its turn already.
     pub(crate) fn next_permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: true }
+        Turn { flow: self.clone(), id: None, is_first: true, opening: None }
     }
 }
 
@@ -187,6 +187,8 @@ pub(crate) struct Turn {
     flow: Flow,
     id: Option<u64>,
     is_first: bool,
+    /// Until there may be more requests, where none of the first ones ends.
+    opening: Option<Pin<Box<Sleep>>>,
 }
 
 impl Future for Turn {
@@ -209,6 +211,11 @@ impl Future for Turn {
                 id
             }
         };
+        if let Some(at) = state.opens_at()
+            && self.opening.get_or_insert_with(|| Box::pin(sleep_until(at))).as_mut().poll(cx).is_ready()
+        {
+            state.open();
+        }
         if state.granted.remove(&id).is_some() {
             self.id = None;
             drop(state);
@@ -253,12 +260,27 @@ impl State {
         queue.push_back(id);
     }
 
+    /// When more may fly, for one that waits.
+    fn opens_at(&self) -> Option<Instant> {
+        self.climb.as_ref().and_then(Climb::opens_at)
+    }
+
+    fn open(&mut self) {
+        if let Some(climb) = &mut self.climb {
+            self.limit = climb.open(Instant::now());
+        }
+        self.serve();
+    }
+
     fn serve(&mut self) {
         while self.in_flight < self.limit {
             let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
             // One that gave up its place is no longer among the waiters.
             if let Some(waker) = self.waiters.remove(&next) {
                 self.in_flight += 1;
+                if let Some(climb) = &mut self.climb {
+                    climb.begins(Instant::now());
+                }
                 self.granted.insert(next, ());
                 waker.wake();
             }

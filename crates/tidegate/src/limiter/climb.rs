@@ -1,5 +1,6 @@
-//! Finding the limit: a quick start for as long as requests do not slow each other down, then hill
-//! climbing on throughput, both ways, and a step back on overload.
+//! Finding the limit: a few requests at first, which are all that a store near by needs; a quick start for as
+//! long as requests do not slow each other down, then hill climbing on throughput, both ways, and a step back on
+//! overload.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use super::Outcome;
 pub(super) struct Climb {
     limit: usize,
     phase: Phase,
+    /// When the first request of all began.
+    began: Option<Instant>,
     /// Requests that began under an earlier limit, whose ends say nothing of this one.
     stale: usize,
     window: Option<Window>,
@@ -88,13 +91,17 @@ impl Start {
         }
         let speed = work as f64 / seconds(took);
         self.ended += 1;
-        if self.ended <= Climb::FIRST {
+        if self.ended <= Climb::OPENING {
             self.first += (speed - self.first) / self.ended as f64;
             self.recent = self.first;
         } else {
             self.recent += (speed - self.recent) / Climb::FIRST as f64;
         }
         true
+    }
+
+    fn is_fast(&self) -> bool {
+        self.first >= Climb::FAST
     }
 }
 
@@ -119,7 +126,11 @@ impl From<Instant> for Window {
 }
 
 impl Climb {
-    /// The limit before anything is known.
+    /// The limit before anything is known, and for how long. More connections cost processor time and memory
+    /// (docs/BENCHMARKS.md, "download"), which a store that has answered large requests by then need not be given.
+    pub(super) const OPENING: usize = 4;
+    pub(super) const SOON: Duration = Duration::from_millis(50);
+    /// The limit from then on.
     pub(super) const FIRST: usize = 16;
     const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
@@ -129,7 +140,7 @@ impl Climb {
     /// ones' speed: until then more of them hide latency.
     const FEW: usize = 64;
     const CROWDED: f64 = 0.35;
-    /// Where a connection moves this many bytes a second, `FIRST` of them are near what one machine
+    /// Where a connection moves this many bytes a second, a few of them are near what one machine
     /// moves, and each more costs memory: only steps that show a gain are made from there.
     const FAST: f64 = (64 << 20) as f64;
     /// A request of few bytes that takes this long tells of a store that is far: its answer crosses a
@@ -141,14 +152,38 @@ impl Climb {
 
     pub(super) fn new() -> Self {
         Self {
-            limit: Self::FIRST,
+            limit: Self::OPENING,
             phase: Phase::Start(Start::default()),
+            began: None,
             stale: 0,
             window: None,
             calm_until: None,
             rest: Self::FIRST_REST,
             direction: Direction::Up,
         }
+    }
+
+    /// A request begins.
+    pub(super) fn begins(&mut self, now: Instant) {
+        self.began.get_or_insert(now);
+    }
+
+    /// When there may be more than a few, if none of them ends before.
+    pub(super) fn opens_at(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Start(start) if self.limit < Self::FIRST && !start.is_fast() => {
+                self.began.map(|began| began + Self::SOON)
+            }
+            _ => None,
+        }
+    }
+
+    /// The limit at `now`, no request having ended.
+    pub(super) fn open(&mut self, now: Instant) -> usize {
+        if self.opens_at().is_some_and(|at| at <= now) {
+            self.limit = Self::FIRST;
+        }
+        self.limit
     }
 
     /// A request ended, one of `in_flight`, with others `waiting` for their turn or not; the limit
@@ -190,9 +225,9 @@ impl Climb {
             self.limit = self.limit.max(Self::FEW);
         }
         let counts = start.take_in(bytes + Self::REQUEST_WORK, took);
-        let fast = start.first >= Self::FAST;
+        let fast = start.is_fast();
         let crowded = start.recent < start.first * Self::CROWDED;
-        if crowded || self.limit >= Self::FEW || (fast && start.ended == Self::FIRST) {
+        if crowded || self.limit >= Self::FEW || (fast && start.ended == Self::OPENING) {
             self.phase = Phase::Hold { until: now + self.rest };
             return;
         }

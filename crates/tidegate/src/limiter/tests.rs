@@ -74,7 +74,7 @@ async fn it_grows_while_throughput_grows_and_no_further() {
 async fn it_steps_back_once_for_requests_that_flew_together() {
     let limiter = Limiter::new(Concurrency::Auto);
     let flow = limiter.flow();
-    let permits: Vec<_> = (0..Climb::FIRST).map(|_| flow.permit().now_or_never().unwrap()).collect();
+    let permits = futures::future::join_all((0..Climb::FIRST).map(|_| flow.permit())).await;
     for permit in permits {
         permit.end(Outcome::Overload);
     }
@@ -100,6 +100,31 @@ async fn requests(limiter: &Limiter, count: usize, bytes: u64, took: Duration) {
         sleep(took).await;
         permit.end(Outcome::Moved(bytes));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_fly_until_they_take_long() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    let flow = limiter.flow();
+    let mut requests = tokio::task::JoinSet::new();
+    for _ in 0..600 {
+        let flow = flow.clone();
+        requests.spawn(async move {
+            let _permit = flow.permit().await;
+            std::future::pending::<()>().await;
+        });
+    }
+    sleep(Climb::SOON - Duration::from_millis(1)).await;
+    assert_eq!(limiter.lock().in_flight, Climb::OPENING);
+    sleep(Duration::from_millis(2)).await;
+    assert_eq!(limiter.lock().in_flight, Climb::FIRST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_answers_large_requests_at_once_is_met_with_few() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    let limit = settle(&limiter, 2.0, Duration::from_millis(5), Duration::from_secs(1)).await;
+    assert_eq!(limit, Climb::OPENING);
 }
 
 #[tokio::test(start_paused = true)]
