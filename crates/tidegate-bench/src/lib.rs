@@ -21,6 +21,7 @@ pub mod http;
 pub mod journal;
 pub mod machine;
 pub mod measure;
+pub mod parts;
 pub mod peer;
 pub mod prefixes;
 pub mod process;

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tidegate_bench::compaction;
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
+use tidegate_bench::parts;
 use tidegate_bench::prefixes;
 use tidegate_bench::size;
 use tidegate_bench::tables;
@@ -74,6 +75,14 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Objects in one request, part by part, with parts at once, and as the library chooses.
+    Parts {
+        #[command(flatten)]
+        trial: parts::Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Sorted tables merged: read and written as streams, and whole in memory, with more and more inputs.
     Compaction {
         #[command(flatten)]
@@ -126,6 +135,7 @@ fn main() -> ExitCode {
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Parts { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),

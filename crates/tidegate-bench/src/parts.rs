@@ -1,0 +1,344 @@
+//! What it brings to send the parts of an object at once: two published tables, re-run against a store that is made
+//! to behave as each implies.
+//!
+//! [`Published::Async`]: an output stream that uploads a part while the next is written, beside one that waits for each
+//! (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and parts by several threads.
+//! Where the figures of the store come from is said in docs/BENCHMARKS.md; that the first way of each table comes to
+//! what was published shows that they are right.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Instant;
+
+use bytes::Bytes;
+use clap::{Args, ValueEnum, value_parser};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tidegate::{Store, Strategy, Tidegate};
+
+use crate::Result;
+use crate::embedded::Embedded;
+use crate::machine::{self, Conditions};
+use crate::size::{self, KIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+
+#[cfg(test)]
+mod tests;
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Published {
+    /// Sizes of 4 to 2048 MiB in parts of 10 MiB.
+    Async,
+    /// Sizes of 64 KiB to 150 MiB, of up to 30 parts in up to 10 threads.
+    Threaded,
+}
+
+/// What is uploaded, and to what kind of store.
+#[derive(Clone, Debug, Serialize, Args)]
+pub struct Trial {
+    /// Which table.
+    #[arg(value_enum)]
+    pub table: Published,
+    /// No limits but this machine's.
+    #[arg(long)]
+    pub unshaped: bool,
+    /// A real store instead, such as s3://BUCKET/PREFIX: the objects stay there, one for each way.
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Runs of each that count, after one to warm up.
+    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
+    pub runs: u32,
+    /// One run of a few small rows: whether it works, and the order of the ways.
+    #[arg(long, conflicts_with = "runs")]
+    pub quick: bool,
+}
+
+/// How an object travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// In one request.
+    Plain,
+    /// Each part when the one before is stored.
+    OneByOne,
+    /// Several parts at once.
+    AtOnce,
+    /// As the library chooses.
+    Auto,
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::OneByOne => "part by part",
+            Self::AtOnce => "parts at once",
+            Self::Auto => "auto",
+        }
+    }
+
+    fn strategy(self) -> Strategy {
+        match self {
+            Self::Plain => Strategy::Put,
+            Self::OneByOne => Strategy::Chunked,
+            Self::AtOnce => Strategy::Parallel,
+            Self::Auto => Strategy::Auto,
+        }
+    }
+}
+
+/// One line of a published table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Bytes of the object.
+    pub size: u64,
+    /// Bytes of a part.
+    pub part: u64,
+    /// Most parts at once, where the table says so.
+    pub streams: Option<usize>,
+    /// What sending parts at once gained, in percent of the first way.
+    pub published: f64,
+}
+
+impl Published {
+    fn ways(self) -> &'static [Way] {
+        match self {
+            Self::Async => &[Way::OneByOne, Way::AtOnce, Way::Auto],
+            Self::Threaded => &[Way::Plain, Way::OneByOne, Way::AtOnce, Way::Auto],
+        }
+    }
+
+    fn rows(self) -> Vec<Row> {
+        match self {
+            Self::Async => {
+                let gains = [108.32, 104.41, 117.11, 170.03, 247.14, 284.82, 316.53, 339.35, 342.67, 332.71];
+                let sizes = (2..).map(|bits| MIB << bits);
+                let row = |(size, published)| Row { size, part: 10 * MIB, streams: None, published };
+                sizes.zip(gains).map(row).collect()
+            }
+            Self::Threaded => {
+                let rows = [
+                    (64 * KIB, 1, 1, 37.0),
+                    (512 * KIB, 1, 1, 57.0),
+                    (MIB, 1, 1, 76.0),
+                    (10 * MIB, 2, 2, 152.0),
+                    (50 * MIB, 10, 5, 201.0),
+                    (50 * MIB, 10, 10, 196.0),
+                    (150 * MIB, 30, 5, 212.0),
+                    (150 * MIB, 30, 10, 199.0),
+                ];
+                let row = |(size, parts, streams, published): (u64, u64, usize, f64)| Row {
+                    size,
+                    // A smaller one is none that S3 takes: where there is but one, it is the object.
+                    part: (size / parts).max(5 * MIB),
+                    streams: Some(streams),
+                    published,
+                };
+                rows.map(row).into()
+            }
+        }
+    }
+
+    /// What the store is like.
+    fn shape(self) -> Value {
+        match self {
+            // 28.2 ms a request and 194 MiB/s a stream give the published times of parts that wait for each other:
+            // 48.82 ms for 4 MiB in one request, and 16.40 s for 2 GiB in 205 parts and two requests more. What the
+            // largest gained, 333%, is 415 MiB/s in all.
+            Self::Async => json!({
+                "latency": {"fixed_ms": 28.2},
+                "bandwidth": {"stream_in": 194 * MIB, "total_in": 415 * MIB},
+            }),
+            // One stream's rate and one request's time are those of the plain uploads; the total is what ten threads
+            // came to.
+            Self::Threaded => json!({
+                "latency": {"fixed_ms": 75.0},
+                "bandwidth": {"stream_in": 4_750_000, "total_in": 9_000_000},
+            }),
+        }
+    }
+}
+
+/// What came of one way with one row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Done {
+    /// How.
+    pub way: Way,
+    /// Seconds, from the first byte's writing to the object's publication.
+    pub seconds: Vec<f64>,
+}
+
+/// What came of one row.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// What was published.
+    #[serde(flatten)]
+    pub row: Row,
+    /// What was measured, the way that is compared with first.
+    pub done: Vec<Done>,
+}
+
+/// What came of a trial; it displays as Markdown.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// What was asked for.
+    pub trial: Trial,
+    /// What the store was told to be like.
+    pub shape: Value,
+    /// Where and when.
+    #[serde(flatten)]
+    pub conditions: Conditions,
+    /// What was measured.
+    pub lines: Vec<Line>,
+}
+
+impl Trial {
+    /// Holds it against the server of the program `tidegate`, or the store that was named: for each row all ways in
+    /// turn.
+    ///
+    /// # Errors
+    /// Where the server does not start, or an upload fails.
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        let mut trial = self.clone();
+        let mut rows = trial.table.rows();
+        if trial.quick {
+            trial.runs = 1;
+            rows.retain(|row| (MIB..=64 * MIB).contains(&row.size));
+        }
+        let before = machine::load();
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let tide = Tidegate::builder().build()?;
+        let (logs, mut server, mut shape) = (tempfile::tempdir()?, None, json!({}));
+        let store = match &trial.to {
+            Some(url) => runtime.block_on(tide.open(url))?,
+            None => {
+                let server = server.insert(Embedded::start(tidegate, logs.path())?);
+                if !trial.unshaped {
+                    shape = trial.table.shape();
+                    server.behave(&shape)?;
+                }
+                let backend = runtime.block_on(server.endpoint().connect())?;
+                tide.store(std::sync::Arc::new(backend))
+            }
+        };
+        let lines = runtime.block_on(trial.lines(&store, rows))?;
+        Ok(Report { trial, shape, conditions: Conditions::since(before), lines })
+    }
+
+    async fn lines(&self, store: &Store, rows: Vec<Row>) -> Result<Vec<Line>> {
+        let piece = piece();
+        let mut lines = Vec::new();
+        for row in rows {
+            let new = |way: &Way| Done { way: *way, seconds: Vec::new() };
+            let mut done: Vec<_> = self.table.ways().iter().map(new).collect();
+            for number in 0..=self.runs {
+                for Done { way, seconds } in &mut done {
+                    let took = upload(store, *way, row, &piece).await?;
+                    eprintln!("{}, {}, run {number}: {took:.3} s", size::format(row.size), way.name());
+                    if number > 0 {
+                        seconds.push(took);
+                    }
+                }
+            }
+            lines.push(Line { row, done });
+        }
+        Ok(lines)
+    }
+}
+
+/// What all objects consist of, again and again: no byte like the next.
+fn piece() -> Bytes {
+    let mut bytes = vec![0; MIB as usize];
+    fastrand::Rng::with_seed(1).fill(&mut bytes);
+    bytes.into()
+}
+
+async fn upload(store: &Store, way: Way, row: Row, piece: &Bytes) -> Result<f64> {
+    let began = Instant::now();
+    let mut writer = store.writer(way.name().replace(' ', "-")).strategy(way.strategy()).size_hint(row.size);
+    if way != Way::Auto {
+        writer = writer.part_size(row.part);
+    }
+    if let (Way::AtOnce, Some(streams)) = (way, row.streams) {
+        writer = writer.concurrency(streams);
+    }
+    let mut writer = writer.start().await?;
+    let mut left = row.size;
+    while left > 0 {
+        let now = left.min(piece.len() as u64);
+        writer.write(piece.slice(..now as usize)).await?;
+        left -= now;
+    }
+    let object = writer.finish().await?;
+    if object.size != row.size {
+        return Err(format!("{}: {} of {} bytes", object.key, object.size, row.size).into());
+    }
+    Ok(began.elapsed().as_secs_f64())
+}
+
+impl Line {
+    fn spread(&self, way: Way) -> Option<Spread> {
+        self.done
+            .iter()
+            .find(|done| done.way == way)
+            .and_then(|done| Spread::of(done.seconds.iter().copied()))
+    }
+
+    /// How much faster a way is than the first, in percent.
+    #[must_use]
+    pub fn gain(&self, way: Way) -> Option<f64> {
+        let first = self.spread(self.done.first()?.way)?;
+        Some(first.times(&self.spread(way)?) * 100.0)
+    }
+}
+
+impl Report {
+    fn table(&self) -> Table {
+        let mut columns = vec!["object".to_owned()];
+        for way in self.trial.table.ways() {
+            columns.extend([format!("{}: ms", way.name()), "MB/s".to_owned()]);
+        }
+        columns.extend(["published gain %", "parts at once %", "auto %"].map(str::to_owned));
+        let mut table = Table::new(columns.iter().map(String::as_str));
+        for line in &self.lines {
+            let Row { size, part, streams, published } = line.row;
+            let streams = streams.map_or_else(String::new, |streams| format!(" × {streams}"));
+            let mut cells = vec![format!("{} ({}{streams})", size::format(size), size::format(part))];
+            for way in self.trial.table.ways() {
+                let Some(Spread { median, min, max }) = line.spread(*way) else { continue };
+                let ms = |seconds: f64| seconds * 1000.0;
+                cells.push(format!("{:.1} ({:.1}–{:.1})", ms(median), ms(min), ms(max)));
+                cells.push(format!("{:.2}", size as f64 / 1e6 / median));
+            }
+            cells.push(format!("{published:.0}"));
+            for way in [Way::AtOnce, Way::Auto] {
+                cells.push(line.gain(way).map_or_else(String::new, |gain| format!("{gain:.0}")));
+            }
+            table.row(cells);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let first = self.trial.table.ways().first().map_or("", |way| way.name());
+        let store = match (&self.trial.to, self.trial.unshaped) {
+            (Some(url), _) => url.clone(),
+            (None, true) => "the embedded server, unshaped".to_owned(),
+            (None, false) => format!("the embedded server, behaving as {}", self.shape),
+        };
+        writeln!(out, "Uploads to {store}\n")?;
+        writeln!(out, "{}", self.table())?;
+        writeln!(
+            out,
+            "Median (least–most) of {} runs of each, in turn, after one to warm up; gains: percent of {first}. Object: its\n\
+             size, and that of a part (× parts at once), which auto is not told.\n",
+            self.trial.runs
+        )?;
+        writeln!(out, "{}", self.conditions)
+    }
+}

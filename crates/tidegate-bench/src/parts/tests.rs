@@ -1,0 +1,40 @@
+use super::*;
+use crate::machine::Machine;
+
+fn line(row: Row, seconds: &[(Way, &[f64])]) -> Line {
+    let done = |(way, seconds): &(Way, &[f64])| Done { way: *way, seconds: seconds.to_vec() };
+    Line { row, done: seconds.iter().map(done).collect() }
+}
+
+#[test]
+fn the_rows_are_those_that_were_published() {
+    let rows = Published::Async.rows();
+    assert_eq!((rows.len(), rows[0].size, rows[9].size), (10, 4 * MIB, 2048 * MIB));
+    let rows = Published::Threaded.rows();
+    assert_eq!((rows[0].part, rows[3].part, rows[7].part), (5 * MIB, 5 * MIB, 5 * MIB));
+}
+
+#[test]
+fn gains_are_of_medians_and_by_the_first_way() {
+    let row = Published::Threaded.rows()[3];
+    let done: [(Way, &[f64]); 3] =
+        [(Way::Plain, &[2.0, 2.2, 9.0]), (Way::AtOnce, &[1.1]), (Way::Auto, &[4.4])];
+    let line = line(row, &done);
+    let gain = |way| line.gain(way).map(|gain| gain.round());
+    assert_eq!([gain(Way::Plain), gain(Way::AtOnce), gain(Way::Auto)], [100.0, 200.0, 50.0].map(Some));
+    assert_eq!(line.gain(Way::OneByOne), None);
+}
+
+#[test]
+fn a_report_has_the_published_gain_beside_ours() {
+    let trial = Trial { table: Published::Async, unshaped: false, to: None, runs: 1, quick: false };
+    let row = Published::Async.rows()[3];
+    let done: [(Way, &[f64]); 3] = [(Way::OneByOne, &[0.3]), (Way::AtOnce, &[0.1]), (Way::Auto, &[0.2])];
+    let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
+    let report = Report { shape: trial.table.shape(), trial, conditions, lines: vec![line(row, &done)] };
+    let said = report.to_string();
+    let row: Vec<_> =
+        said.lines().find(|line| line.contains("32 MiB")).unwrap().split('|').map(str::trim).collect();
+    assert_eq!(row[1..4], ["32 MiB (10 MiB)", "300.0 (300.0–300.0)", "111.85"]);
+    assert_eq!(row[8..11], ["170", "300", "150"]);
+}
