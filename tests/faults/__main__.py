@@ -136,7 +136,7 @@ def tell(report: Report, options):
         print(report.json(), flush=True)
     if report.trouble:
         print(f"\n{report.id}: done again: {report.trouble}", file=sys.stderr, flush=True)
-    if report.kind == WRONG or options.replay:
+    if report.kind == WRONG or options.replay or options.trace:
         print(f"\n{story(report, options.trace)}", file=sys.stderr, flush=True)
 
 
@@ -148,7 +148,8 @@ def story(report: Report, whole: bool) -> str:
     if whole:
         lines += trace
     if report.kind == WRONG:
-        if not whole:
+        # The library's faces keep none.
+        if trace and not whole:
             lines += ["  the program's trace ends:", *trace[-TRACED:]]
         lines += [f"  the server's log ends: {report.log}", f"  again: python -m faults --replay {report.id} --job {report.job}"]
     return "\n".join(lines)

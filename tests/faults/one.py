@@ -17,7 +17,7 @@ from .jobs import Job
 from .plan import Plan
 from .reads import ReadJob
 from .stores import Store
-from .verdict import Ended, Found, Verdict, judge, said_on
+from .verdict import TRACE, Ended, Found, Verdict, judge, said_on
 from .verdict_of_reads import judge_reading
 from .way import Way
 
@@ -162,7 +162,7 @@ def report(
         went_on=verdict.went_on,
         exit=exit,
         err="\n".join(said_on(err)),
-        trace=err,
+        trace="\n".join(line for line in err.splitlines() if TRACE.match(line)),
         plan=str(plan),
     )
     if verdict.why:

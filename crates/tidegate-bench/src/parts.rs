@@ -3,15 +3,15 @@
 //!
 //! [`Published::Async`]: an output stream that uploads a part while the next is written, beside one that waits for each
 //! (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and parts by several threads.
-//! Where the figures of the store come from is said in docs/BENCHMARKS.md; that the first way of each table comes to
-//! what was published shows that they are right.
+//! Where the figures of the store come from is said beside them; that the first way of each table comes to what was
+//! published shows that they are right.
 
 use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
 use bytes::Bytes;
-use clap::{Args, ValueEnum, value_parser};
+use clap::{Args, value_parser};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidegate::{Store, Strategy, Tidegate};
@@ -19,22 +19,15 @@ use tidegate::{Store, Strategy, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use crate::size::{self, KIB, MIB};
+use crate::size::{self, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
 
+mod published;
 #[cfg(test)]
 mod tests;
 
-/// Which table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "snake_case")]
-pub enum Published {
-    /// Sizes of 4 to 2048 MiB in parts of 10 MiB.
-    Async,
-    /// Sizes of 64 KiB to 150 MiB, of up to 30 parts in up to 10 threads.
-    Threaded,
-}
+pub use published::{Published, Row};
 
 /// What is uploaded, and to what kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
@@ -51,7 +44,7 @@ pub struct Trial {
     /// Runs of each that count, after one to warm up.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// One run of a few small rows: whether it works, and the order of the ways.
+    /// One run that counts, of a few small rows: whether it works, and the order of the ways.
     #[arg(long, conflicts_with = "runs")]
     pub quick: bool,
 }
@@ -86,78 +79,6 @@ impl Way {
             Self::OneByOne => Strategy::Chunked,
             Self::AtOnce => Strategy::Parallel,
             Self::Auto => Strategy::Auto,
-        }
-    }
-}
-
-/// One line of a published table.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Row {
-    /// Bytes of the object.
-    pub size: u64,
-    /// Bytes of a part.
-    pub part: u64,
-    /// Most parts at once, where the table says so.
-    pub streams: Option<usize>,
-    /// What sending parts at once gained, in percent of the first way.
-    pub published: f64,
-}
-
-impl Published {
-    fn ways(self) -> &'static [Way] {
-        match self {
-            Self::Async => &[Way::OneByOne, Way::AtOnce, Way::Auto],
-            Self::Threaded => &[Way::Plain, Way::OneByOne, Way::AtOnce, Way::Auto],
-        }
-    }
-
-    fn rows(self) -> Vec<Row> {
-        match self {
-            Self::Async => {
-                let gains = [108.32, 104.41, 117.11, 170.03, 247.14, 284.82, 316.53, 339.35, 342.67, 332.71];
-                let sizes = (2..).map(|bits| MIB << bits);
-                let row = |(size, published)| Row { size, part: 10 * MIB, streams: None, published };
-                sizes.zip(gains).map(row).collect()
-            }
-            Self::Threaded => {
-                let rows = [
-                    (64 * KIB, 1, 1, 37.0),
-                    (512 * KIB, 1, 1, 57.0),
-                    (MIB, 1, 1, 76.0),
-                    (10 * MIB, 2, 2, 152.0),
-                    (50 * MIB, 10, 5, 201.0),
-                    (50 * MIB, 10, 10, 196.0),
-                    (150 * MIB, 30, 5, 212.0),
-                    (150 * MIB, 30, 10, 199.0),
-                ];
-                let row = |(size, parts, streams, published): (u64, u64, usize, f64)| Row {
-                    size,
-                    // A smaller one is none that S3 takes: where there is but one, it is the object.
-                    part: (size / parts).max(5 * MIB),
-                    streams: Some(streams),
-                    published,
-                };
-                rows.map(row).into()
-            }
-        }
-    }
-
-    /// What the store is like.
-    fn shape(self) -> Value {
-        match self {
-            // 28.2 ms a request and 194 MiB/s a stream give the published times of parts that wait for each other:
-            // 48.82 ms for 4 MiB in one request, and 16.40 s for 2 GiB in 205 parts and two requests more. What the
-            // largest gained, 333%, is 415 MiB/s in all.
-            Self::Async => json!({
-                "latency": {"fixed_ms": 28.2},
-                "bandwidth": {"stream_in": 194 * MIB, "total_in": 415 * MIB},
-            }),
-            // One stream's rate and one request's time are those of the plain uploads; the total is what ten threads
-            // came to.
-            Self::Threaded => json!({
-                "latency": {"fixed_ms": 75.0},
-                "bandwidth": {"stream_in": 4_750_000, "total_in": 9_000_000},
-            }),
         }
     }
 }
@@ -249,7 +170,7 @@ impl Trial {
     }
 }
 
-/// What all objects consist of, again and again: no byte like the next.
+/// What all objects consist of, again and again.
 fn piece() -> Bytes {
     let mut bytes = vec![0; MIB as usize];
     fastrand::Rng::with_seed(1).fill(&mut bytes);
@@ -336,7 +257,8 @@ impl fmt::Display for Report {
         writeln!(
             out,
             "Median (least–most) of {} runs of each, in turn, after one to warm up; gains: percent of {first}. Object: its\n\
-             size, and that of a part (× parts at once), which auto is not told.\n",
+             size, and that of a part (× parts at once), which auto is not told. One engine has made all of them, and knew\n\
+             the store from the row before.\n",
             self.trial.runs
         )?;
         writeln!(out, "{}", self.conditions)

@@ -74,7 +74,7 @@ pub(crate) enum Outcome {
 impl Limiter {
     pub(crate) fn new(concurrency: Concurrency) -> Self {
         let (limit, climb) = match concurrency {
-            Concurrency::Auto => (Climb::OPENING, Some(Climb::new())),
+            Concurrency::Auto => (Climb::AT_FIRST, Some(Climb::new())),
             Concurrency::Fixed(limit) => (limit.max(1), None),
         };
         let state = State {
@@ -124,13 +124,13 @@ pub(crate) struct Flow {
 impl Flow {
     /// Waits for its turn to make one request.
     pub(crate) fn permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: false, opening: None }
+        Turn { flow: self.clone(), id: None, is_first: false, widening: None }
     }
 
     /// Waits for the next turn that comes free, before all who wait in line: for the few requests that
     /// stand for one which has its turn already.
     pub(crate) fn next_permit(&self) -> Turn {
-        Turn { flow: self.clone(), id: None, is_first: true, opening: None }
+        Turn { flow: self.clone(), id: None, is_first: true, widening: None }
     }
 }
 
@@ -187,8 +187,8 @@ pub(crate) struct Turn {
     flow: Flow,
     id: Option<u64>,
     is_first: bool,
-    /// Until there may be more requests, where none of the first ones ends.
-    opening: Option<Pin<Box<Sleep>>>,
+    /// Until there may be more than the first few.
+    widening: Option<Pin<Box<Sleep>>>,
 }
 
 impl Future for Turn {
@@ -201,6 +201,7 @@ impl Future for Turn {
             Some(id) => id,
             None => {
                 let id = state.take_id();
+                self.id = Some(id);
                 state.waiters.insert(id, cx.waker().clone());
                 if self.is_first {
                     state.first.push_back(id);
@@ -211,10 +212,16 @@ impl Future for Turn {
                 id
             }
         };
-        if let Some(at) = state.opens_at()
-            && self.opening.get_or_insert_with(|| Box::pin(sleep_until(at))).as_mut().poll(cx).is_ready()
+        if !state.granted.contains_key(&id)
+            && let Some(at) = state.widens_at()
         {
-            state.open();
+            let widening = self.widening.get_or_insert_with(|| Box::pin(sleep_until(at)));
+            if widening.deadline() != at {
+                widening.as_mut().reset(at);
+            }
+            if widening.as_mut().poll(cx).is_ready() {
+                state.widen();
+            }
         }
         if state.granted.remove(&id).is_some() {
             self.id = None;
@@ -229,7 +236,6 @@ impl Future for Turn {
         if let Some(waker) = state.waiters.get_mut(&id) {
             waker.clone_from(cx.waker());
         }
-        self.id = Some(id);
         Poll::Pending
     }
 }
@@ -260,14 +266,14 @@ impl State {
         queue.push_back(id);
     }
 
-    /// When more may fly, for one that waits.
-    fn opens_at(&self) -> Option<Instant> {
-        self.climb.as_ref().and_then(Climb::opens_at)
+    /// When there may be more than the first few.
+    fn widens_at(&self) -> Option<Instant> {
+        self.climb.as_ref().and_then(Climb::widens_at)
     }
 
-    fn open(&mut self) {
+    fn widen(&mut self) {
         if let Some(climb) = &mut self.climb {
-            self.limit = climb.open(Instant::now());
+            self.limit = climb.widen(Instant::now());
         }
         self.serve();
     }
@@ -277,10 +283,10 @@ impl State {
             let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
             // One that gave up its place is no longer among the waiters.
             if let Some(waker) = self.waiters.remove(&next) {
-                self.in_flight += 1;
                 if let Some(climb) = &mut self.climb {
-                    climb.begins(Instant::now());
+                    climb.begins(self.in_flight, Instant::now());
                 }
+                self.in_flight += 1;
                 self.granted.insert(next, ());
                 waker.wake();
             }

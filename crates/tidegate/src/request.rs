@@ -16,7 +16,7 @@ use crate::hedge;
 use crate::limiter::{Flow, Lane, Outcome, Permit};
 use crate::payload::Payload;
 use crate::progress::{Progress, Waiting};
-use crate::retry::{Allowance, HELPS, Retry, UsedUp};
+use crate::retry::{Allowance, Retry, Row, UsedUp};
 
 mod moving;
 mod outcome;
@@ -148,8 +148,8 @@ impl Requests {
     }
 
     /// Receives what `inflow` counts, by `first`; with `hedge` once more beside it by `again` where that is far
-    /// slower than its peers. An attempt goes on where the last one broke; once they have brought `HELPS` bytes, as
-    /// many may follow as the policy has.
+    /// slower than its peers. An attempt goes on where the last one broke; once they have brought much, as many may
+    /// follow as the policy has.
     pub(crate) async fn receive<F, H>(
         &self,
         inflow: &Inflow,
@@ -201,8 +201,8 @@ impl Requests {
     {
         let began = Instant::now();
         let mut seen = Seen::default();
-        // How many in a row have brought little, since which byte; and the fault that a retry was paid for.
-        let (mut attempt, mut row, mut since, mut paid) = (0, 0, carried.got(), None);
+        // The fault that a retry was paid for, if this is one.
+        let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
         loop {
             attempt += 1;
             let turn = match permit.take() {
@@ -216,7 +216,7 @@ impl Requests {
             };
             let (endpoint, sent) = (&self.endpoint, Instant::now());
             let expected = endpoint.pace.expected(bytes);
-            let patience = self.retry.deadline(operation, bytes, row + 1, seen.timeouts, expected);
+            let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
             drop(in_flight);
             let mut fault = match result {
@@ -240,11 +240,9 @@ impl Requests {
                 _ if fault.answered => Outcome::Answered,
                 _ => Outcome::Other,
             });
-            if carried.got() >= since + HELPS {
-                (row, seen.timeouts, since) = (0, 0, carried.got());
-            }
-            row += 1;
-            let pause = self.retry.pause(&fault, row).filter(|_| seen.may_help(&fault));
+            row.reaches(carried.got());
+            row.fails(fault.kind);
+            let pause = self.retry.pause(&fault, row.failed).filter(|_| seen.may_help(&fault));
             seen.take_in(&fault);
             let Some(pause) = pause else {
                 return Err(seen.failure(fault, attempt, began.elapsed()));

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 use crate::error::Operation;
 
 mod allowance;
@@ -70,10 +70,39 @@ const IN_SOCKETS: u64 = 4 << 20;
 /// it again costs all of it.
 const SLACK: u32 = 4;
 
-/// What a broken answer must have brought to be followed by as many attempts as if none had been made: a store
-/// that ends every answer after a few bytes is given up as one that brings none. (About what a socket has in
-/// hand as it is closed.)
-pub(crate) const HELPS: u64 = 64 << 10;
+/// Attempts in a row at something that is gone on with from where it broke.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// How many have failed, and of these the ones that came to nothing for too long.
+    pub(crate) failed: u32,
+    pub(crate) timeouts: u32,
+    since: u64,
+}
+
+impl Row {
+    /// What they must bring together for the next to be the first of a new row: a store that ends every answer after
+    /// a few bytes is given up as one that brings none.
+    const HELPS: u64 = 64 << 10;
+
+    /// One that begins at byte `at`.
+    pub(crate) fn at(at: u64) -> Self {
+        Self { failed: 0, timeouts: 0, since: at }
+    }
+
+    /// All bytes before `at` are here; whether that begins a new row.
+    pub(crate) fn reaches(&mut self, at: u64) -> bool {
+        let is_new = at >= self.since + Self::HELPS;
+        if is_new {
+            *self = Self::at(at);
+        }
+        is_new
+    }
+
+    pub(crate) fn fails(&mut self, kind: FaultKind) {
+        self.failed += 1;
+        self.timeouts += u32::from(kind == FaultKind::Timeout);
+    }
+}
 
 /// A policy with its own random numbers.
 #[derive(Debug)]

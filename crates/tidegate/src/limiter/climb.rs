@@ -1,4 +1,5 @@
-//! Finding the limit: a few requests at first, which are all that a store near by needs; a quick start for as
+//! Finding the limit. A few requests at first, and no more where one of them shows that a connection carries about
+//! as much as a machine does; many where the store is far, or some time has gone by. A quick start from there for as
 //! long as requests do not slow each other down, then hill climbing on throughput, both ways, and a step back on
 //! overload.
 
@@ -13,8 +14,8 @@ use super::Outcome;
 pub(super) struct Climb {
     limit: usize,
     phase: Phase,
-    /// When the first request of all began.
-    began: Option<Instant>,
+    /// When there began to be requests in flight, for as long as there may only be a few.
+    busy_since: Option<Instant>,
     /// Requests that began under an earlier limit, whose ends say nothing of this one.
     stale: usize,
     window: Option<Window>,
@@ -60,11 +61,11 @@ impl Direction {
     }
 
     fn step(self, limit: usize) -> usize {
-        let quarter = (limit / 4).max(1);
         match self {
-            Self::Up => limit + quarter,
-            // Where overload has brought it lower, it stays.
-            Self::Down => (limit - quarter).max(Climb::FIRST).min(limit),
+            Self::Up if limit < Climb::WIDE => limit + (limit / 2).max(1),
+            Self::Up => limit + limit / 4,
+            // Where it is lower, overload or few fast connections have brought it there: it only goes up.
+            Self::Down => (limit - limit / 4).max(Climb::WIDE).min(limit),
         }
     }
 }
@@ -91,17 +92,13 @@ impl Start {
         }
         let speed = work as f64 / seconds(took);
         self.ended += 1;
-        if self.ended <= Climb::OPENING {
+        if self.ended <= Climb::WIDE {
             self.first += (speed - self.first) / self.ended as f64;
             self.recent = self.first;
         } else {
-            self.recent += (speed - self.recent) / Climb::FIRST as f64;
+            self.recent += (speed - self.recent) / Climb::WIDE as f64;
         }
         true
-    }
-
-    fn is_fast(&self) -> bool {
-        self.first >= Climb::FAST
     }
 }
 
@@ -126,12 +123,14 @@ impl From<Instant> for Window {
 }
 
 impl Climb {
-    /// The limit before anything is known, and for how long. More connections cost processor time and memory
-    /// (docs/BENCHMARKS.md, "download"), which a store that has answered large requests by then need not be given.
-    pub(super) const OPENING: usize = 4;
-    pub(super) const SOON: Duration = Duration::from_millis(50);
-    /// The limit from then on.
-    pub(super) const FIRST: usize = 16;
+    /// The limit before anything is known. More connections cost processor time and memory (docs/BENCHMARKS.md,
+    /// "download"), which a store near by is better not given.
+    pub(super) const AT_FIRST: usize = 4;
+    /// The limit once requests have been in flight for so long and none of them was very fast.
+    pub(super) const WIDE: usize = 16;
+    pub(super) const WIDENS_AFTER: Duration = Duration::from_millis(50);
+    /// Where one connection of the first few moves this many bytes a second, they are near what one machine moves.
+    const VERY_FAST: f64 = (256 << 20) as f64;
     const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
@@ -140,7 +139,7 @@ impl Climb {
     /// ones' speed: until then more of them hide latency.
     const FEW: usize = 64;
     const CROWDED: f64 = 0.35;
-    /// Where a connection moves this many bytes a second, a few of them are near what one machine
+    /// Where a connection moves this many bytes a second, `WIDE` of them are near what one machine
     /// moves, and each more costs memory: only steps that show a gain are made from there.
     const FAST: f64 = (64 << 20) as f64;
     /// A request of few bytes that takes this long tells of a store that is far: its answer crosses a
@@ -152,9 +151,9 @@ impl Climb {
 
     pub(super) fn new() -> Self {
         Self {
-            limit: Self::OPENING,
+            limit: Self::AT_FIRST,
             phase: Phase::Start(Start::default()),
-            began: None,
+            busy_since: None,
             stale: 0,
             window: None,
             calm_until: None,
@@ -163,25 +162,23 @@ impl Climb {
         }
     }
 
-    /// A request begins.
-    pub(super) fn begins(&mut self, now: Instant) {
-        self.began.get_or_insert(now);
-    }
-
-    /// When there may be more than a few, if none of them ends before.
-    pub(super) fn opens_at(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Start(start) if self.limit < Self::FIRST && !start.is_fast() => {
-                self.began.map(|began| began + Self::SOON)
-            }
-            _ => None,
+    /// A request begins, beside `others` in flight.
+    pub(super) fn begins(&mut self, others: usize, now: Instant) {
+        if others == 0 || self.busy_since.is_none() {
+            self.busy_since = Some(now);
         }
     }
 
-    /// The limit at `now`, no request having ended.
-    pub(super) fn open(&mut self, now: Instant) -> usize {
-        if self.opens_at().is_some_and(|at| at <= now) {
-            self.limit = Self::FIRST;
+    /// When there may be more than a few, unless an answer says otherwise before.
+    pub(super) fn widens_at(&self) -> Option<Instant> {
+        let may_widen = matches!(self.phase, Phase::Start(_)) && self.limit < Self::WIDE;
+        self.busy_since.filter(|_| may_widen).map(|since| since + Self::WIDENS_AFTER)
+    }
+
+    /// The limit at `now`, no answer having said otherwise.
+    pub(super) fn widen(&mut self, now: Instant) -> usize {
+        if self.widens_at().is_some_and(|at| at <= now) {
+            self.limit = Self::WIDE;
         }
         self.limit
     }
@@ -225,13 +222,17 @@ impl Climb {
             self.limit = self.limit.max(Self::FEW);
         }
         let counts = start.take_in(bytes + Self::REQUEST_WORK, took);
-        let fast = start.is_fast();
+        let is_few = self.limit < Self::WIDE;
+        let is_enough = is_few && bytes > Self::SMALL && bytes as f64 / seconds(took) >= Self::VERY_FAST;
+        let fast = start.first >= Self::FAST;
         let crowded = start.recent < start.first * Self::CROWDED;
-        if crowded || self.limit >= Self::FEW || (fast && start.ended == Self::OPENING) {
+        // Requests of another size than the first fast ones would never tell.
+        let is_judged = fast && !is_few && (start.ended == Self::WIDE || !counts);
+        if is_enough || crowded || self.limit >= Self::FEW || is_judged {
             self.phase = Phase::Hold { until: now + self.rest };
             return;
         }
-        if counts && waiting && !fast {
+        if counts && waiting && (is_few || !fast) {
             self.limit += 2;
         }
     }

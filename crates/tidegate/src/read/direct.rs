@@ -20,7 +20,7 @@ use crate::backend::{Body, Fault, FaultKind, connected};
 use crate::error::{Operation, Result};
 use crate::object::Object;
 use crate::request::Failure;
-use crate::retry::{HELPS, UsedUp};
+use crate::retry::{Row, UsedUp};
 
 /// Opened for one range, and read up to a byte of it.
 pub(super) struct Direct {
@@ -33,10 +33,7 @@ pub(super) struct Direct {
     state: State,
     /// Set while the store is waited for, and not while the consumer is.
     stalled: Option<Pin<Box<Sleep>>>,
-    /// Breaks in a row that brought little, since which byte, and those of them that came to nothing for too long.
-    breaks: u32,
-    since: u64,
-    timeouts: u32,
+    breaks: Row,
     earlier: Option<Failure>,
 }
 
@@ -67,9 +64,7 @@ impl Direct {
             asked: end,
             state,
             stalled: None,
-            breaks: 0,
-            since: start,
-            timeouts: 0,
+            breaks: Row::at(start),
             earlier: None,
         }
     }
@@ -128,8 +123,8 @@ impl Direct {
         let left = self.until - self.at;
         piece.truncate(usize::try_from(left).unwrap_or(usize::MAX).min(piece.len()));
         self.at += piece.len() as u64;
-        if self.at >= self.since + HELPS {
-            (self.breaks, self.since, self.timeouts, self.earlier) = (0, self.at, 0, None);
+        if self.breaks.reaches(self.at) {
+            self.earlier = None;
         }
         if self.at == self.asked
             && let State::Open { stream, .. } = &mut self.state
@@ -147,19 +142,18 @@ impl Direct {
         const LOOK: u64 = 1 << 20;
         let bytes = (self.asked - self.at).min(LOOK);
         let expected = requests.endpoint.pace.expected(bytes);
-        requests.retry.deadline(Operation::Get, bytes, self.breaks + 1, self.timeouts, expected)
+        requests.retry.deadline(Operation::Get, bytes, self.breaks.failed + 1, self.breaks.timeouts, expected)
     }
 
     /// Has it opened again, where that can help.
     fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
         self.stalled = None;
-        self.breaks += 1;
-        self.timeouts += u32::from(fault.kind == FaultKind::Timeout);
+        self.breaks.fails(fault.kind);
         let elapsed = match &self.state {
             State::Open { since, .. } => since.elapsed(),
             State::Opening(_) => Duration::ZERO,
         };
-        let pause = source.requests.retry.pause(&fault, self.breaks);
+        let pause = source.requests.retry.pause(&fault, self.breaks.failed);
         debug!(object = source.url(), at = self.at, fault = %fault, ?pause, "an answer broke");
         let mut failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());
         let Some(pause) = pause else { return Err(failure) };

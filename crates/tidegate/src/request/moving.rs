@@ -34,7 +34,7 @@ impl Carried<'_> {
         }
     }
 
-    /// Bytes that are here for good: an attempt that adds to them helped.
+    /// Bytes that are here for good.
     pub(super) fn got(self) -> u64 {
         match self {
             Self::Nothing | Self::Payload(_) => 0,

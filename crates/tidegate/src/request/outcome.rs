@@ -35,7 +35,6 @@ pub(crate) struct Failure {
 pub(super) struct Seen {
     pub(super) in_doubt: bool,
     late: bool,
-    pub(super) timeouts: u32,
     /// The last one's connection broke, or stood still.
     pub(super) broken: bool,
     expired: bool,
@@ -51,7 +50,6 @@ impl Seen {
     pub(super) fn take_in(&mut self, fault: &Fault) {
         self.in_doubt |= fault.is_ambiguous();
         self.late |= fault.is_ambiguous() && !fault.answered;
-        self.timeouts += u32::from(fault.kind == FaultKind::Timeout);
         self.broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
         self.expired |= fault.kind == FaultKind::Expired;
     }

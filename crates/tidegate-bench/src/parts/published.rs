@@ -1,0 +1,90 @@
+//! What was published, and what it says of the store.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Way;
+use crate::size::{KIB, MIB};
+
+/// Which table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Published {
+    /// Sizes of 4 to 2048 MiB in parts of 10 MiB.
+    Async,
+    /// Sizes of 64 KiB to 150 MiB, of up to 30 parts in up to 10 threads.
+    Threaded,
+}
+
+/// One line of a published table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Bytes of the object.
+    pub size: u64,
+    /// Bytes of a part.
+    pub part: u64,
+    /// Most parts at once, where the table says so.
+    pub streams: Option<usize>,
+    /// What sending parts at once gained, in percent of the first way.
+    pub published: f64,
+}
+
+impl Published {
+    pub(super) fn ways(self) -> &'static [Way] {
+        match self {
+            Self::Async => &[Way::OneByOne, Way::AtOnce, Way::Auto],
+            Self::Threaded => &[Way::Plain, Way::OneByOne, Way::AtOnce, Way::Auto],
+        }
+    }
+
+    pub(super) fn rows(self) -> Vec<Row> {
+        match self {
+            Self::Async => {
+                let gains = [108.32, 104.41, 117.11, 170.03, 247.14, 284.82, 316.53, 339.35, 342.67, 332.71];
+                let sizes = (2..).map(|bits| MIB << bits);
+                let row = |(size, published)| Row { size, part: 10 * MIB, streams: None, published };
+                sizes.zip(gains).map(row).collect()
+            }
+            Self::Threaded => {
+                let rows = [
+                    (64 * KIB, 1, 1, 37.0),
+                    (512 * KIB, 1, 1, 57.0),
+                    (MIB, 1, 1, 76.0),
+                    (10 * MIB, 2, 2, 152.0),
+                    (50 * MIB, 10, 5, 201.0),
+                    (50 * MIB, 10, 10, 196.0),
+                    (150 * MIB, 30, 5, 212.0),
+                    (150 * MIB, 30, 10, 199.0),
+                ];
+                let row = |(size, parts, streams, published): (u64, u64, usize, f64)| Row {
+                    size,
+                    // S3 takes no smaller ones; an object that is smaller is all of its only part.
+                    part: (size / parts).max(5 * MIB),
+                    streams: Some(streams),
+                    published,
+                };
+                rows.map(row).into()
+            }
+        }
+    }
+
+    /// What the store is like.
+    pub(super) fn shape(self) -> Value {
+        match self {
+            // 28.2 ms a request and 194 MiB/s a stream give the published times of parts that wait for each other:
+            // 48.82 ms for 4 MiB in one request, and 16.40 s for 2 GiB in 205 parts and two requests more. What the
+            // largest gained, 333%, is 415 MiB/s in all.
+            Self::Async => json!({
+                "latency": {"fixed_ms": 28.2},
+                "bandwidth": {"stream_in": 194 * MIB, "total_in": 415 * MIB},
+            }),
+            // One stream's rate and one request's time are those of the plain uploads; the total is what ten threads
+            // came to.
+            Self::Threaded => json!({
+                "latency": {"fixed_ms": 75.0},
+                "bandwidth": {"stream_in": 4_750_000, "total_in": 9_000_000},
+            }),
+        }
+    }
+}
