@@ -11,7 +11,7 @@ from harness import MIB, ROOT
 from harness.command import Run, binary
 
 from .plan import PART, Plan
-from .stores import Store
+from .stores import TRACING, Store
 
 POOL = Random(0).randbytes(48 * MIB)
 OLD = b"what was there before"
@@ -85,7 +85,7 @@ class Job:
         return self.folder / "spool" if self.plan.job == "face" and self.plan.spools else None
 
     def start(self, url: str) -> Run:
-        env = self.store.endpoint.at(url).env | {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+        env = self.store.endpoint.at(url).env | TRACING
         if self.spool is not None:
             self.spool.mkdir()
             env |= {"TIDEGATE_SPOOL": str(self.spool)}

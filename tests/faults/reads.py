@@ -11,7 +11,7 @@ from harness.command import Result, Run, binary
 
 from .jobs import OLD, POOL, faces_binary
 from .plan import Plan
-from .stores import Store
+from .stores import TRACING, Store
 from .verdict_of_reads import Again, Reading
 
 # Of an object that is larger, a download that failed keeps what it has.
@@ -80,7 +80,7 @@ class ReadJob:
         return path
 
     def start(self, url: str) -> Run:
-        env = self.store.endpoint.at(url).env | {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+        env = self.store.endpoint.at(url).env | TRACING
         if self.is_file:
             return Run(self._command(), env, None, self.folder, None)
         self._read_end, write_end = os.pipe()

@@ -15,6 +15,9 @@ from harness.servers import answers, tool
 
 ACCESS, SECRET = "faults", "faults-secret-key"
 
+# Every run keeps a trace: of one that fails it is too late to ask for it.
+TRACING = {"RUST_LOG": "tidegate=debug", "NO_COLOR": "1"}
+
 
 @dataclass(frozen=True)
 class Session:
