@@ -26,7 +26,7 @@ pub(crate) use lanes::Lanes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Concurrency {
-    /// Grows while throughput grows, shrinks when the store throttles or does not answer in time.
+    /// Begins with three; grows while throughput grows, shrinks when the store throttles or does not answer in time.
     #[default]
     Auto,
     /// This many, at least 1.
@@ -213,7 +213,7 @@ impl Future for Turn {
             }
         };
         if !state.granted.contains_key(&id)
-            && let Some(at) = state.widens_at()
+            && let Some(at) = state.climb.as_ref().and_then(Climb::widens_at)
         {
             let widening = self.widening.get_or_insert_with(|| Box::pin(sleep_until(at)));
             if widening.deadline() != at {
@@ -266,14 +266,9 @@ impl State {
         queue.push_back(id);
     }
 
-    /// When there may be more than the first few.
-    fn widens_at(&self) -> Option<Instant> {
-        self.climb.as_ref().and_then(Climb::widens_at)
-    }
-
     fn widen(&mut self) {
         if let Some(climb) = &mut self.climb {
-            self.limit = climb.widen(Instant::now());
+            self.limit = climb.widen();
         }
         self.serve();
     }
@@ -283,8 +278,10 @@ impl State {
             let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
             // One that gave up its place is no longer among the waiters.
             if let Some(waker) = self.waiters.remove(&next) {
-                if let Some(climb) = &mut self.climb {
-                    climb.begins(self.in_flight, Instant::now());
+                if self.in_flight == 0
+                    && let Some(climb) = &mut self.climb
+                {
+                    climb.begins(Instant::now());
                 }
                 self.in_flight += 1;
                 self.granted.insert(next, ());

@@ -125,7 +125,7 @@ impl From<Instant> for Window {
 impl Climb {
     /// The limit before anything is known. More connections cost processor time and memory (docs/BENCHMARKS.md,
     /// "download"), which a store near by is better not given.
-    pub(super) const AT_FIRST: usize = 4;
+    pub(super) const AT_FIRST: usize = 3;
     /// The limit once requests have been in flight for so long and none of them was very fast.
     pub(super) const WIDE: usize = 16;
     pub(super) const WIDENS_AFTER: Duration = Duration::from_millis(50);
@@ -162,11 +162,9 @@ impl Climb {
         }
     }
 
-    /// A request begins, beside `others` in flight.
-    pub(super) fn begins(&mut self, others: usize, now: Instant) {
-        if others == 0 || self.busy_since.is_none() {
-            self.busy_since = Some(now);
-        }
+    /// A request begins, where none is in flight.
+    pub(super) fn begins(&mut self, now: Instant) {
+        self.busy_since = Some(now);
     }
 
     /// When there may be more than a few, unless an answer says otherwise before.
@@ -175,11 +173,9 @@ impl Climb {
         self.busy_since.filter(|_| may_widen).map(|since| since + Self::WIDENS_AFTER)
     }
 
-    /// The limit at `now`, no answer having said otherwise.
-    pub(super) fn widen(&mut self, now: Instant) -> usize {
-        if self.widens_at().is_some_and(|at| at <= now) {
-            self.limit = Self::WIDE;
-        }
+    /// The limit once [`widens_at`](Self::widens_at) has come.
+    pub(super) fn widen(&mut self) -> usize {
+        self.limit = Self::WIDE;
         self.limit
     }
 
