@@ -94,7 +94,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    allocator::share_one_arena();
+    allocator::configure();
     let CommandLine { command, verbose } = CommandLine::parse();
     log(verbose);
     exit::end(runtime::run(command.run()), verbose)

@@ -5,7 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
+use crc_fast::{CrcAlgorithm, Digest};
+
+mod joining;
 
 /// Which checksum travels with the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -110,7 +112,7 @@ impl Checksum {
         assert_eq!(self.algorithm, next.algorithm, "checksums of one upload are of one algorithm");
         Self {
             algorithm: self.algorithm,
-            value: checksum_combine(self.algorithm.crc(), self.value, next.value, next.len),
+            value: joining::join(self.algorithm, self.value, next.value, next.len),
             len: self.len + next.len,
         }
     }

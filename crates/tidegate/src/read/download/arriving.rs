@@ -18,8 +18,9 @@ use crate::progress::{Progress, Waiting};
 use crate::read::source::{Pieces, Sink, Source};
 use crate::request::Inflow;
 
-/// So much is gathered for one write; as much again comes while it is written.
-const GATHER: u64 = 512 << 10;
+/// So much is gathered for one write, which should find it in the processor's cache; as much again comes while it is
+/// written.
+const GATHER: u64 = 256 << 10;
 
 /// A download that is under way.
 #[derive(Debug)]
