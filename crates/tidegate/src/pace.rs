@@ -18,17 +18,36 @@ struct Shown {
     small: Option<Estimate>,
     /// Seconds of a byte of a large one, its latency included.
     byte: Option<Estimate>,
+    best: Best,
+}
+
+/// The least that requests have taken of late: what one takes that shares the way with no others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Best {
+    /// Seconds of a small request.
+    pub(crate) small: Option<f64>,
+    /// Seconds of a byte of a large one, its latency included.
+    pub(crate) byte: Option<f64>,
 }
 
 impl Pace {
     /// A request that carried `bytes` was answered well after `took`.
     pub(crate) fn took(&self, bytes: u64, took: Duration) {
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if bytes <= SMALL {
-            Estimate::take_in(&mut shown.small, took.as_secs_f64());
+        let shown = &mut *shown;
+        let (estimate, best, value) = if bytes <= SMALL {
+            (&mut shown.small, &mut shown.best.small, took.as_secs_f64())
         } else {
-            Estimate::take_in(&mut shown.byte, took.as_secs_f64() / bytes as f64);
-        }
+            (&mut shown.byte, &mut shown.best.byte, took.as_secs_f64() / bytes as f64)
+        };
+        Estimate::take_in(estimate, value);
+        // Slowly forgotten, for a store or the way to it may become another.
+        *best = Some(best.map_or(value, |best| value.min(best + (value - best) / 64.0)));
+    }
+
+    /// The least that requests have taken of late.
+    pub(crate) fn best(&self) -> Best {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner).best
     }
 
     /// The longest that a request with `bytes` should take in all; `None` where nothing like it was seen.
@@ -86,6 +105,21 @@ mod tests {
         assert!(expected >= Duration::from_millis(400) && expected < Duration::from_millis(500));
         let twice = pace.expected(32 << 20).unwrap();
         assert!(twice >= Duration::from_millis(800), "{twice:?}");
+    }
+
+    #[test]
+    fn the_best_is_what_was_least_of_late() {
+        let pace = Pace::default();
+        let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1000.0).round());
+        assert_eq!(pace.best().small, None);
+        for took in [30, 20, 90, 40] {
+            pace.took(0, Duration::from_millis(took));
+        }
+        assert_eq!((milliseconds(pace.best().small), pace.best().byte), (Some(21.0), None));
+        for _ in 0..500 {
+            pace.took(0, Duration::from_millis(60));
+        }
+        assert_eq!(milliseconds(pace.best().small), Some(60.0));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Lane;
 use crate::listing::Listing;
 use crate::object::Object;
+use crate::pace::Best;
 use crate::prefix::{self, Places};
 use crate::progress::Progress;
 use crate::read::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
@@ -167,6 +168,11 @@ impl Store {
             retry: self.engine.retry.clone(),
             progress,
         }
+    }
+
+    /// How quick its endpoint has been.
+    pub(crate) fn best(&self) -> Best {
+        self.endpoint.pace.best()
     }
 
     fn lane(&self, key: &str) -> Option<Arc<Lane>> {

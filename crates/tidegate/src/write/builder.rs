@@ -220,6 +220,7 @@ impl WriterBuilder {
             create_only: self.options.create_only || self.options.replaces.is_some(),
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
             parallel: self.concurrency.is_some_and(|parts| parts > 1),
+            best: self.store.best(),
         };
         self.strategy.policy(&target).map_err(|refused| {
             let kind = match refused {

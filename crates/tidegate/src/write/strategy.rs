@@ -2,6 +2,7 @@
 
 use super::plan::{Cut, Schedule, ScheduleError};
 use crate::backend::Capabilities;
+use crate::pace::Best;
 
 mod auto;
 mod chunked;
@@ -14,7 +15,9 @@ mod spool;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Picks from what is known: size, store, memory.
+    /// Picks from what is known: size, store, memory, and how quick the store has been so far. Where no part size is
+    /// set, a known size of up to 64 MiB goes in four parts, of at least the store's least, and one of up to 16 MiB in
+    /// one request, unless one connection was so slow that parts are worth the two requests more.
     #[default]
     Auto,
     /// All bytes in one request; memory: the object's size, unless it comes from a file.
@@ -78,6 +81,8 @@ pub(crate) struct Target<'a> {
     pub(crate) concurrency: usize,
     /// Whether the caller asks for several of them at once.
     pub(crate) parallel: bool,
+    /// How quick the store has been.
+    pub(crate) best: Best,
 }
 
 /// What a strategy decides.

@@ -1,6 +1,23 @@
 //! `Auto`: picks from what is known of the object, the store and the memory.
 
-use super::{Policy, ScheduleError, Strategy, Target, parallel, put};
+use super::{Cut, Policy, ScheduleError, Strategy, Target, parallel, put};
+use crate::pace::Best;
+
+const MIB: u64 = 1 << 20;
+
+/// Parts that an object of a known size is cut into at least where that is worth it: a connection carries only so much.
+const FEWEST: u64 = 4;
+
+/// What is assumed of a store that was not seen yet: seconds of a small request, and of a byte.
+const LATENCY: f64 = 0.025;
+const BYTE: f64 = 1.0 / (64 * MIB) as f64;
+
+/// An object that fits in one request is cut where one connection takes so many times longer for it than to open and
+/// complete a session: where several connections are no faster than one, an eighth is lost.
+const WORTH: f64 = 8.0;
+
+/// Nothing is cut smaller that one connection carries in so many seconds.
+const SHORT: f64 = 0.1;
 
 /// An object that should fit in one part is a put: it goes as one request, unless its size hint is
 /// too small. Everything else goes in parallel, which is one request as well where the object turns
@@ -12,10 +29,81 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     }
     let parallel = parallel::policy(target)?;
     let Some(schedule) = parallel.cut.schedule() else { return Ok(parallel) };
-    match target.size_hint {
-        Some(size) if size <= schedule.part_at(0).min(target.capabilities.max_put) => {
-            Ok(Policy { strategy: Strategy::Put, ..parallel })
+    let (Some(size), part) = (target.size_hint, schedule.part_at(0)) else { return Ok(parallel) };
+    let fits = size <= part.min(target.capabilities.max_put);
+    let smaller = size.div_ceil(FEWEST).next_multiple_of(MIB).max(least);
+    let is_cut = target.part_size.is_none()
+        && target.concurrency > 1
+        && matches!(parallel.cut, Cut::Parts(_))
+        && smaller < part.min(size)
+        && is_worth_it(size, fits, target.best);
+    if is_cut {
+        return parallel::policy(&Target { part_size: Some(smaller), ..*target });
+    }
+    Ok(if fits { Policy { strategy: Strategy::Put, ..parallel } } else { parallel })
+}
+
+fn is_worth_it(size: u64, fits: bool, best: Best) -> bool {
+    let alone = size as f64 * best.byte.unwrap_or(BYTE);
+    let requests = if fits { 2.0 * best.small.unwrap_or(LATENCY) } else { 0.0 };
+    alone >= (WORTH * requests).max(SHORT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Capabilities;
+
+    /// The strategy that it comes to, and the MiB of its parts.
+    fn picked(size: u64, best: Best, with: impl FnOnce(&mut Target<'_>)) -> (Strategy, u64) {
+        let capabilities = Capabilities::default();
+        let mut target = Target {
+            capabilities: &capabilities,
+            part_size: None,
+            size_hint: Some(size * MIB),
+            memory: Some(256 * MIB),
+            spool: false,
+            journal: false,
+            create_only: false,
+            concurrency: 16,
+            parallel: false,
+            best,
+        };
+        with(&mut target);
+        let policy = policy(&target).unwrap();
+        (policy.strategy, policy.cut.schedule().unwrap().part_at(0) / MIB)
+    }
+
+    const UNSEEN: Best = Best { small: None, byte: None };
+    const SLOW: Best = Best { small: Some(0.075), byte: Some(1.0 / 4.5e6) };
+    const FAST: Best = Best { small: Some(0.001), byte: Some(1.0 / 1e9) };
+
+    #[test]
+    fn a_known_size_is_cut_where_that_is_worth_it() {
+        use Strategy::{Parallel, Put};
+        for (size, best, expected) in [
+            (4, UNSEEN, (Put, 16)),
+            (16, UNSEEN, (Put, 16)),
+            (17, UNSEEN, (Parallel, 5)),
+            (32, UNSEEN, (Parallel, 8)),
+            (61, UNSEEN, (Parallel, 16)),
+            (150, UNSEEN, (Parallel, 16)),
+            // No part may be smaller.
+            (5, SLOW, (Put, 16)),
+            (10, SLOW, (Parallel, 5)),
+            (50, SLOW, (Parallel, 13)),
+            (16, FAST, (Put, 16)),
+            (32, FAST, (Parallel, 16)),
+        ] {
+            assert_eq!(picked(size, best, |_| {}), expected, "{size} MiB, {best:?}");
         }
-        _ => Ok(parallel),
+    }
+
+    #[test]
+    fn what_the_caller_and_the_memory_say_stays() {
+        assert_eq!(picked(10, SLOW, |target| target.part_size = Some(16 * MIB)), (Strategy::Put, 16));
+        assert_eq!(picked(10, SLOW, |target| target.concurrency = 1), (Strategy::Put, 16));
+        assert_eq!(picked(60, SLOW, |target| target.memory = Some(40 * MIB)), (Strategy::Parallel, 10));
+        assert_eq!(picked(32, UNSEEN, |target| target.size_hint = None), (Strategy::Parallel, 16));
     }
 }
