@@ -26,7 +26,6 @@ use uploads::{Done, Load};
 use way::Way;
 
 mod disk;
-mod producer;
 pub mod uploads;
 mod way;
 

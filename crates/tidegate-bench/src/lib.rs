@@ -7,6 +7,7 @@
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
 //! `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
+//! `tidegate-bench parts` sends objects as two published tables do ([`parts`]);
 //! `tidegate-bench compaction` and `tables` run the example `compaction` in its ways ([`mod@compaction`], [`tables`]), and
 //! `tidegate-bench prefixes` spreads requests over prefixes that are limited each by itself ([`prefixes`]).
 //!
@@ -25,6 +26,7 @@ pub mod parts;
 pub mod peer;
 pub mod prefixes;
 pub mod process;
+mod producer;
 pub mod report;
 pub mod scratch;
 pub mod sign;

@@ -135,7 +135,7 @@ fn main() -> ExitCode {
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Parts { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Parts { trial, json } => trial.hold(tidegate).and_then(|report| print(&report, json)),
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),

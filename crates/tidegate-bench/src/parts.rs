@@ -3,11 +3,11 @@
 //!
 //! [`Published::Async`]: an output stream that uploads a part while the next is written, beside one that waits for each
 //! (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and parts by several threads.
-//! Where the figures of the store come from is said beside them; that the first way of each table comes to what was
-//! published shows that they are right.
+//! Where the figures of the store come from is said beside them, and a test shows that they give back what was
+//! published of the first way of the first table.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -19,6 +19,7 @@ use tidegate::{Store, Strategy, Tidegate};
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
+use crate::producer;
 use crate::size::{self, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
@@ -36,7 +37,7 @@ pub struct Trial {
     #[arg(value_enum)]
     pub table: Published,
     /// No limits but this machine's.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
     /// A real store instead, such as s3://BUCKET/PREFIX: the objects stay there, one for each way.
     #[arg(long, value_name = "URL")]
@@ -117,12 +118,12 @@ pub struct Report {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`, or the store that was named: for each row all ways in
+    /// Holds it against the store that was named, or the server of the program `tidegate`: for each row all ways in
     /// turn.
     ///
     /// # Errors
     /// Where the server does not start, or an upload fails.
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: impl FnOnce() -> Result<PathBuf>) -> Result<Report> {
         let mut trial = self.clone();
         let mut rows = trial.table.rows();
         if trial.quick {
@@ -136,7 +137,7 @@ impl Trial {
         let store = match &trial.to {
             Some(url) => runtime.block_on(tide.open(url))?,
             None => {
-                let server = server.insert(Embedded::start(tidegate, logs.path())?);
+                let server = server.insert(Embedded::start(&tidegate()?, logs.path())?);
                 if !trial.unshaped {
                     shape = trial.table.shape();
                     server.behave(&shape)?;
@@ -150,7 +151,7 @@ impl Trial {
     }
 
     async fn lines(&self, store: &Store, rows: Vec<Row>) -> Result<Vec<Line>> {
-        let piece = piece();
+        let piece = producer::piece();
         let mut lines = Vec::new();
         for row in rows {
             let new = |way: &Way| Done { way: *way, seconds: Vec::new() };
@@ -168,13 +169,6 @@ impl Trial {
         }
         Ok(lines)
     }
-}
-
-/// What all objects consist of, again and again.
-fn piece() -> Bytes {
-    let mut bytes = vec![0; MIB as usize];
-    fastrand::Rng::with_seed(1).fill(&mut bytes);
-    bytes.into()
 }
 
 async fn upload(store: &Store, way: Way, row: Row, piece: &Bytes) -> Result<f64> {
@@ -229,10 +223,12 @@ impl Report {
             let streams = streams.map_or_else(String::new, |streams| format!(" × {streams}"));
             let mut cells = vec![format!("{} ({}{streams})", size::format(size), size::format(part))];
             for way in self.trial.table.ways() {
-                let Some(Spread { median, min, max }) = line.spread(*way) else { continue };
-                let ms = |seconds: f64| seconds * 1000.0;
-                cells.push(format!("{:.1} ({:.1}–{:.1})", ms(median), ms(min), ms(max)));
-                cells.push(format!("{:.2}", size as f64 / 1e6 / median));
+                let cell = line.spread(*way).map(|Spread { median, min, max }| {
+                    let ms = |seconds: f64| seconds * 1000.0;
+                    let rate = size as f64 / 1e6 / median;
+                    [format!("{:.1} ({:.1}–{:.1})", ms(median), ms(min), ms(max)), format!("{rate:.2}")]
+                });
+                cells.extend(cell.unwrap_or_default());
             }
             cells.push(format!("{published:.0}"));
             for way in [Way::AtOnce, Way::Auto] {

@@ -12,9 +12,16 @@ const PIECE: u64 = MIB;
 /// What a clock can be asked to sleep; less is saved up.
 const LEAST: f64 = 0.002;
 
+/// What all objects consist of, again and again: no byte like the next.
+pub(crate) fn piece() -> Bytes {
+    let mut bytes = vec![0; PIECE as usize];
+    fastrand::Rng::with_seed(1).fill(&mut bytes);
+    bytes.into()
+}
+
 /// Makes the bytes of one object.
 #[derive(Debug)]
-pub(super) struct Producer {
+pub(crate) struct Producer {
     piece: Bytes,
     left: u64,
     /// Bytes a second.
@@ -24,19 +31,12 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    pub(super) fn new(piece: Bytes, size: u64, rate: u64) -> Self {
+    pub(crate) fn new(piece: Bytes, size: u64, rate: u64) -> Self {
         Self { piece, left: size, rate: rate as f64, owed: 0.0 }
     }
 
-    /// What all producers give, again and again: no byte like the next.
-    pub(super) fn piece() -> Bytes {
-        let mut bytes = vec![0; PIECE as usize];
-        fastrand::Rng::with_seed(1).fill(&mut bytes);
-        bytes.into()
-    }
-
     /// The next bytes, and how long to sleep before they are there; [`slept`](Self::slept) takes how long that was.
-    pub(super) fn next(&mut self) -> Option<(Bytes, Option<Duration>)> {
+    pub(crate) fn next(&mut self) -> Option<(Bytes, Option<Duration>)> {
         let now = self.left.min(self.piece.len() as u64);
         if now == 0 {
             return None;
@@ -48,7 +48,7 @@ impl Producer {
     }
 
     /// The sleep that was asked for began then.
-    pub(super) fn slept(&mut self, began: Instant) {
+    pub(crate) fn slept(&mut self, began: Instant) {
         self.owed -= began.elapsed().as_secs_f64();
     }
 }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn all_bytes_take_their_time() {
         let size = 3 * PIECE + 5;
-        let mut producer = Producer::new(Producer::piece(), size, 100 * MIB);
+        let mut producer = Producer::new(piece(), size, 100 * MIB);
         let (mut bytes, mut began) = (0, Instant::now());
         let start = began;
         while let Some((piece, nap)) = producer.next() {

@@ -15,10 +15,10 @@ use tidegate::{Store, Strategy, Tidegate};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use super::producer::Producer;
 use crate::Result;
 use crate::http::Client;
 use crate::peer::expect_success;
+use crate::producer::{self, Producer};
 use crate::size::MIB;
 
 /// What one process uploads, and how.
@@ -132,7 +132,7 @@ impl Uploads {
             }
         };
         let store = tide.build()?.open(&format!("gs://{}/", load.bucket)).await?;
-        let piece = Producer::piece();
+        let piece = producer::piece();
         // Connections, and what is set up once.
         let mut warm = store.writer(format!("{}warm", load.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
@@ -181,7 +181,7 @@ impl Uploads {
 
 impl Load {
     fn stream_all(&self) -> Result<Vec<f64>> {
-        let piece = Producer::piece();
+        let piece = producer::piece();
         let start = sync::Barrier::new(self.objects as usize);
         std::thread::scope(|scope| {
             let work = |number| {

@@ -14,6 +14,17 @@ fn the_rows_are_those_that_were_published() {
     assert_eq!((rows[0].part, rows[3].part, rows[7].part), (5 * MIB, 5 * MIB, 5 * MIB));
 }
 
+/// 48.82 ms for 4 MiB, and 16.40 s for 2 GiB: each request waits for the one before.
+#[test]
+fn the_store_gives_the_published_times_back() {
+    let shape = Published::Async.shape();
+    let latency = shape["latency"]["fixed_ms"].as_f64().unwrap() / 1000.0;
+    let stream = shape["bandwidth"]["stream_in"].as_f64().unwrap();
+    let seconds = |size: u64, requests: u64| requests as f64 * latency + size as f64 / stream;
+    assert!((seconds(4 * MIB, 1) / 0.04882 - 1.0).abs() < 0.01);
+    assert!((seconds(2048 * MIB, 205 + 2) / 16.40 - 1.0).abs() < 0.01);
+}
+
 #[test]
 fn gains_are_of_medians_and_by_the_first_way() {
     let row = Published::Threaded.rows()[3];
