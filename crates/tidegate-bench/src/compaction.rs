@@ -1,4 +1,5 @@
-//! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole.
+//! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole. It is one part of
+//! the published table D.
 //!
 //! The tables are made once for each number of inputs, in the embedded server's storage on disk; then they are merged
 //! in each way, and what came out must be as many entries and bytes.
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, value_parser};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::embedded::Embedded;
@@ -17,6 +19,9 @@ use crate::machine::{self, Conditions};
 use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
 use crate::table::Table;
+
+/// The highest of so many stretches of a run are told of its memory.
+const POINTS: usize = 300;
 
 /// What is merged.
 #[derive(Clone, Debug, Serialize, Args)]
@@ -141,6 +146,41 @@ fn check_same(inputs: u32, runs: &[(Way, Vec<Run>)]) -> Result<()> {
 }
 
 impl Report {
+    fn line(&self, way: Way, inputs: u32) -> Option<&Line> {
+        self.lines.iter().find(|line| line.way == way && line.inputs == inputs)
+    }
+
+    /// What does not hold of what the table is to show: that a merge of streams holds less than one of whole tables.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let most = self.trial.inputs.iter().copied().max().unwrap_or_default();
+        let peak = |way| self.line(way, most).and_then(|line| Some(Total::of(&line.runs)?.peak_mib));
+        match (peak(Way::Streamed), peak(Way::Whole)) {
+            (Some(streamed), Some(whole)) if streamed >= whole => {
+                vec![format!("{most} inputs: {streamed:.0} MiB as streams, {whole:.0} MiB whole")]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The memory of a merge of the most inputs over time, as `memory.json` has it: a first run of each way, at most
+    /// [`POINTS`] points of it.
+    #[must_use]
+    pub fn memory(&self) -> Value {
+        let most = self.trial.inputs.iter().copied().max().unwrap_or_default();
+        let series = self.lines.iter().filter(|line| line.inputs == most).filter_map(|line| {
+            let memory = &line.runs.first()?.memory;
+            let points: Vec<_> = memory
+                .chunks(memory.len().div_ceil(POINTS).max(1))
+                .filter_map(|some| some.iter().max_by_key(|(_, kib)| *kib))
+                .map(|(seconds, kib)| (*seconds, *kib as f64 / 1024.0))
+                .collect();
+            Some(json!({"name": line.way.name(), "points": points}))
+        });
+        let title = format!("A merge of {most} tables of {}", size::format(self.trial.size));
+        json!({"title": title, "unit": "MiB", "series": series.collect::<Vec<_>>()})
+    }
+
     fn table(&self) -> Table {
         let columns = [
             "way",
@@ -192,6 +232,9 @@ impl fmt::Display for Report {
             "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Whole: every\n\
              input read into memory first, every output made in memory before it is uploaded.\n"
         )?;
+        for broken in self.broken() {
+            writeln!(out, "- DOES NOT HOLD: {broken}")?;
+        }
         writeln!(out, "{}", self.conditions)
     }
 }

@@ -67,6 +67,8 @@ pub struct Run {
     pub figures: Figures,
     /// What the kernel said.
     pub usage: Usage,
+    /// Seconds from the start, and KiB that were resident then.
+    pub memory: Vec<(f64, u64)>,
 }
 
 /// Has all ways run in turn, `runs` times, so that what the machine does meanwhile is the same for each. `run` is told
@@ -162,7 +164,7 @@ impl<'a> Example<'a> {
         }
         let log = self.folder.join("compaction.log");
         let usage = measure::measure(&program, &log, self.limit)?;
-        Ok(Run { figures: figures(&std::fs::read_to_string(log)?)?, usage })
+        Ok(Run { memory: measure::memory(&log)?, figures: figures(&std::fs::read_to_string(log)?)?, usage })
     }
 
     /// Removes everything below a prefix.
@@ -207,7 +209,7 @@ mod tests {
         };
         let usage =
             Usage { wall, user: 1.0, system: 0.5, peak_kib: peak_mib << 10, exit: Some(0), signal: None };
-        Run { figures, usage }
+        Run { figures, usage, memory: Vec::new() }
     }
 
     #[test]

@@ -6,10 +6,10 @@
 //! ([`embedded`]).
 //! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
-//! `tidegate-bench journal` compares ways to write a stream, each in a process of its own ([`journal`]).
-//! `tidegate-bench parts` sends objects as two published tables do ([`parts`]);
-//! `tidegate-bench compaction` and `tables` run the example `compaction` in its ways ([`mod@compaction`], [`tables`]), and
-//! `tidegate-bench prefixes` spreads requests over prefixes that are limited each by itself ([`prefixes`]).
+//! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
+//! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways
+//! ([`mod@compaction`], [`tables`]) and requests over prefixes that are limited each by itself ([`prefixes`]), which have
+//! commands of their own. `all` is all of them ([`published`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
@@ -27,6 +27,7 @@ pub mod peer;
 pub mod prefixes;
 pub mod process;
 mod producer;
+pub mod published;
 pub mod report;
 pub mod scratch;
 pub mod sign;

@@ -10,8 +10,9 @@ use serde::Serialize;
 use tidegate_bench::compaction;
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
-use tidegate_bench::parts;
+use tidegate_bench::parts::{self, Published};
 use tidegate_bench::prefixes;
+use tidegate_bench::published::{self, Letter};
 use tidegate_bench::size;
 use tidegate_bench::tables;
 use tidegate_bench::tool::Tool;
@@ -67,21 +68,41 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Streams of unknown length: journaled, chunked, spooled, in parts; and by Google's client for Java.
-    Journal {
+    /// Table A: objects of 4 MiB to 2 GiB, part by part, with parts uploaded while the next is written, and as the library
+    /// chooses.
+    A {
+        #[command(flatten)]
+        extent: parts::Extent,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Table B: streams of unknown length: journaled, chunked, spooled, in parts; and by Google's client for Java.
+    #[command(visible_alias = "journal")]
+    B {
         #[command(flatten)]
         trial: journal::Trial,
         /// Print one JSON object, with every single run, and no table.
         #[arg(long)]
         json: bool,
     },
-    /// Objects in one request, part by part, with parts at once, and as the library chooses.
-    Parts {
+    /// Table C: objects of 64 KiB to 150 MiB in one request, part by part, with parts at once, and as the library chooses.
+    C {
         #[command(flatten)]
-        trial: parts::Trial,
+        extent: parts::Extent,
         /// Print one JSON object, with every single run, and no table.
         #[arg(long)]
         json: bool,
+    },
+    /// Table D: `compaction`, `tables` and `prefixes` into one folder.
+    D {
+        #[command(flatten)]
+        extent: published::Extent,
+    },
+    /// Tables A to D into one folder, and whether they show what they are to show.
+    All {
+        #[command(flatten)]
+        trial: published::Trial,
     },
     /// Sorted tables merged: read and written as streams, and whole in memory, with more and more inputs.
     Compaction {
@@ -134,8 +155,11 @@ fn main() -> ExitCode {
             tidegate().and_then(|path| print(&download.hold(&path)?, download.common.json))
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Journal { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Parts { trial, json } => trial.hold(tidegate).and_then(|report| print(&report, json)),
+        Command::A { extent, json } => parts(Published::Async, extent, json),
+        Command::B { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::C { extent, json } => parts(Published::Threaded, extent, json),
+        Command::D { extent } => all(&published::Trial { extent, only: vec![Letter::D] }),
+        Command::All { trial } => all(&trial),
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
@@ -154,6 +178,16 @@ fn main() -> ExitCode {
 
 fn contest(transfer: &Transfer, common: &Common) -> Result<()> {
     tidegate().and_then(|path| print(&transfer.hold(common, &path)?, common.json))
+}
+
+fn parts(table: Published, extent: parts::Extent, json: bool) -> Result<()> {
+    print(&parts::Trial { table, extent }.hold(tidegate)?, json)
+}
+
+fn all(trial: &published::Trial) -> Result<()> {
+    let broken = trial.hold(&tidegate()?)?;
+    print!("{broken}");
+    if broken.0.is_empty() { Ok(()) } else { Err("a table does not show what it is to show".into()) }
 }
 
 /// The program that is measured.

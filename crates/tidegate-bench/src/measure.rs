@@ -9,14 +9,15 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
-use crate::Result;
 use crate::process::{Program, TIED, end_with_parent};
+use crate::{Result, machine};
 
 /// The hidden subcommand of this program that runs another one by [`run_measured`].
 pub const MEASURED: &str = "measured";
@@ -46,12 +47,30 @@ impl Usage {
     }
 }
 
-/// Runs `command` as the only child of this process and writes what it cost to `report`.
+/// How often a program's memory is looked at.
+const EVERY: Duration = Duration::from_millis(20);
+
+/// Runs `command` as the only child of this process and writes what it cost to `report`, and what memory it had in
+/// between to a file beside that.
 pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
     end_with_parent()?;
     let began = Instant::now();
-    let status = Command::new(std::env::current_exe()?).arg(TIED).arg("--").args(command).status()?;
+    let mut child = Command::new(std::env::current_exe()?).arg(TIED).arg("--").args(command).spawn()?;
+    let (ended, ends) = std::sync::mpsc::channel::<()>();
+    let status = format!("/proc/{}/status", child.id());
+    let watch = std::thread::spawn(move || {
+        let mut memory = Vec::new();
+        while ends.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            memory.extend(machine::kib(&text, "VmRSS").map(|kib| (began.elapsed().as_secs_f64(), kib)));
+        }
+        memory
+    });
+    let status = child.wait()?;
     let wall = began.elapsed().as_secs_f64();
+    drop(ended);
+    let memory = watch.join().map_err(|_| "its memory could not be watched")?;
+    std::fs::write(report.with_extension("memory"), serde_json::to_vec(&memory)?)?;
     let rusage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let seconds = |time: nix::sys::time::TimeVal| time.num_microseconds() as f64 / 1e6;
     let usage = Usage {
@@ -94,6 +113,11 @@ pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> 
             Err(failed(program, &format!("was ended by signal {}", signal.unwrap_or(0)), log))
         }
     }
+}
+
+/// The memory that was resident in what [`measure`] has measured with this log: seconds from the start, and KiB.
+pub fn memory(log: &Path) -> Result<Vec<(f64, u64)>> {
+    Ok(serde_json::from_slice(&std::fs::read(log.with_extension("memory"))?)?)
 }
 
 /// What is measured of a program that does nothing: the floor of every measurement.

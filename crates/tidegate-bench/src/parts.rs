@@ -1,5 +1,5 @@
-//! What it brings to send the parts of an object at once: two published tables, re-run against a store that is made
-//! to behave as each implies.
+//! What it brings to send the parts of an object at once: two published tables, A and C, re-run against a store that is
+//! made to behave as each implies.
 //!
 //! [`Published::Async`]: an output stream that uploads a part while the next is written, beside one that waits for each
 //! (parts of 10 MiB). [`Published::Threaded`]: whole objects, parts one after another, and parts by several threads.
@@ -31,11 +31,18 @@ mod tests;
 pub use published::{Published, Row};
 
 /// What is uploaded, and to what kind of store.
-#[derive(Clone, Debug, Serialize, Args)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Trial {
     /// Which table.
-    #[arg(value_enum)]
     pub table: Published,
+    /// How much of it, and where.
+    #[serde(flatten)]
+    pub extent: Extent,
+}
+
+/// How much of a table, and where.
+#[derive(Clone, Debug, Default, Serialize, Args)]
+pub struct Extent {
     /// No limits but this machine's.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
@@ -45,9 +52,13 @@ pub struct Trial {
     /// Runs of each that count, after one to warm up.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=100))]
     pub runs: u32,
-    /// One run that counts, of a few small rows: whether it works, and the order of the ways.
+    /// The rows of up to 64 MiB, table C's eight times as fast: whether it works, and the order of the ways.
     #[arg(long, conflicts_with = "runs")]
     pub quick: bool,
+    /// All rows, which is the default.
+    #[arg(long, conflicts_with = "quick")]
+    #[serde(skip)]
+    pub full: bool,
 }
 
 /// How an object travels.
@@ -124,30 +135,29 @@ impl Trial {
     /// # Errors
     /// Where the server does not start, or an upload fails.
     pub fn hold(&self, tidegate: impl FnOnce() -> Result<PathBuf>) -> Result<Report> {
-        let mut trial = self.clone();
-        let mut rows = trial.table.rows();
-        if trial.quick {
-            trial.runs = 1;
-            rows.retain(|row| (MIB..=64 * MIB).contains(&row.size));
+        let (table, Extent { unshaped, to, quick, .. }) = (self.table, &self.extent);
+        let mut rows = table.rows();
+        if *quick {
+            rows.retain(|row| row.size <= 64 * MIB);
         }
         let before = machine::load();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         let tide = Tidegate::builder().build()?;
         let (logs, mut server, mut shape) = (tempfile::tempdir()?, None, json!({}));
-        let store = match &trial.to {
+        let store = match to {
             Some(url) => runtime.block_on(tide.open(url))?,
             None => {
                 let server = server.insert(Embedded::start(&tidegate()?, logs.path())?);
-                if !trial.unshaped {
-                    shape = trial.table.shape();
+                if !unshaped {
+                    shape = table.shape(*quick);
                     server.behave(&shape)?;
                 }
                 let backend = runtime.block_on(server.endpoint().connect())?;
                 tide.store(std::sync::Arc::new(backend))
             }
         };
-        let lines = runtime.block_on(trial.lines(&store, rows))?;
-        Ok(Report { trial, shape, conditions: Conditions::since(before), lines })
+        let lines = runtime.block_on(self.lines(&store, rows))?;
+        Ok(Report { trial: self.clone(), shape, conditions: Conditions::since(before), lines })
     }
 
     async fn lines(&self, store: &Store, rows: Vec<Row>) -> Result<Vec<Line>> {
@@ -156,7 +166,7 @@ impl Trial {
         for row in rows {
             let new = |way: &Way| Done { way: *way, seconds: Vec::new() };
             let mut done: Vec<_> = self.table.ways().iter().map(new).collect();
-            for number in 0..=self.runs {
+            for number in 0..=self.extent.runs {
                 for Done { way, seconds } in &mut done {
                     let took = upload(store, *way, row, &piece).await?;
                     eprintln!("{}, {}, run {number}: {took:.3} s", size::format(row.size), way.name());
@@ -211,6 +221,30 @@ impl Line {
 }
 
 impl Report {
+    /// What does not hold of what the table is to show, by more than noise: that parts at once are not slower than part
+    /// by part, and that nothing is faster than the library's choice.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for line in &self.lines {
+            let at_most = [(Way::AtOnce, Way::OneByOne)].into_iter();
+            let others = self.trial.table.ways().iter().filter(|way| **way != Way::Auto);
+            for (way, other) in at_most.chain(others.map(|way| (Way::Auto, *way))) {
+                if let (Some(ours), Some(theirs)) = (line.spread(way), line.spread(other))
+                    && ours.is_above(&theirs)
+                {
+                    let (size, times) = (size::format(line.row.size), ours.times(&theirs));
+                    broken.push(format!(
+                        "{size}: {} takes {times:.2} times as long as {}",
+                        way.name(),
+                        other.name()
+                    ));
+                }
+            }
+        }
+        broken
+    }
+
     fn table(&self) -> Table {
         let mut columns = vec!["object".to_owned()];
         for way in self.trial.table.ways() {
@@ -243,7 +277,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = self.trial.table.ways().first().map_or("", |way| way.name());
-        let store = match (&self.trial.to, self.trial.unshaped) {
+        let Extent { to, unshaped, runs, .. } = &self.trial.extent;
+        let store = match (to, unshaped) {
             (Some(url), _) => url.clone(),
             (None, true) => "the embedded server, unshaped".to_owned(),
             (None, false) => format!("the embedded server, behaving as {}", self.shape),
@@ -252,11 +287,13 @@ impl fmt::Display for Report {
         writeln!(out, "{}", self.table())?;
         writeln!(
             out,
-            "Median (least–most) of {} runs of each, in turn, after one to warm up; gains: percent of {first}. Object: its\n\
+            "Median (least–most) of {runs} runs of each, in turn, after one to warm up; gains: percent of {first}. Object: its\n\
              size, and that of a part (× parts at once), which auto is not told. One engine has made all of them, and knew\n\
-             the store from the row before.\n",
-            self.trial.runs
+             the store from the row before.\n"
         )?;
+        for broken in self.broken() {
+            writeln!(out, "- DOES NOT HOLD: {broken}")?;
+        }
         writeln!(out, "{}", self.conditions)
     }
 }

@@ -1,6 +1,6 @@
 //! What spreading keys over prefixes brings, against a store that limits each prefix by itself: requests a second
 //! and refusals with 1 to 128 prefixes, a hot prefix beside cold ones, how evenly keys are spread; and what it costs
-//! to list them all as one.
+//! to list them all as one. It is one part of the published table D.
 //!
 //! The library is measured in this process, but for listings, where it is the command; the server is a process of its
 //! own.

@@ -41,10 +41,55 @@ impl Spread {
         if other.median > 0.0 { self.median / other.median } else { f64::NAN }
     }
 
+    /// Whether it is above `other` by more than either is apart, and than a twentieth.
+    #[must_use]
+    pub fn is_above(&self, other: &Self) -> bool {
+        let noise = self.noise_percent().max(other.noise_percent()).max(5.0);
+        self.times(other) > 1.0 + noise / 100.0
+    }
+
     /// All three divided by `by`.
     #[must_use]
     pub fn per(&self, by: f64) -> Self {
         Self { median: self.median / by, min: self.min / by, max: self.max / by }
+    }
+}
+
+/// How some values are spread, in the columns of the published table of strategies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Distribution {
+    /// How many there are.
+    pub count: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation, of the sample; 0 of one value.
+    pub std: f64,
+    /// The least.
+    pub min: f64,
+    /// The middle one; this and the next by nearest rank.
+    pub p50: f64,
+    /// Three quarters are at most this.
+    pub p75: f64,
+    /// Nine tenths are.
+    pub p90: f64,
+    /// 99 of 100 are.
+    pub p99: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Distribution {
+    /// That of some values; `None` where there are none.
+    #[must_use]
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max, count) = (*values.first()?, *values.last()?, values.len());
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let std = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
+        let [p50, p75, p90, p99] = [0.5, 0.75, 0.9, 0.99].map(|share| quantile(&values, share));
+        Some(Self { count, mean, std, min, p50, p75, p90, p99, max })
     }
 }
 
@@ -70,6 +115,16 @@ mod tests {
     }
 
     #[test]
+    fn a_distribution_is_of_the_sample() {
+        let found = Distribution::of([4.0, 2.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap();
+        assert_eq!((found.count, found.mean, found.min, found.max), (8, 5.0, 2.0, 9.0));
+        assert_eq!((found.p50, found.p75, found.p99), (4.0, 5.0, 9.0));
+        assert!((found.std - (32.0_f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!(Distribution::of([3.0]).unwrap().std, 0.0);
+        assert_eq!(Distribution::of([]), None);
+    }
+
+    #[test]
     fn the_median_is_in_the_middle() {
         let spread = Spread::of([3.0, 1.0, 10.0]).unwrap();
         assert_eq!(spread, Spread { median: 3.0, min: 1.0, max: 10.0 });
@@ -87,6 +142,14 @@ mod tests {
         let spread = Spread { median: 2.0, min: 1.5, max: 2.5 };
         assert_eq!(spread.noise_percent(), 50.0);
         assert_eq!(Spread { median: 0.0, min: 0.0, max: 0.0 }.noise_percent(), 0.0);
+    }
+
+    #[test]
+    fn what_is_within_the_noise_is_not_above() {
+        let spread = |min, median, max| Spread { median, min, max };
+        let one = spread(1.0, 1.0, 1.0);
+        assert!(!spread(1.04, 1.04, 1.04).is_above(&one) && spread(1.06, 1.06, 1.06).is_above(&one));
+        assert!(!spread(0.9, 1.2, 1.3).is_above(&one) && spread(1.1, 1.2, 1.2).is_above(&one));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! How long it takes until sorted tables are made and stored: each part uploaded while the next is made, whole tables
-//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection.
+//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection. It is
+//! one part of the published table D.
 
 use std::fmt;
 use std::path::Path;
@@ -131,6 +132,25 @@ impl Trial {
 }
 
 impl Report {
+    /// What does not hold of what the table is to show: that streams are not slower than whole tables one after the other.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let spread = |way, table_size| {
+            let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
+            Spread::of(line.runs.iter().map(|run| run.usage.wall))
+        };
+        let sizes = self.trial.table_sizes.iter();
+        let slower = sizes.filter_map(|size| {
+            let (streamed, whole) = (spread(Way::Streamed, *size)?, spread(Way::Whole, *size)?);
+            let times = streamed.times(&whole);
+            let told = || {
+                format!("tables of {}: streamed takes {times:.2} times as long as whole", size::format(*size))
+            };
+            streamed.is_above(&whole).then(told)
+        });
+        slower.collect()
+    }
+
     /// The median time of a way beside these tables.
     fn wall(&self, way: Way, table_size: u64) -> Option<f64> {
         let line = self.lines.iter().find(|line| line.way == way && line.table_size == table_size)?;
@@ -185,6 +205,9 @@ impl fmt::Display for Report {
             "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Beside: a\n\
              table is made whole in memory, and uploaded while the next is made. Whole: one after the other.\n"
         )?;
+        for broken in self.broken() {
+            writeln!(out, "- DOES NOT HOLD: {broken}")?;
+        }
         writeln!(out, "{}", self.conditions)
     }
 }

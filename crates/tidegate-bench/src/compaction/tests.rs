@@ -15,6 +15,7 @@ fn line(way: Way, inputs: u32, entries: u64, walls: &[f64]) -> Line {
             peak_budget_bytes: 3 * MIB,
         },
         usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+        memory: (0..1000_u32).map(|at| (f64::from(at), 1024 * u64::from(at % 7 + 1))).collect(),
     };
     Line { way, inputs, runs: walls.iter().map(run).collect() }
 }
@@ -29,8 +30,7 @@ fn ways_that_make_something_else_are_found() {
     assert!(error.starts_with("2 inputs: streamed made (entries, bytes) (7, "), "{error}");
 }
 
-#[test]
-fn a_line_is_of_all_runs() {
+fn report(lines: Vec<Line>) -> Report {
     let trial = Trial {
         inputs: vec![2],
         size: 512 * MIB,
@@ -43,8 +43,30 @@ fn a_line_is_of_all_runs() {
         limit: 1,
     };
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    let said =
-        Report { trial, conditions, lines: vec![line(Way::Streamed, 2, 7, &[4.0, 2.0, 8.0])] }.to_string();
+    Report { trial, conditions, lines }
+}
+
+#[test]
+fn streams_are_to_hold_less() {
+    let mut whole = line(Way::Whole, 2, 7, &[1.0]);
+    let equal = report(vec![line(Way::Streamed, 2, 7, &[1.0]), whole.clone()]).broken();
+    assert_eq!(equal, ["2 inputs: 20 MiB as streams, 20 MiB whole"]);
+    whole.runs[0].usage.peak_kib = 21 << 10;
+    assert!(report(vec![line(Way::Streamed, 2, 7, &[1.0]), whole]).broken().is_empty());
+}
+
+#[test]
+fn memory_over_time_keeps_its_peaks() {
+    let memory = report(vec![line(Way::Streamed, 2, 7, &[1.0]), line(Way::Whole, 1, 7, &[1.0])]).memory();
+    let series = memory["series"].as_array().unwrap();
+    assert_eq!((series.len(), &series[0]["name"]), (1, &json!("streamed")));
+    let points = series[0]["points"].as_array().unwrap();
+    assert!(points.len() <= POINTS && points.contains(&json!([6.0, 7.0])), "{points:?}");
+}
+
+#[test]
+fn a_line_is_of_all_runs() {
+    let said = report(vec![line(Way::Streamed, 2, 7, &[4.0, 2.0, 8.0])]).to_string();
     let row = said.lines().find(|line| line.starts_with("| streamed")).unwrap();
     let cells: Vec<_> = row.split('|').map(str::trim).collect();
     assert_eq!(

@@ -6,6 +6,9 @@ fn report(ways: &[(Way, f64)]) -> Report {
     let trial = Trial {
         streams: vec![1],
         size: GIB,
+        largest: 2 * GIB,
+        quick: false,
+        full: false,
         stream_mib: 128,
         commit_ms: 54,
         producer_mib: 800,
@@ -15,27 +18,48 @@ fn report(ways: &[(Way, f64)]) -> Report {
         scratch: None,
         limit: 60,
     };
-    let run = |seconds| Run { seconds: vec![seconds], usage, disk: 7 * MIB };
-    let line = |&(way, seconds): &(Way, f64)| trial.line(way, 4, 2.0, vec![run(seconds)]).unwrap();
+    let run =
+        |seconds: &f64| Run { sizes: vec![GIB, 2 * GIB], seconds: vec![*seconds; 2], usage, disk: 7 * MIB };
+    let line = |&(way, seconds): &(Way, f64)| Trial::line(way, 1, 2.0, vec![run(&seconds)]).unwrap();
     let lines = ways.iter().map(line).collect();
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
     Report { trial, conditions, lines, missing: vec!["that".to_owned()], failed: vec!["this".to_owned()] }
 }
 
+/// The cells of the rows that begin with this.
+fn rows<'a>(said: &'a str, way: &str) -> Vec<Vec<&'a str>> {
+    let rows = said.lines().filter(|line| line.starts_with(&format!("| {way} ")));
+    rows.map(|row| row.split('|').map(str::trim).skip(1).collect()).collect()
+}
+
 #[test]
 fn speeds_are_those_of_the_published_rates() {
     let said = report(&[(Way::CHUNKED[0], 32.0), (Way::JOURNAL, 16.0)]).to_string();
-    let row = |way: &str| {
-        let row = said.lines().find(|line| line.starts_with(way)).unwrap();
-        row.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
-    };
-    // 1 GiB in 16 s, all twice as slow as it is to be; four objects have cost 1.5 s.
-    assert_eq!(
-        row("| journal ")[1..],
-        ["journal", "4", "2", "128.0 (128.0–128.0)", "1.000", "1.00", "0.38", "20", "7", ""]
-    );
-    assert_eq!(row("| chunked, 16")[4..7], ["64.0 (64.0–64.0)", "0.500", "2.00"]);
+    // 1 and 2 GiB in 16 s, all twice as slow as it is to be.
+    let journal = rows(&said, "journal");
+    let expected =
+        ["journal", "1", "2", "192.0", "125.8", "90.5", "128.0", "128.0", "256.0", "256.0", "256.0", "256.0"];
+    assert_eq!(journal[0][..12], expected);
+    // They have cost 1.5 s.
+    assert_eq!(journal[1][..8], ["journal", "1", "2", "1.000", "1.00", "0.50", "20", "7"]);
+    assert_eq!(rows(&said, "chunked, 16 MiB")[1][3..5], ["0.500", "2.00"]);
     assert!(said.contains("- that: MISSING") && said.contains("- this: FAILED"), "{said}");
+    assert!(!said.contains("DOES NOT HOLD"), "{said}");
+}
+
+#[test]
+fn journaling_is_to_be_above_chunks() {
+    let broken = report(&[(Way::CHUNKED[0], 32.0), (Way::CHUNKED[1], 15.0), (Way::JOURNAL, 16.0)]).broken();
+    assert_eq!(broken, ["1 streams: journal 128.0 MiB/s, chunked, 64 MiB 136.5"]);
+}
+
+#[test]
+fn objects_are_of_the_same_sizes_for_all_ways() {
+    let report = report(&[]);
+    let sizes = report.trial.sizes(4, 1);
+    assert_eq!(sizes, report.trial.sizes(4, 1));
+    assert_ne!(sizes, report.trial.sizes(4, 2));
+    assert!(sizes.iter().all(|size| (GIB..=2 * GIB).contains(size)));
 }
 
 #[test]
@@ -69,8 +93,7 @@ fn each_program_is_told_what_it_knows() {
         url: "http://h:1".to_owned(),
         bucket: "b".to_owned(),
         prefix: "p".to_owned(),
-        objects: 2,
-        size: 3,
+        sizes: vec![2, 3],
         produce: 4,
     };
     let line = |way: Way| {
@@ -79,7 +102,7 @@ fn each_program_is_told_what_it_knows() {
         words.join(" ")
     };
     let what = "--url http://h:1 --bucket b --prefix p --how";
-    let numbers = "--objects 2 --size 3 --produce 4";
+    let numbers = "--sizes 2,3 --produce 4";
     assert_eq!(line(Way::JOURNAL), format!("uploads {what} journal {numbers} --scratch /s"));
     assert_eq!(
         line(Way::CHUNKED[0]),

@@ -53,12 +53,9 @@ pub struct Load {
     /// The objects are `PREFIX0`, `PREFIX1` and so on.
     #[arg(long)]
     pub prefix: String,
-    /// How many, all at once.
-    #[arg(long)]
-    pub objects: u32,
-    /// Bytes of each.
-    #[arg(long)]
-    pub size: u64,
+    /// Bytes of each; all are uploaded at once.
+    #[arg(long, value_delimiter = ',', required = true)]
+    pub sizes: Vec<u64>,
     /// Bytes a second that each producer makes.
     #[arg(long)]
     pub produce: u64,
@@ -97,7 +94,7 @@ impl FromStr for How {
 /// What the process says at its end, as the Java client does.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// Of each object, from its first byte's making to its publication.
+    /// Of each object in turn, from its first byte's making to its publication.
     pub seconds: Vec<f64>,
 }
 
@@ -128,7 +125,7 @@ impl Uploads {
             // Each object holds one chunk, which is what that way costs; of parts, as many as there are objects.
             _ => {
                 let chunk = self.chunk.unwrap_or(16 * MIB) + 8 * MIB;
-                tide.memory((256 * MIB).max(2 * chunk * u64::from(load.objects)))
+                tide.memory((256 * MIB).max(2 * chunk * load.sizes.len() as u64))
             }
         };
         let store = tide.build()?.open(&format!("gs://{}/", load.bucket)).await?;
@@ -137,25 +134,32 @@ impl Uploads {
         let mut warm = store.writer(format!("{}warm", load.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
         warm.finish().await?;
-        let start = Arc::new(Barrier::new(load.objects as usize));
+        let start = Arc::new(Barrier::new(load.sizes.len()));
         let mut uploads = JoinSet::new();
-        for number in 0..load.objects {
+        for (number, size) in load.sizes.iter().copied().enumerate() {
             let (store, start, piece, this) = (store.clone(), start.clone(), piece.clone(), self.clone());
             uploads.spawn(async move {
                 start.wait().await;
-                this.upload(&store, number, strategy, piece).await
+                Ok::<_, crate::Error>((number, this.upload(&store, (number, size), strategy, piece).await?))
             });
         }
-        let mut seconds = Vec::new();
+        let mut seconds = vec![0.0; load.sizes.len()];
         while let Some(upload) = uploads.join_next().await {
-            seconds.push(upload??);
+            let (number, took) = upload??;
+            seconds[number] = took;
         }
         Ok(seconds)
     }
 
-    async fn upload(&self, store: &Store, number: u32, strategy: Strategy, piece: Bytes) -> Result<f64> {
+    async fn upload(
+        &self,
+        store: &Store,
+        (number, size): (usize, u64),
+        strategy: Strategy,
+        piece: Bytes,
+    ) -> Result<f64> {
         let (load, began) = (&self.load, Instant::now());
-        let mut producer = Producer::new(piece, load.size, load.produce);
+        let mut producer = Producer::new(piece, size, load.produce);
         let writer = store.writer(format!("{}{number}", load.prefix)).strategy(strategy);
         let mut writer = match self.chunk {
             Some(chunk) => writer.part_size(chunk),
@@ -172,8 +176,8 @@ impl Uploads {
             writer.write(bytes).await?;
         }
         let object = writer.finish().await?;
-        if object.size != load.size {
-            return Err(format!("{}: {} of {} bytes", object.key, object.size, load.size).into());
+        if object.size != size {
+            return Err(format!("{}: {} of {size} bytes", object.key, object.size).into());
         }
         Ok(began.elapsed().as_secs_f64())
     }
@@ -182,16 +186,16 @@ impl Uploads {
 impl Load {
     fn stream_all(&self) -> Result<Vec<f64>> {
         let piece = producer::piece();
-        let start = sync::Barrier::new(self.objects as usize);
+        let start = sync::Barrier::new(self.sizes.len());
         std::thread::scope(|scope| {
-            let work = |number| {
-                let (piece, start) = (piece.clone(), &start);
+            let work = |(number, size): (usize, &u64)| {
+                let (piece, start, size) = (piece.clone(), &start, *size);
                 scope.spawn(move || {
                     start.wait();
-                    self.stream(number, piece)
+                    self.stream(number, size, piece)
                 })
             };
-            let threads: Vec<_> = (0..self.objects).map(work).collect();
+            let threads: Vec<_> = self.sizes.iter().enumerate().map(work).collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
@@ -200,9 +204,9 @@ impl Load {
     }
 
     /// One resumable upload in one request of unknown length (`bytes 0-*/*`), whose clean end publishes it.
-    fn stream(&self, number: u32, piece: Bytes) -> Result<f64> {
+    fn stream(&self, number: usize, size: u64, piece: Bytes) -> Result<f64> {
         let began = Instant::now();
-        let mut producer = Producer::new(piece, self.size, self.produce);
+        let mut producer = Producer::new(piece, size, self.produce);
         let (url, bucket, prefix) = (self.url.trim_end_matches('/'), &self.bucket, &self.prefix);
         let name = format!("{prefix}{number}").replace('/', "%2F");
         let session = Client::default()

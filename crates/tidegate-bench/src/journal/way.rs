@@ -27,10 +27,11 @@ impl Way {
         Self::Ours { how: How::Strategy(Strategy::Chunked), chunk: Some(16 * MIB), grpc: false },
         Self::Ours { how: How::Strategy(Strategy::Chunked), chunk: Some(64 * MIB), grpc: false },
     ];
+    const SPOOL: Self = Self::Ours { how: How::Strategy(Strategy::Spool), chunk: None, grpc: false };
     pub(super) const ALL: [Self; 9] = [
         Self::CHUNKED[0],
         Self::CHUNKED[1],
-        Self::Ours { how: How::Strategy(Strategy::Spool), chunk: None, grpc: false },
+        Self::SPOOL,
         Self::Ours { how: How::Strategy(Strategy::Parallel), chunk: None, grpc: false },
         Self::JOURNAL,
         Self::Ours { how: How::Strategy(Strategy::Journal), chunk: None, grpc: true },
@@ -50,6 +51,22 @@ impl Way {
             }
             Self::Java { chunk: Some(chunk) } => format!("Java: chunked, {} MiB", chunk / MIB),
             Self::Java { chunk: None } => "Java: journaling".to_owned(),
+        }
+    }
+
+    /// The mean in MiB/s that was published of it with so many threads.
+    pub(super) fn published(self, threads: u32) -> Option<f64> {
+        let [one, many] = match self {
+            way if way == Self::CHUNKED[0] => [79.941, 72.923],
+            way if way == Self::CHUNKED[1] => [100.410, 93.151],
+            way if way == Self::SPOOL => [104.728, 89.134],
+            Self::JOURNAL => [125.820, 104.557],
+            _ => return None,
+        };
+        match threads {
+            1 => Some(one),
+            32 => Some(many),
+            _ => None,
         }
     }
 
@@ -75,14 +92,15 @@ impl Way {
                 (if chunk.is_some() { "chunked" } else { "journal" }, chunk, false)
             }
         };
-        let Load { url, bucket, prefix, objects, size, produce } = load;
-        let numbers = [("--objects", u64::from(*objects)), ("--size", *size), ("--produce", *produce)];
+        let Load { url, bucket, prefix, sizes, produce } = load;
+        let sizes: Vec<_> = sizes.iter().map(u64::to_string).collect();
         for (name, value) in [("--url", url), ("--bucket", bucket), ("--prefix", prefix)] {
             program = program.arg(name).arg(value);
         }
-        program = program.arg("--how").arg(how);
-        for (name, value) in numbers.into_iter().chain(chunk.map(|chunk| ("--chunk", chunk))) {
-            program = program.arg(name).arg(value.to_string());
+        program = program.arg("--how").arg(how).arg("--sizes").arg(sizes.join(","));
+        program = program.arg("--produce").arg(produce.to_string());
+        if let Some(chunk) = chunk {
+            program = program.arg("--chunk").arg(chunk.to_string());
         }
         if grpc {
             program = program.arg("--grpc");

@@ -29,6 +29,26 @@ pub struct Report {
     pub listings: Vec<Listing>,
 }
 
+impl Report {
+    /// What does not hold of what the table is to show: that the most prefixes do at least half of what so many times one
+    /// prefix would.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let most = self.trial.prefixes();
+        let done = |kind, count| {
+            let line = self.lines.iter().find(|line| line.kind == kind && line.prefixes == Some(count))?;
+            Some(line.pace.per_second)
+        };
+        let kinds = ["writes", "reads"].into_iter();
+        let slow = kinds.filter_map(|kind| {
+            let (one, all) = (done(kind, 1)?, done(kind, most)?);
+            let told = || format!("{kind}: {all:.0} a second over {most} prefixes, {one:.0} over one");
+            (all < one * f64::from(most) / 2.0).then(told)
+        });
+        slow.collect()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trial, conditions, lines, beside, spreading, listings } = self;
@@ -60,6 +80,9 @@ impl fmt::Display for Report {
                 "`tidegate ls -r` over {} prefixes. As one: every key came, once, in order. Requests are the server's count.\n",
                 trial.prefixes()
             )?;
+        }
+        for broken in self.broken() {
+            writeln!(out, "- DOES NOT HOLD: {broken}")?;
         }
         writeln!(out, "{conditions}")
     }

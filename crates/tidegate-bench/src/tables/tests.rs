@@ -15,12 +15,12 @@ fn line(way: Way, walls: &[f64]) -> Line {
             peak_budget_bytes: 3 * MIB,
         },
         usage: Usage { wall: *wall, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None },
+        memory: Vec::new(),
     };
     Line { way, table_size: 8 * MIB, runs: walls.iter().map(run).collect() }
 }
 
-#[test]
-fn ways_are_compared_with_streaming() {
+fn report(lines: Vec<Line>) -> Report {
     let trial = Trial {
         size: GIB,
         table_sizes: vec![8 * MIB],
@@ -33,8 +33,20 @@ fn ways_are_compared_with_streaming() {
         limit: 1,
     };
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
-    let lines = vec![line(Way::Streamed, &[4.0, 2.0, 8.0]), line(Way::Whole, &[10.0])];
-    let said = Report { trial, conditions, lines }.to_string();
+    Report { trial, conditions, lines }
+}
+
+#[test]
+fn streams_are_not_to_be_slower() {
+    let broken =
+        |streamed| report(vec![line(Way::Streamed, &[streamed]), line(Way::Whole, &[10.0])]).broken();
+    assert!(broken(10.4).is_empty());
+    assert_eq!(broken(11.0), ["tables of 8 MiB: streamed takes 1.10 times as long as whole"]);
+}
+
+#[test]
+fn ways_are_compared_with_streaming() {
+    let said = report(vec![line(Way::Streamed, &[4.0, 2.0, 8.0]), line(Way::Whole, &[10.0])]).to_string();
     let row = |way: &str| -> Vec<String> {
         let row = said.lines().find(|line| line.starts_with(&format!("| {way}"))).unwrap();
         row.split('|').map(|cell| cell.trim().to_owned()).collect()

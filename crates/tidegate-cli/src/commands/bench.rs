@@ -1,5 +1,7 @@
-//! `tidegate bench`: puts the engine under a load, and measures this very process.
+//! `tidegate bench`: puts the engine under a load, and measures this very process; or runs the tables of another program.
 
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use crate::exit::{Failure, Outcome};
@@ -10,10 +12,16 @@ mod embedded;
 mod writers;
 
 /// Put the engine under a load, against an embedded server of its own or another store, and measure.
+///
+/// What is neither of the commands below is one of the program tidegate-bench, beside this one: the published tables a,
+/// b, c and d, `all` of them, and whole commands beside other tools (`tidegate bench help` lists them).
 #[derive(Debug, clap::Subcommand)]
+#[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
     Writers(Box<writers::Args>),
     Crash(Box<crash::Args>),
+    #[command(external_subcommand)]
+    Table(Vec<OsString>),
 }
 
 impl Command {
@@ -21,8 +29,25 @@ impl Command {
         match self {
             Self::Writers(args) => args.run().await,
             Self::Crash(args) => args.run().await,
+            Self::Table(words) => Err(table(&words)?),
         }
     }
+}
+
+/// Becomes the program that measures tables; returns where it can't.
+fn table(words: &[OsString]) -> Outcome<Failure> {
+    let ours = this_program()?;
+    let program = ours.with_file_name("tidegate-bench");
+    if !program.is_file() {
+        let word = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+        let message = format!(
+            "`bench {word}` is run by the program tidegate-bench, and there is none beside this one: \
+             cargo build --release -p tidegate-bench"
+        );
+        return Err(Failure::Usage(message));
+    }
+    let failed = std::process::Command::new(&program).args(words).env("TIDEGATE_BIN", ours).exec();
+    Ok(Failure::Failed(format!("{} can't be run: {failed}", program.display())))
 }
 
 /// To be started as another process.

@@ -37,7 +37,7 @@ public final class PeerGcs {
     private static final double SHORTEST_SLEEP = 0.002;
 
     private static final Set<String> NAMES =
-            Set.of("url", "bucket", "prefix", "objects", "size", "produce", "how", "chunk", "scratch");
+            Set.of("url", "bucket", "prefix", "sizes", "produce", "how", "chunk", "scratch");
 
     private final Storage storage;
     private final String bucket;
@@ -107,19 +107,20 @@ public final class PeerGcs {
 
     /** Begins all uploads at once, each in a thread of its own. */
     private List<Double> uploadAll(Job job) throws Exception {
-        CyclicBarrier all = new CyclicBarrier(job.objects);
-        ExecutorService threads = Executors.newFixedThreadPool(job.objects);
+        CyclicBarrier all = new CyclicBarrier(job.sizes.size());
+        ExecutorService threads = Executors.newFixedThreadPool(job.sizes.size());
         try {
             List<Future<Double>> uploads = new ArrayList<>();
-            for (int i = 0; i < job.objects; i++) {
+            for (int i = 0; i < job.sizes.size(); i++) {
                 String name = job.prefix + i;
+                long size = job.sizes.get(i);
                 uploads.add(threads.submit(() -> {
                     all.await();
-                    return upload(name, job.size, job.produce);
+                    return upload(name, size, job.produce);
                 }));
             }
             List<Double> seconds = new ArrayList<>();
-            for (int i = 0; i < job.objects; i++) {
+            for (int i = 0; i < job.sizes.size(); i++) {
                 try {
                     seconds.add(uploads.get(i).get());
                 } catch (ExecutionException failure) {
@@ -175,8 +176,7 @@ public final class PeerGcs {
             String url,
             String bucket,
             String prefix,
-            int objects,
-            long size,
+            List<Long> sizes,
             long produce,
             BlobWriteSessionConfig how) {
 
@@ -202,9 +202,8 @@ public final class PeerGcs {
                     url,
                     text(given, "bucket"),
                     text(given, "prefix"),
-                    (int) number(given, "objects", 1, Integer.MAX_VALUE),
-                    number(given, "size", 1, Long.MAX_VALUE),
-                    number(given, "produce", 1, Long.MAX_VALUE),
+                    sizes(text(given, "sizes")),
+                    number("produce", text(given, "produce"), 1, Long.MAX_VALUE),
                     how(given));
             if (!given.isEmpty()) {
                 String name = given.keySet().iterator().next();
@@ -219,7 +218,7 @@ public final class PeerGcs {
                 case "journal" -> BlobWriteSessionConfigs.journaling(List.of(Path.of(text(given, "scratch"))));
                 // At least 256 KiB: the client takes no less.
                 case "chunked" -> BlobWriteSessionConfigs.getDefault()
-                        .withChunkSize((int) number(given, "chunk", 256 * 1024, Integer.MAX_VALUE));
+                        .withChunkSize((int) number("chunk", text(given, "chunk"), 256 * 1024, Integer.MAX_VALUE));
                 default -> throw new IllegalArgumentException("--how " + how + " is neither journal nor chunked");
             };
         }
@@ -232,8 +231,15 @@ public final class PeerGcs {
             return value;
         }
 
-        private static long number(Map<String, String> given, String name, long least, long most) {
-            String value = text(given, name);
+        private static List<Long> sizes(String words) {
+            List<Long> sizes = new ArrayList<>();
+            for (String word : words.split(",", -1)) {
+                sizes.add(number("sizes", word, 1, Long.MAX_VALUE));
+            }
+            return sizes;
+        }
+
+        private static long number(String name, String value, long least, long most) {
             String range = "--" + name + " " + value + " is not a whole number from " + least + " to " + most;
             try {
                 long number = Long.parseLong(value);
