@@ -68,7 +68,8 @@ pub(crate) struct Args {
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
-    /// Size of a part, from 5MiB to 5GiB; it grows for very large objects; default: 16MiB.
+    /// Size of a part, from 5MiB to 5GiB; it grows for very large objects; default: 16MiB, less
+    /// for a file of up to 64MiB.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
