@@ -79,7 +79,9 @@ impl Contest<'_> {
         let prefix = match self.source {
             Source::Object { .. } => OBJECT.to_owned(),
             // A prefix of its own: some tools leave out what is there already.
-            Source::File(_) | Source::Directory(_) => format!("{}-{round}/", tool.file_name()),
+            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => {
+                format!("{}-{round}/", tool.file_name())
+            }
         };
         let program = tool.program(path, &self.source, &self.endpoint, &prefix);
         self.server.forget()?;
@@ -89,7 +91,7 @@ impl Contest<'_> {
         let counts = self.server.counts()?;
         match &self.source {
             Source::Object { original, into } => self.check_download(tool, &counts, original, into)?,
-            Source::File(_) | Source::Directory(_) => self.check_upload(tool, &counts)?,
+            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => self.check_upload(tool, &counts)?,
         }
         Ok(Run { usage, counts, server_cpu })
     }

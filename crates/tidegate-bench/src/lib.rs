@@ -9,7 +9,7 @@
 //! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
 //! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways
 //! ([`mod@compaction`], [`tables`]) and requests over prefixes that are limited each by itself ([`prefixes`]), which have
-//! commands of their own. `all` is all of them ([`published`]).
+//! commands of their own. `all` is all of them ([`published`]), and `peers` all contests ([`peers`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
@@ -24,6 +24,7 @@ pub mod machine;
 pub mod measure;
 pub mod parts;
 pub mod peer;
+pub mod peers;
 pub mod prefixes;
 pub mod process;
 mod producer;

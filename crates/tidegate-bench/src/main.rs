@@ -11,6 +11,7 @@ use tidegate_bench::compaction;
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::parts::{self, Published};
+use tidegate_bench::peers;
 use tidegate_bench::prefixes;
 use tidegate_bench::published::{self, Letter};
 use tidegate_bench::size;
@@ -99,6 +100,12 @@ enum Command {
         #[command(flatten)]
         extent: published::Extent,
     },
+    /// All contests with other tools into one folder: a large file, a pipe, an object, small files; with and without a
+    /// slow network.
+    Peers {
+        #[command(flatten)]
+        trial: peers::Trial,
+    },
     /// Tables A to D into one folder, and whether they show what they are to show.
     All {
         #[command(flatten)]
@@ -160,6 +167,7 @@ fn main() -> ExitCode {
         Command::C { extent, json } => parts(Published::Threaded, extent, json),
         Command::D { extent } => all(&published::Trial { extent, only: vec![Letter::D] }),
         Command::All { trial } => all(&trial),
+        Command::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),

@@ -16,7 +16,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
-use crate::process::{Program, TIED, end_with_parent};
+use crate::process::{self, Program, TIED, end_with_parent};
 use crate::{Result, machine};
 
 /// The hidden subcommand of this program that runs another one by [`run_measured`].
@@ -90,6 +90,9 @@ pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> 
     let report = log.with_extension("usage");
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
     let mut child = program.through(&subcommand, log)?.spawn()?;
+    if let Some(file) = &program.stdin {
+        process::feed(&mut child, file)?;
+    }
     let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait()? {

@@ -27,13 +27,15 @@ pub struct Program {
     pub arguments: Vec<OsString>,
     /// With which variables.
     pub variables: Vec<(String, String)>,
+    /// A file whose bytes come through a pipe to its standard input, where it has one.
+    pub stdin: Option<PathBuf>,
 }
 
 impl Program {
     /// A program without arguments.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), arguments: Vec::new(), variables: Vec::new() }
+        Self { path: path.into(), arguments: Vec::new(), variables: Vec::new(), stdin: None }
     }
 
     /// Adds an argument.
@@ -63,13 +65,24 @@ impl Program {
         command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let log = File::create(log)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+        command.stdin(stdin).stdout(log.try_clone()?).stderr(log);
         Ok(command)
     }
 }
 
 fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with("_PROXY")
+}
+
+/// Feeds a program's standard input from `file` until that ends, or the program takes no more.
+pub(crate) fn feed(child: &mut Child, file: &Path) -> Result<()> {
+    let (mut file, pipe) = (File::open(file)?, child.stdin.take());
+    std::thread::spawn(move || {
+        // A program that ends before is found out by how it ends.
+        pipe.map(|mut pipe| io::copy(&mut file, &mut pipe))
+    });
+    Ok(())
 }
 
 /// Asks the kernel to kill this process when the thread that started it is gone.
@@ -141,6 +154,18 @@ impl Drop for Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_fed_comes_through_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("source");
+        std::fs::write(&file, "some bytes").unwrap();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "test -p /dev/stdin && cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        feed(&mut child, &file).unwrap();
+        assert_eq!(child.wait_with_output().unwrap().stdout, b"some bytes");
+    }
 
     #[test]
     fn foreign_settings_stay_out() {

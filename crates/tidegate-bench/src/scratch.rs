@@ -3,11 +3,15 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tempfile::TempDir;
 
 use crate::size::{self, MIB};
 use crate::{Error, Result};
+
+/// What is to be removed when this process is interrupted.
+static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A folder for sources and logs, removed when this is dropped.
 #[derive(Debug)]
@@ -33,14 +37,21 @@ impl Scratch {
         Ok(Self { folder: tempfile::Builder::new().prefix("tidegate-bench-").tempdir_in(place)? })
     }
 
-    /// Ctrl-C leaves nothing of it behind; what was started ends with this process. Once a process.
+    /// Ctrl-C leaves nothing of it behind; what was started ends with this process.
     pub fn remove_when_interrupted(&self) -> Result<()> {
-        let folder = self.path().to_owned();
-        ctrlc::set_handler(move || {
-            // It may be written to at this moment; then a second look finds the rest.
-            let _ = std::fs::remove_dir_all(&folder).or_else(|_| std::fs::remove_dir_all(&folder));
-            std::process::exit(130);
-        })?;
+        let folders = || FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = folders();
+        if known.is_empty() {
+            // A process has one handler.
+            ctrlc::set_handler(move || {
+                for folder in folders().iter() {
+                    // It may be written to at this moment; then a second look finds the rest. Or it is gone already.
+                    let _ = std::fs::remove_dir_all(folder).or_else(|_| std::fs::remove_dir_all(folder));
+                }
+                std::process::exit(130);
+            })?;
+        }
+        known.push(self.path().to_owned());
         Ok(())
     }
 
@@ -167,6 +178,15 @@ mod tests {
         assert_eq!(sizes, [5, 5, 5]);
         drop(scratch);
         assert!(!file.exists() && !files.exists());
+    }
+
+    #[test]
+    fn more_than_one_is_removed_when_interrupted() {
+        let scratches = [0, 1].map(|_| Scratch::new(Some(&std::env::temp_dir()), 0).unwrap());
+        for scratch in &scratches {
+            scratch.remove_when_interrupted().unwrap();
+            assert!(FOLDERS.lock().unwrap().contains(&scratch.path().to_owned()));
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use crate::embedded::Endpoint;
 use crate::process::Program;
 
+mod settings;
+
 /// The prefix of the object that is downloaded.
 pub const OBJECT: &str = "source/";
 
@@ -23,6 +25,16 @@ pub enum Tool {
     S5cmd,
     /// rclone.
     Rclone,
+    /// MinIO's client.
+    Mc,
+    /// AWS's command line, version 1.
+    AwsCli,
+    /// AWS's library for Python, with its own threads.
+    Boto3,
+    /// The same over AWS's common runtime in C.
+    Boto3Crt,
+    /// object_store as a Python library.
+    Obstore,
     /// A bare socket loop: not a tool, but the least that any could take.
     Floor,
 }
@@ -34,6 +46,8 @@ pub enum Source {
     File(PathBuf),
     /// All files in a directory, into the store.
     Directory(PathBuf),
+    /// The bytes of a file through a pipe, into the store.
+    Pipe(PathBuf),
     /// One object below [`OBJECT`], out of the store into a file of the tool's own.
     Object {
         /// A file with the same bytes.
@@ -53,6 +67,11 @@ impl Tool {
             Self::TransferManager => "transfer manager",
             Self::S5cmd => "s5cmd",
             Self::Rclone => "rclone",
+            Self::Mc => "mc",
+            Self::AwsCli => "aws",
+            Self::Boto3 => "boto3",
+            Self::Boto3Crt => "boto3-crt",
+            Self::Obstore => "obstore",
             Self::Floor => "(floor)",
         }
     }
@@ -76,6 +95,9 @@ impl Tool {
             Self::TransferManager => peer("peer-transfer-manager"),
             Self::S5cmd => installed("s5cmd"),
             Self::Rclone => installed("rclone"),
+            Self::Mc => installed("mc"),
+            Self::AwsCli => in_tools("peers/bin/aws"),
+            Self::Boto3 | Self::Boto3Crt | Self::Obstore => in_tools("peers/bin/python3"),
         }
     }
 
@@ -90,6 +112,8 @@ impl Tool {
             }
             Self::S5cmd => "scripts/install s5cmd",
             Self::Rclone => "scripts/install rclone",
+            Self::Mc => "scripts/install mc",
+            Self::AwsCli | Self::Boto3 | Self::Boto3Crt | Self::Obstore => "scripts/install python-peers",
         }
     }
 
@@ -103,7 +127,11 @@ impl Tool {
             }
             Self::ObjectStore => Some("0.14.2".to_owned()),
             Self::TransferManager => Some("0.3.1".to_owned()),
-            Self::S5cmd | Self::Rclone => {
+            // As crates/tidegate-bench/peers/python/requirements.txt has them.
+            Self::AwsCli => Some("1.46.2".to_owned()),
+            Self::Boto3 | Self::Boto3Crt => Some("1.44.5".to_owned()),
+            Self::Obstore => Some("0.12.1".to_owned()),
+            Self::S5cmd | Self::Rclone | Self::Mc => {
                 // What they say themselves depends on how they were built.
                 let stamps = path.parent()?.parent()?.join("stamps");
                 version_in(&std::fs::read_to_string(stamps.join(path.file_name()?)).ok()?)
@@ -117,11 +145,31 @@ impl Tool {
     #[must_use]
     pub fn program(self, path: &Path, source: &Source, endpoint: &Endpoint, prefix: &str) -> Program {
         let mut program = Program::new(path).variables(self.variables(endpoint));
-        let scheme = if self == Self::Rclone { "bench:" } else { "s3://" };
+        let scheme = match self {
+            Self::Rclone => "bench:",
+            Self::Mc => "bench/",
+            _ => "s3://",
+        };
         let url = OsString::from(format!("{scheme}{}/{prefix}", endpoint.bucket));
         let object = OsString::from(format!("{scheme}{}/{prefix}object", endpoint.bucket));
         let [from, to] = match source {
             Source::File(file) => [file.into(), object],
+            Source::Pipe(file) => {
+                program.stdin = Some(file.clone());
+                // Some have a word for it that takes no name of a source.
+                let words: &[&str] = match self {
+                    Self::Tidegate => &["cp", "-"],
+                    Self::S5cmd => &["--endpoint-url", &endpoint.url, "pipe"],
+                    Self::Rclone => &["rcat"],
+                    Self::Mc => &["pipe"],
+                    Self::AwsCli => &["s3", "cp", "-"],
+                    Self::Boto3 | Self::Boto3Crt | Self::Obstore => {
+                        return self.python(program).arg("-").arg(object);
+                    }
+                    Self::ObjectStore | Self::TransferManager | Self::Floor => &["/dev/stdin"],
+                };
+                return words.iter().fold(program, |program, word| program.arg(word)).arg(object);
+            }
             // Rclone always takes what is in it, the others with a slash behind it.
             Source::Directory(directory) if self == Self::Rclone => [directory.into(), url],
             Source::Directory(directory) => [directory.join("").into(), url],
@@ -134,6 +182,14 @@ impl Tool {
             Self::S5cmd => &["--endpoint-url", &endpoint.url, "cp"],
             Self::Rclone if is_tree => &["copy"],
             Self::Rclone => &["copyto"],
+            Self::Mc if is_tree => &["cp", "--recursive"],
+            Self::Mc => &["cp"],
+            Self::AwsCli if is_tree => &["s3", "cp", "--recursive"],
+            Self::AwsCli => &["s3", "cp"],
+            Self::Boto3 | Self::Boto3Crt | Self::Obstore => {
+                program = self.python(program);
+                &[]
+            }
             Self::ObjectStore | Self::TransferManager | Self::Floor => &[],
         };
         for word in words {
@@ -142,11 +198,22 @@ impl Tool {
         program.arg(from).arg(to)
     }
 
+    /// The script that calls a Python library.
+    fn python(self, program: Program) -> Program {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/peer.py");
+        program.arg(script).arg(self.name())
+    }
+
     fn variables(self, endpoint: &Endpoint) -> Vec<(&'static str, String)> {
+        let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
+        if self == Self::Mc {
+            let address = endpoint.url.trim_start_matches("http://");
+            let (key, secret) = (&signer.access_key, &signer.secret_key);
+            return vec![("MC_HOST_bench", format!("http://{key}:{secret}@{address}"))];
+        }
         if self != Self::Rclone {
             return endpoint.variables().to_vec();
         }
-        let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
         vec![
             of("RCLONE_CONFIG", "/dev/null"),
             of("RCLONE_CONFIG_BENCH_TYPE", "s3"),
@@ -157,82 +224,22 @@ impl Tool {
             of("RCLONE_CONFIG_BENCH_REGION", &signer.region),
         ]
     }
-
-    /// Every setting that it runs with, default or not.
-    #[must_use]
-    pub fn settings(self, source: &Source) -> &'static str {
-        match source {
-            Source::File(_) => self.upload_settings(),
-            Source::Directory(_) => self.tree_settings(),
-            Source::Object { .. } => self.download_settings(),
-        }
-    }
-
-    fn upload_settings(self) -> &'static str {
-        match self {
-            Self::Tidegate => {
-                "`tidegate cp FILE URL`, defaults (parts of 16 MiB streamed from the file, CRC64NVME, payload not signed, \
-                 concurrency found out, 256 MiB budget)"
-            }
-            Self::ObjectStore => {
-                "BufWriter fed in pieces of 1 MiB read inline, defaults (10 MiB parts, 8 at once, no checksum) but \
-                 for: payload not signed, HTTP allowed"
-            }
-            Self::TransferManager => {
-                "upload of a path, defaults (part size, concurrency, runtime and memory chosen by it; the SDK's \
-                 checksum) but for: bucket in the path"
-            }
-            Self::S5cmd => "`s5cmd --endpoint-url … cp FILE URL`, defaults (50 MiB parts, 5 at once)",
-            Self::Rclone => "`rclone copyto FILE URL`, defaults (5 MiB parts, 4 at once), provider Other",
-            Self::Floor => {
-                "8 threads, one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object \
-                 of 16 MiB, payload not signed, no checksum, no retry, nothing published as a whole"
-            }
-        }
-    }
-
-    /// Libraries have no word for a tree: they are not asked for one.
-    fn tree_settings(self) -> &'static str {
-        match self {
-            Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
-            Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
-            Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
-            Self::ObjectStore | Self::TransferManager | Self::Floor => "",
-        }
-    }
-
-    fn download_settings(self) -> &'static str {
-        match self {
-            Self::Tidegate => {
-                "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
-                 renamed at the end, not synced; concurrency found out, 256 MiB budget)"
-            }
-            Self::ObjectStore => {
-                "HEAD, then `get_range` of 8 MiB, 8 at once, each in a task and written in place inline; no checksum; \
-                 defaults but for: HTTP allowed"
-            }
-            Self::TransferManager => {
-                "download written to a path, defaults (part size, concurrency, runtime and memory chosen by it; renamed \
-                 at the end) but for: bucket in the path"
-            }
-            Self::S5cmd => "`s5cmd --endpoint-url … cp URL FILE`, defaults (50 MiB parts, 5 at once)",
-            Self::Rclone => {
-                "`rclone copyto URL FILE`, defaults (4 streams of chunks of 64 MiB from 256 MiB on), provider Other"
-            }
-            Self::Floor => "",
-        }
-    }
 }
 
 /// A tool that `scripts/install` built: in `.tools/bin` of the folder that this is run in or was built in, or above.
 #[must_use]
 pub fn installed(name: &str) -> Option<PathBuf> {
+    in_tools(&format!("bin/{name}"))
+}
+
+/// What lies at `path` in `.tools`.
+fn in_tools(path: &str) -> Option<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts
         .iter()
         .flatten()
         .flat_map(|start| start.ancestors())
-        .find_map(|folder| existing(folder.join(".tools/bin").join(name)))
+        .find_map(|folder| existing(folder.join(".tools").join(path)))
 }
 
 /// A program that cargo put beside this one.

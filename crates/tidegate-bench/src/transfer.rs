@@ -16,9 +16,31 @@ use crate::size::{self, KIB, MIB};
 use crate::tool::{OBJECT, Source, Tool, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
 
-const FILE_TOOLS: [Tool; 6] =
-    [Tool::Tidegate, Tool::ObjectStore, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Floor];
-const TREE_TOOLS: [Tool; 3] = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone];
+const FILE_TOOLS: [Tool; 11] = [
+    Tool::Tidegate,
+    Tool::ObjectStore,
+    Tool::TransferManager,
+    Tool::S5cmd,
+    Tool::Rclone,
+    Tool::Mc,
+    Tool::AwsCli,
+    Tool::Boto3,
+    Tool::Boto3Crt,
+    Tool::Obstore,
+    Tool::Floor,
+];
+const PIPE_TOOLS: [Tool; 9] = [
+    Tool::Tidegate,
+    Tool::ObjectStore,
+    Tool::S5cmd,
+    Tool::Rclone,
+    Tool::Mc,
+    Tool::AwsCli,
+    Tool::Boto3,
+    Tool::Boto3Crt,
+    Tool::Obstore,
+];
+const TREE_TOOLS: [Tool; 5] = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
 
 /// How often the tools run, where, and how that is told.
 #[derive(Clone, Debug, Args)]
@@ -76,6 +98,7 @@ enum Load {
     File,
     Files(u64),
     Object,
+    Pipe,
 }
 
 /// One contest.
@@ -104,6 +127,12 @@ impl Transfer {
     #[must_use]
     pub fn download(size: u64, network: Option<Network>) -> Self {
         Self { load: Load::Object, size, network }
+    }
+
+    /// A file that comes through a pipe.
+    #[must_use]
+    pub fn pipe(size: u64, network: Option<Network>) -> Self {
+        Self { load: Load::Pipe, size, network }
     }
 
     /// Has all tools that are installed do it, beside the program `tidegate`.
@@ -162,9 +191,10 @@ impl Transfer {
     fn tools(&self) -> &'static [Tool] {
         match (self.load, self.network) {
             (Load::Files(_), _) => &TREE_TOOLS,
+            (Load::Pipe, _) => &PIPE_TOOLS,
             (Load::File, None) => &FILE_TOOLS,
             // A floor of eight connections would be that of eight connections, not of the network; and it only uploads.
-            (Load::File, Some(_)) | (Load::Object, _) => &FILE_TOOLS[..5],
+            (Load::File, Some(_)) | (Load::Object, _) => &FILE_TOOLS[..10],
         }
     }
 
@@ -177,6 +207,7 @@ impl Transfer {
     fn source(&self, scratch: &Scratch) -> Result<Source> {
         Ok(match self.load {
             Load::File => Source::File(scratch.file(self.size)?),
+            Load::Pipe => Source::Pipe(scratch.file(self.size)?),
             Load::Files(count) => Source::Directory(scratch.files(count, self.size)?),
             Load::Object => {
                 Source::Object { original: scratch.file(self.size)?, into: scratch.folder("copies")? }
@@ -195,6 +226,7 @@ impl Transfer {
         let size = size::format(self.size);
         let what = match self.load {
             Load::File => format!("One file of {size}"),
+            Load::Pipe => format!("{size} through a pipe"),
             Load::Files(count) => format!("{count} files of {size}"),
             Load::Object => format!("One object of {size} into a file"),
         };
@@ -211,6 +243,9 @@ impl Transfer {
         let (size, place) = (size::format(self.size), scratch.told());
         match self.load {
             Load::File => format!("source: one file of {size} of random bytes in {place}"),
+            Load::Pipe => {
+                format!("source: {size} of random bytes from {place}, written to a pipe by the benchmark")
+            }
             Load::Files(count) => format!("source: {count} files of {size} of random bytes in {place}"),
             Load::Object => format!(
                 "source: {size} of random bytes in the server's memory, uploaded by tidegate in its defaults; into a \

@@ -180,14 +180,14 @@ impl Pace {
 #[derive(Debug)]
 pub(crate) struct BodyPace {
     rates: Arc<Rates>,
-    tokens: TokenBucket,
+    /// From when bytes are first asked for: what came before is the request's latency, not its body's time.
+    tokens: Option<TokenBucket>,
     nap: Option<Pin<Box<Sleep>>>,
 }
 
 impl BodyPace {
     pub(crate) fn new(rates: Arc<Rates>) -> Self {
-        // The first bytes wait for nothing, and are owed for.
-        Self { rates, tokens: TokenBucket::full(1.0, Instant::now()), nap: None }
+        Self { rates, tokens: None, nap: None }
     }
 
     /// Waits until more of the body may be read.
@@ -201,7 +201,10 @@ impl BodyPace {
             if rate == 0.0 {
                 return Poll::Ready(());
             }
-            let tokens = self.tokens.available(rate, (rate * BURST_SECONDS).max(1.0), Instant::now());
+            let now = Instant::now();
+            // The first bytes wait for nothing, and are owed for.
+            let tokens = self.tokens.get_or_insert_with(|| TokenBucket::full(1.0, now));
+            let tokens = tokens.available(rate, (rate * BURST_SECONDS).max(1.0), now);
             if tokens > 0.0 {
                 return Poll::Ready(());
             }
@@ -211,7 +214,9 @@ impl BodyPace {
     }
 
     pub(crate) fn took(&mut self, bytes: usize) {
-        self.tokens.take(bytes as f64);
+        if let Some(tokens) = &mut self.tokens {
+            tokens.take(bytes as f64);
+        }
     }
 }
 

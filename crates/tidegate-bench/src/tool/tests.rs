@@ -16,6 +16,21 @@ fn a_file_goes_to_a_key() {
     assert_eq!(line(Tool::S5cmd, &file).0, "--endpoint-url http://h:1 cp /f s3://b/p/object");
     assert_eq!(line(Tool::Rclone, &file).0, "copyto /f bench:b/p/object");
     assert_eq!(line(Tool::ObjectStore, &file).0, "/f s3://b/p/object");
+    assert_eq!(line(Tool::Mc, &file).0, "cp /f bench/b/p/object");
+    assert_eq!(line(Tool::AwsCli, &file).0, "s3 cp /f s3://b/p/object");
+    assert!(line(Tool::Boto3Crt, &file).0.ends_with("/peers/python/peer.py boto3-crt /f s3://b/p/object"));
+}
+
+#[test]
+fn a_pipe_goes_to_a_key() {
+    let pipe = Source::Pipe("/f".into());
+    assert_eq!(line(Tool::Tidegate, &pipe).0, "cp - s3://b/p/object");
+    assert_eq!(line(Tool::S5cmd, &pipe).0, "--endpoint-url http://h:1 pipe s3://b/p/object");
+    assert_eq!(line(Tool::Rclone, &pipe).0, "rcat bench:b/p/object");
+    assert_eq!(line(Tool::Mc, &pipe).0, "pipe bench/b/p/object");
+    assert_eq!(line(Tool::AwsCli, &pipe).0, "s3 cp - s3://b/p/object");
+    assert_eq!(line(Tool::ObjectStore, &pipe).0, "/dev/stdin s3://b/p/object");
+    assert!(line(Tool::Obstore, &pipe).0.ends_with("peer.py obstore - s3://b/p/object"));
 }
 
 #[test]
@@ -44,6 +59,7 @@ fn each_is_told_where_in_its_own_words() {
     assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_ENDPOINT").as_deref(), Some("http://h:1"));
     assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_PROVIDER").as_deref(), Some("Other"));
     assert_eq!(told(Tool::Rclone, "AWS_ENDPOINT_URL"), None);
+    assert_eq!(told(Tool::Mc, "MC_HOST_bench").as_deref(), Some("http://k:s@h:1"));
 }
 
 #[test]

@@ -71,6 +71,21 @@ async fn a_slow_request_is_received_so_many_times_slower() {
     assert!(start.elapsed() > Duration::from_millis(250), "{:?}", start.elapsed());
 }
 
+/// A store's latency and a body's time add up.
+#[tokio::test]
+async fn a_body_that_waits_to_be_read_gains_nothing() {
+    let rates = Arc::new(Rates::default());
+    rates.set(&Bandwidth { stream_in: Some(1_000_000), ..Bandwidth::default() });
+    let mut pace = BodyPace::new(rates);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    let start = Instant::now();
+    for _ in 0..5 {
+        std::future::poll_fn(|cx| pace.poll_ready(cx)).await;
+        pace.took(10_000);
+    }
+    assert!(start.elapsed() >= Duration::from_millis(39), "{:?}", start.elapsed());
+}
+
 #[tokio::test]
 async fn each_body_keeps_the_rate() {
     let rates = Arc::new(Rates::default());

@@ -1,0 +1,105 @@
+//! What each tool runs with, in the words of the reports.
+
+use super::{Source, Tool};
+
+impl Tool {
+    /// Every setting that it runs with, default or not.
+    #[must_use]
+    pub fn settings(self, source: &Source) -> &'static str {
+        match source {
+            Source::File(_) => self.upload_settings(),
+            Source::Pipe(_) => self.pipe_settings(),
+            Source::Directory(_) => self.tree_settings(),
+            Source::Object { .. } => self.download_settings(),
+        }
+    }
+
+    fn upload_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => {
+                "`tidegate cp FILE URL`, defaults (parts of 16 MiB streamed from the file, CRC64NVME, payload not signed, \
+                 concurrency found out, 256 MiB budget)"
+            }
+            Self::ObjectStore => {
+                "BufWriter fed in pieces of 1 MiB read inline, defaults (10 MiB parts, 8 at once, no checksum) but \
+                 for: payload not signed, HTTP allowed"
+            }
+            Self::TransferManager => {
+                "upload of a path, defaults (part size, concurrency, runtime and memory chosen by it; the SDK's \
+                 checksum) but for: bucket in the path"
+            }
+            Self::S5cmd => "`s5cmd --endpoint-url … cp FILE URL`, defaults (50 MiB parts, 5 at once)",
+            Self::Rclone => "`rclone copyto FILE URL`, defaults (5 MiB parts, 4 at once), provider Other",
+            Self::Mc => "`mc cp FILE URL`, defaults (16 MiB parts, 4 at once)",
+            Self::AwsCli => "`aws s3 cp FILE URL`, defaults (8 MiB parts, 10 at once, CRC64NVME)",
+            Self::Boto3 => "`upload_file`, defaults (8 MiB parts, 10 threads, the SDK's checksum)",
+            Self::Boto3Crt => "`upload_file` with the transfer client `crt`, its defaults",
+            Self::Obstore => "`put` of an open file, defaults (5 MiB parts, 12 at once, no checksum)",
+            Self::Floor => {
+                "8 threads, one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object \
+                 of 16 MiB, payload not signed, no checksum, no retry, nothing published as a whole"
+            }
+        }
+    }
+
+    /// Libraries have no word for a tree: they are not asked for one.
+    fn tree_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
+            Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
+            Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
+            Self::Mc => "`mc cp --recursive DIR/ URL`, defaults",
+            Self::AwsCli => "`aws s3 cp --recursive DIR/ URL`, defaults (10 at once)",
+            Self::ObjectStore
+            | Self::TransferManager
+            | Self::Boto3
+            | Self::Boto3Crt
+            | Self::Obstore
+            | Self::Floor => "",
+        }
+    }
+
+    fn pipe_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => {
+                "`… | tidegate cp - URL`, defaults (parts of 16 MiB, CRC64NVME, concurrency found out, 256 MiB budget)"
+            }
+            Self::ObjectStore => "BufWriter fed from standard input, settings as for a file",
+            Self::S5cmd => "`… | s5cmd pipe URL`, defaults (50 MiB parts, 5 at once)",
+            Self::Rclone => "`… | rclone rcat URL`, defaults (5 MiB parts, 4 at once), provider Other",
+            Self::Mc => "`… | mc pipe URL`, defaults",
+            Self::AwsCli => "`… | aws s3 cp - URL`, defaults (8 MiB parts, 10 at once, CRC64NVME)",
+            Self::Boto3 => "`upload_fileobj` of standard input, defaults (8 MiB parts, 10 threads)",
+            Self::Boto3Crt => "`upload_fileobj` of standard input with the transfer client `crt`",
+            Self::Obstore => "`put` of an iterator of pieces of 1 MiB, defaults (5 MiB parts, 12 at once)",
+            Self::TransferManager | Self::Floor => "",
+        }
+    }
+
+    fn download_settings(self) -> &'static str {
+        match self {
+            Self::Tidegate => {
+                "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
+                 renamed at the end, not synced; concurrency found out, 256 MiB budget)"
+            }
+            Self::ObjectStore => {
+                "HEAD, then `get_range` of 8 MiB, 8 at once, each in a task and written in place inline; no checksum; \
+                 defaults but for: HTTP allowed"
+            }
+            Self::TransferManager => {
+                "download written to a path, defaults (part size, concurrency, runtime and memory chosen by it; renamed \
+                 at the end) but for: bucket in the path"
+            }
+            Self::S5cmd => "`s5cmd --endpoint-url … cp URL FILE`, defaults (50 MiB parts, 5 at once)",
+            Self::Rclone => {
+                "`rclone copyto URL FILE`, defaults (4 streams of chunks of 64 MiB from 256 MiB on), provider Other"
+            }
+            Self::Mc => "`mc cp URL FILE`, defaults",
+            Self::AwsCli => "`aws s3 cp URL FILE`, defaults (8 MiB ranges, 10 at once)",
+            Self::Boto3 => "`download_file`, defaults (8 MiB ranges, 10 threads)",
+            Self::Boto3Crt => "`download_file` with the transfer client `crt`, its defaults",
+            Self::Obstore => "`get(…).stream()` written to a file: one request",
+            Self::Floor => "",
+        }
+    }
+}
