@@ -4,9 +4,9 @@
 /// one can't be used by another: with thousands of writers that was 16 MiB. Large buffers do not come
 /// from there (they are pooled), so threads seldom meet.
 ///
-/// What bodies are received into does, again and again: `KEPT` bytes of free memory stay with the process.
-/// glibc gives them back from 128 KiB on, and pages that come anew come zeroed, which was a twentieth of a
-/// download's processor time.
+/// What bodies are received into does, again and again, in pieces that glibc would give back to the system at first,
+/// and pages that come anew come zeroed, which was a twentieth of a download's processor time: up to `KEPT` free
+/// bytes at the end of the heap stay, and pieces of up to half of that come from there.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[expect(unsafe_code, reason = "mallopt(3) has no safe face")]
 pub(crate) fn configure() {

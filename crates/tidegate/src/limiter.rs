@@ -102,6 +102,12 @@ impl Limiter {
         self.lock().overloaded.is_some_and(|at| at.elapsed() < span)
     }
 
+    /// Most that it may ever let fly.
+    pub(crate) fn most(&self) -> usize {
+        let state = self.lock();
+        state.climb.as_ref().map_or(state.limit, |_| Climb::MOST)
+    }
+
     /// How many may fly now.
     #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {

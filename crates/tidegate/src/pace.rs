@@ -1,10 +1,15 @@
 //! How long requests take at one endpoint, and from that how long one may stand still.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// A request of at most this many bytes tells of latency, a larger one of the rate.
 const SMALL: u64 = 64 << 10;
+
+/// An upload of so many bytes tells what a connection carries, whatever its latency is taken for.
+const LARGE: u64 = 1 << 20;
 
 /// What one endpoint has shown.
 #[derive(Debug, Default)]
@@ -19,40 +24,95 @@ struct Shown {
     /// Seconds of a byte of a large one, its latency included.
     byte: Option<Estimate>,
     best: Best,
+    /// Requests that are in flight, and how many have begun.
+    in_flight: usize,
+    begun: u64,
 }
 
-/// The least that requests have taken of late: what one takes that shares the way with no others.
+/// The least that uploads have taken of late that shared the way with no other request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Best {
     /// Seconds of a small request.
     pub(crate) small: Option<f64>,
-    /// Seconds of a byte of a large one, its latency included.
+    /// Seconds of a byte of a large upload, its latency taken off.
     pub(crate) byte: Option<f64>,
 }
 
-impl Pace {
-    /// A request that carried `bytes` was answered well after `took`.
-    pub(crate) fn took(&self, bytes: u64, took: Duration) {
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let shown = &mut *shown;
-        let (estimate, best, value) = if bytes <= SMALL {
-            (&mut shown.small, &mut shown.best.small, took.as_secs_f64())
+impl Best {
+    fn take_in(&mut self, bytes: u64, took: Duration, is_upload: bool) {
+        let took = took.as_secs_f64();
+        let (best, value) = if bytes <= SMALL {
+            (&mut self.small, took)
+        } else if is_upload && bytes >= LARGE {
+            (&mut self.byte, (took - self.small.unwrap_or(0.0)).max(0.0) / bytes as f64)
         } else {
-            (&mut shown.byte, &mut shown.best.byte, took.as_secs_f64() / bytes as f64)
+            return;
         };
-        Estimate::take_in(estimate, value);
         // Slowly forgotten, for a store or the way to it may become another.
         *best = Some(best.map_or(value, |best| value.min(best + (value - best) / 64.0)));
     }
+}
 
-    /// The least that requests have taken of late.
+/// A request in flight.
+#[derive(Debug)]
+pub(crate) struct Flight<'a> {
+    pace: &'a Pace,
+    began: Instant,
+    /// Its number where it began alone.
+    alone: Option<u64>,
+}
+
+impl Flight<'_> {
+    /// It carried `bytes` and was answered well.
+    pub(crate) fn went_well(self, bytes: u64, is_upload: bool) {
+        let took = self.began.elapsed();
+        self.pace.took(bytes, took);
+        let mut shown = self.pace.lock();
+        // Whoever began meanwhile has a later number.
+        if self.alone == Some(shown.begun) {
+            shown.best.take_in(bytes, took, is_upload);
+        }
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        self.pace.lock().in_flight -= 1;
+    }
+}
+
+impl Pace {
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request begins.
+    pub(crate) fn begin(&self) -> Flight<'_> {
+        let mut shown = self.lock();
+        shown.in_flight += 1;
+        shown.begun += 1;
+        let alone = (shown.in_flight == 1).then_some(shown.begun);
+        Flight { pace: self, began: Instant::now(), alone }
+    }
+
+    /// A request that carried `bytes` was answered well after `took`.
+    fn took(&self, bytes: u64, took: Duration) {
+        let mut shown = self.lock();
+        if bytes <= SMALL {
+            Estimate::take_in(&mut shown.small, took.as_secs_f64());
+        } else {
+            Estimate::take_in(&mut shown.byte, took.as_secs_f64() / bytes as f64);
+        }
+    }
+
+    /// The least that uploads have taken of late.
     pub(crate) fn best(&self) -> Best {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner).best
+        self.lock().best
     }
 
     /// The longest that a request with `bytes` should take in all; `None` where nothing like it was seen.
     pub(crate) fn expected(&self, bytes: u64) -> Option<Duration> {
-        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        let shown = self.lock();
         let seconds = if bytes <= SMALL {
             shown.small?.bound()
         } else {
@@ -107,19 +167,49 @@ mod tests {
         assert!(twice >= Duration::from_millis(800), "{twice:?}");
     }
 
-    #[test]
-    fn the_best_is_what_was_least_of_late() {
+    const MIB: u64 = 1 << 20;
+
+    async fn request(pace: &Pace, bytes: u64, is_upload: bool, milliseconds: u64) {
+        let flight = pace.begin();
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        flight.went_well(bytes, is_upload);
+    }
+
+    fn milliseconds(seconds: Option<f64>) -> Option<f64> {
+        seconds.map(|seconds| (seconds * 1000.0).round())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_best_is_what_was_least_of_late() {
         let pace = Pace::default();
-        let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1000.0).round());
-        assert_eq!(pace.best().small, None);
         for took in [30, 20, 90, 40] {
-            pace.took(0, Duration::from_millis(took));
+            request(&pace, 0, true, took).await;
         }
         assert_eq!((milliseconds(pace.best().small), pace.best().byte), (Some(21.0), None));
+        request(&pace, 4 * MIB, true, 421).await;
+        assert_eq!(milliseconds(pace.best().byte.map(|byte| byte * MIB as f64)), Some(100.0));
         for _ in 0..500 {
-            pace.took(0, Duration::from_millis(60));
+            request(&pace, 0, true, 60).await;
         }
         assert_eq!(milliseconds(pace.best().small), Some(60.0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_large_uploads_that_were_alone_tell_what_a_connection_carries() {
+        let pace = Pace::default();
+        request(&pace, 4 * MIB, false, 100).await;
+        request(&pace, MIB / 2, true, 100).await;
+        assert_eq!(pace.best().byte, None);
+        tokio::join!(request(&pace, 4 * MIB, true, 100), request(&pace, 0, true, 50));
+        assert_eq!((pace.best().byte, pace.best().small), (None, None));
+        // One that failed counts as well.
+        let failed = pace.begin();
+        let beside = pace.begin();
+        drop(failed);
+        beside.went_well(4 * MIB, true);
+        assert_eq!(pace.best().byte, None);
+        request(&pace, 4 * MIB, true, 100).await;
+        assert!(pace.best().byte.is_some());
     }
 
     #[test]

@@ -210,11 +210,12 @@ impl Requests {
                 None => self.turn().await,
             };
             let bytes = carried.bytes();
-            let in_flight = match carried {
-                Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed) => self.progress.carries(bytes),
-                _ => self.progress.request(operation.name(), bytes, attempt > 1),
+            let was_open = matches!(carried, Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed));
+            let in_flight = match was_open {
+                true => self.progress.carries(bytes),
+                false => self.progress.request(operation.name(), bytes, attempt > 1),
             };
-            let (endpoint, sent) = (&self.endpoint, Instant::now());
+            let (endpoint, flight) = (&self.endpoint, self.endpoint.pace.begin());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
@@ -222,12 +223,13 @@ impl Requests {
             let mut fault = match result {
                 Ok(answer) => {
                     // What a hedge has moved is counted with its own turn; a completion takes long
-                    // because of its parts, and says nothing of how far the store is.
-                    let tells = !by_hedge && !operation.is_work_of_store();
+                    // because of its parts, and says nothing of how far the store is; and of an answer that
+                    // was open some has come before.
+                    let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
                     turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Answered });
                     self.succeeded(paid);
                     if tells {
-                        endpoint.pace.took(bytes, sent.elapsed());
+                        flight.went_well(bytes, matches!(carried, Carried::Payload(_)));
                     }
                     return Ok(Made { answer, attempts: attempt, in_doubt: seen.in_doubt });
                 }

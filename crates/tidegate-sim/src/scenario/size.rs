@@ -5,7 +5,8 @@ use tidegate::{ErrorKind, Strategy};
 
 use super::{Scenario, Source, Theme, WriterPlan};
 
-/// The engine's default part size ("16 MiB, less where the memory budget is below 64 MiB").
+/// The engine's default part size ("16 MiB, less where the memory budget is below 128 MiB"; what `Auto` makes of known
+/// sizes is whole MiB, and larger than any object here).
 const DEFAULT_PART: u64 = 16 << 20;
 /// Objects are kept small, or ten thousand seeds would take long.
 const MOST: u64 = 96 << 10;
@@ -15,7 +16,7 @@ impl Scenario {
     pub fn part(&self, plan: &WriterPlan) -> u64 {
         let (least, most) = (self.capabilities.min_part, self.capabilities.max_part);
         let memory =
-            if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.free_memory() / 4 };
+            if matches!(plan.source, Source::File { .. }) { u64::MAX } else { self.free_memory() / 8 };
         plan.part_size.unwrap_or_else(|| DEFAULT_PART.min(memory).clamp(least, most))
     }
 

@@ -170,6 +170,11 @@ impl Store {
         }
     }
 
+    /// Most requests that may fly to its endpoint, however quick that is.
+    pub(crate) fn most_requests(&self) -> usize {
+        self.endpoint.limiter.most()
+    }
+
     /// How quick its endpoint has been.
     pub(crate) fn best(&self) -> Best {
         self.endpoint.pace.best()

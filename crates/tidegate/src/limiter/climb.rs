@@ -131,7 +131,7 @@ impl Climb {
     pub(super) const WIDENS_AFTER: Duration = Duration::from_millis(50);
     /// Where one connection of the first few moves this many bytes a second, they are near what one machine moves.
     const VERY_FAST: f64 = (256 << 20) as f64;
-    const MOST: usize = 512;
+    pub(super) const MOST: usize = 512;
     /// A request without bytes is work as well: this many bytes' worth.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);

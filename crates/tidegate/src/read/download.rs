@@ -89,7 +89,7 @@ impl DownloadBuilder {
     /// Until then the bytes are in a file `.tidegate-….part` beside it. Of an object that is larger than a request
     /// (8 MiB) it stays when the download fails, is dropped or killed, and a later one of the same object to the
     /// same path goes on with it: what is there is read again and compared with its checksums. A sweep of the
-    /// directory removes it. It holds 512 KiB of the memory budget for each request in flight.
+    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight, and half of all at most.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] before a byte is

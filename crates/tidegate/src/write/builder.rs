@@ -59,14 +59,15 @@ impl WriterBuilder {
 
     /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
     /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
-    /// 16 MiB by default, less where the memory budget is below 64 MiB.
+    /// 16 MiB by default, less where the memory budget is below 128 MiB, or as [`Strategy::Auto`] says of a known size.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
         self
     }
 
     /// The object's size in bytes, where it is known or guessed. A hint that is too small is made up
-    /// for by growing parts, but for [`Strategy::Put`], which takes no more than the hint.
+    /// for by growing parts, but for [`Strategy::Put`], which takes no more than the hint. One that is too large may
+    /// cost requests: what would be one goes in parts of the size that the hint made of them.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);
         self
@@ -220,6 +221,7 @@ impl WriterBuilder {
             create_only: self.options.create_only || self.options.replaces.is_some(),
             concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
             parallel: self.concurrency.is_some_and(|parts| parts > 1),
+            most: self.store.most_requests(),
             best: self.store.best(),
         };
         self.strategy.policy(&target).map_err(|refused| {

@@ -16,8 +16,9 @@ mod spool;
 #[non_exhaustive]
 pub enum Strategy {
     /// Picks from what is known: size, store, memory, and how quick the store has been so far. Where no part size is
-    /// set, a known size of up to 64 MiB goes in four parts, of at least the store's least, and one of up to 16 MiB in
-    /// one request, unless one connection was so slow that parts are worth the two requests more.
+    /// set, a known size of up to 16 MiB goes in one request, and one of up to 64 MiB in four parts or fewer, of at least
+    /// the store's least and at most 16 MiB; the smaller one in parts as well where uploads have shown one connection
+    /// to be so slow that they are worth two requests more, and the larger one in no smaller parts where one is fast.
     #[default]
     Auto,
     /// All bytes in one request; memory: the object's size, unless it comes from a file.
@@ -81,6 +82,8 @@ pub(crate) struct Target<'a> {
     pub(crate) concurrency: usize,
     /// Whether the caller asks for several of them at once.
     pub(crate) parallel: bool,
+    /// Most requests that may fly at all.
+    pub(crate) most: usize,
     /// How quick the store has been.
     pub(crate) best: Best,
 }

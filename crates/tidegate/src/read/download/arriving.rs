@@ -22,6 +22,10 @@ use crate::request::Inflow;
 /// written.
 const GATHER: u64 = 256 << 10;
 
+/// The most that comes at a time, behind what was gathered so far: hyper receives into a buffer that doubles, up to
+/// 816 KiB of it.
+const PIECE: u64 = 1 << 20;
+
 /// A download that is under way.
 #[derive(Debug)]
 pub(super) struct Arriving {
@@ -33,6 +37,8 @@ pub(super) struct Arriving {
     budget: Budget,
     algorithm: Algorithm,
     gather: u64,
+    /// The most memory that a chunk holds.
+    holds: u64,
 }
 
 impl Arriving {
@@ -47,16 +53,27 @@ impl Arriving {
         let known = there.iter().flatten().map(Checksum::covers).sum();
         source.requests.progress.acknowledged(known);
         let gather = GATHER.min(budget.total() / 8);
-        Self { source, arrival, object, description, there: Mutex::new(there), budget, algorithm, gather }
+        let holds = (2 * (gather + PIECE)).min(budget.total());
+        Self {
+            source,
+            arrival,
+            object,
+            description,
+            there: Mutex::new(there),
+            budget,
+            algorithm,
+            gather,
+            holds,
+        }
     }
 
     pub(super) fn object(&self) -> &Object {
         &self.object
     }
 
-    /// How many may be under way, at most `most`: they take no more than a quarter of the memory, or are one.
+    /// How many may be under way, at most `most`: they take no more than half of the memory, or are one.
     pub(super) fn at_once(&self, most: u64) -> usize {
-        (self.budget.total() / 4 / (2 * self.gather).max(1)).clamp(1, most) as usize
+        (self.budget.total() / 2 / self.holds.max(1)).clamp(1, most) as usize
     }
 
     pub(super) fn missing(&self) -> Vec<usize> {
@@ -86,7 +103,7 @@ impl Arriving {
         let range = self.range(number);
         let url = self.source.url();
         let (memory, waiting) =
-            (self.budget.lease(2 * self.gather), self.source.requests.progress.waiting(Waiting::Memory));
+            (self.budget.lease(self.holds), self.source.requests.progress.waiting(Waiting::Memory));
         let memory = memory
             .await
             .map_err(|starved| Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string()))?;

@@ -77,7 +77,8 @@ impl Schedule {
             return Err(ScheduleError::TooLarge { size, limit: capabilities.max_object });
         }
         let memory = memory.unwrap_or(u64::MAX);
-        let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 4).clamp(least, most));
+        // Each part is a connection: with fewer in flight than this, one stream would be slow.
+        let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 8).clamp(least, most));
         let memory = if spool { u64::MAX } else { memory };
         if wanted > memory {
             return Err(ScheduleError::Memory { part: wanted, memory });

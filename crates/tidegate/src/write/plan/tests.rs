@@ -169,10 +169,10 @@ fn parts_of_unknown_streams_grow_to_the_largest_object() {
 fn memory_bounds_the_reach_and_a_part_bounds_memory() {
     let store = Capabilities::default();
     let schedule = Schedule::new(&store, None, None, Some(64 * MIB), false).unwrap();
-    assert_eq!(schedule.part_at(0), 16 * MIB);
+    assert_eq!(schedule.part_at(0), 8 * MIB);
     assert_eq!(schedule.part_at(1 << 40), 32 * MIB);
-    assert!((280 << 30..290 << 30).contains(&schedule.reach()), "{}", schedule.reach());
-    assert_eq!(Schedule::new(&store, None, None, Some(40 * MIB), false).unwrap().part_at(0), 10 * MIB);
+    assert!((255 << 30..265 << 30).contains(&schedule.reach()), "{}", schedule.reach());
+    assert_eq!(Schedule::new(&store, None, None, Some(48 * MIB), false).unwrap().part_at(0), 6 * MIB);
     let refused = Schedule::new(&store, Some(16 * MIB), None, Some(8 * MIB), false);
     assert_eq!(refused, Err(ScheduleError::Memory { part: 16 * MIB, memory: 8 * MIB }));
     let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB), false);

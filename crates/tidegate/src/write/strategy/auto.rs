@@ -5,15 +5,17 @@ use crate::pace::Best;
 
 const MIB: u64 = 1 << 20;
 
-/// Parts that an object of a known size is cut into at least where that is worth it: a connection carries only so much.
-const FEWEST: u64 = 4;
+/// Parts that an object of a known size is cut into at least where that is worth it and as many requests may fly: a
+/// connection carries only so much.
+const FEWEST: usize = 4;
 
-/// What is assumed of a store that was not seen yet: seconds of a small request, and of a byte.
+/// What is assumed of a store that was not seen yet: seconds of a small request, and of a byte of an object that has to go
+/// in parts anyway.
 const LATENCY: f64 = 0.025;
 const BYTE: f64 = 1.0 / (64 * MIB) as f64;
 
 /// An object that fits in one request is cut where one connection takes so many times longer for it than to open and
-/// complete a session: where several connections are no faster than one, an eighth is lost.
+/// complete a session: where several connections are no faster than one, about an eighth is lost.
 const WORTH: f64 = 8.0;
 
 /// Nothing is cut smaller that one connection carries in so many seconds.
@@ -31,9 +33,12 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let Some(schedule) = parallel.cut.schedule() else { return Ok(parallel) };
     let (Some(size), part) = (target.size_hint, schedule.part_at(0)) else { return Ok(parallel) };
     let fits = size <= part.min(target.capabilities.max_put);
-    let smaller = size.div_ceil(FEWEST).next_multiple_of(MIB).max(least);
+    let at_once = FEWEST.min(target.concurrency).min(target.most).max(1) as u64;
+    let smaller = size.div_ceil(at_once).next_multiple_of(MIB).max(least);
+    // A producer's size may be a guess, and equal parts do not grow where it is too low.
+    let reaches = !target.capabilities.equal_parts || target.memory.is_none();
     let is_cut = target.part_size.is_none()
-        && target.concurrency > 1
+        && reaches
         && matches!(parallel.cut, Cut::Parts(_))
         && smaller < part.min(size)
         && is_worth_it(size, fits, target.best);
@@ -44,7 +49,8 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
 }
 
 fn is_worth_it(size: u64, fits: bool, best: Best) -> bool {
-    let alone = size as f64 * best.byte.unwrap_or(BYTE);
+    let Some(byte) = best.byte.or((!fits).then_some(BYTE)) else { return false };
+    let alone = size as f64 * byte;
     let requests = if fits { 2.0 * best.small.unwrap_or(LATENCY) } else { 0.0 };
     alone >= (WORTH * requests).max(SHORT)
 }
@@ -54,11 +60,9 @@ mod tests {
     use super::*;
     use crate::backend::Capabilities;
 
-    /// The strategy that it comes to, and the MiB of its parts.
-    fn picked(size: u64, best: Best, with: impl FnOnce(&mut Target<'_>)) -> (Strategy, u64) {
-        let capabilities = Capabilities::default();
-        let mut target = Target {
-            capabilities: &capabilities,
+    fn target(size: u64, best: Best, capabilities: &Capabilities) -> Target<'_> {
+        Target {
+            capabilities,
             part_size: None,
             size_hint: Some(size * MIB),
             memory: Some(256 * MIB),
@@ -67,14 +71,22 @@ mod tests {
             create_only: false,
             concurrency: 16,
             parallel: false,
+            most: usize::MAX,
             best,
-        };
+        }
+    }
+
+    /// The strategy that it comes to, and the MiB of its parts.
+    fn picked(size: u64, best: Best, with: impl FnOnce(&mut Target<'_>)) -> (Strategy, u64) {
+        let capabilities = Capabilities::default();
+        let mut target = target(size, best, &capabilities);
         with(&mut target);
         let policy = policy(&target).unwrap();
         (policy.strategy, policy.cut.schedule().unwrap().part_at(0) / MIB)
     }
 
     const UNSEEN: Best = Best { small: None, byte: None };
+    const NEAR: Best = Best { small: Some(0.001), byte: None };
     const SLOW: Best = Best { small: Some(0.075), byte: Some(1.0 / 4.5e6) };
     const FAST: Best = Best { small: Some(0.001), byte: Some(1.0 / 1e9) };
 
@@ -88,6 +100,8 @@ mod tests {
             (32, UNSEEN, (Parallel, 8)),
             (61, UNSEEN, (Parallel, 16)),
             (150, UNSEEN, (Parallel, 16)),
+            // What is known of latency only says nothing of how slow a connection is.
+            (10, NEAR, (Put, 16)),
             // No part may be smaller.
             (5, SLOW, (Put, 16)),
             (10, SLOW, (Parallel, 5)),
@@ -103,7 +117,16 @@ mod tests {
     fn what_the_caller_and_the_memory_say_stays() {
         assert_eq!(picked(10, SLOW, |target| target.part_size = Some(16 * MIB)), (Strategy::Put, 16));
         assert_eq!(picked(10, SLOW, |target| target.concurrency = 1), (Strategy::Put, 16));
-        assert_eq!(picked(60, SLOW, |target| target.memory = Some(40 * MIB)), (Strategy::Parallel, 10));
+        assert_eq!(picked(32, SLOW, |target| target.most = 1), (Strategy::Parallel, 16));
+        assert_eq!(picked(24, SLOW, |target| target.most = 2), (Strategy::Parallel, 12));
+        let equal = Capabilities { equal_parts: true, ..Capabilities::default() };
+        let with_equal = |memory| {
+            let mut target = target(20, SLOW, &equal);
+            target.memory = memory;
+            policy(&target).unwrap().cut.schedule().unwrap().part_at(0) / MIB
+        };
+        assert_eq!([Some(256 * MIB), None].map(with_equal), [16, 5]);
+        assert_eq!(picked(60, SLOW, |target| target.memory = Some(48 * MIB)), (Strategy::Parallel, 6));
         assert_eq!(picked(32, UNSEEN, |target| target.size_hint = None), (Strategy::Parallel, 16));
     }
 }

@@ -3,22 +3,17 @@
 //!
 //! A write that the system only copies into memory takes a fifth of a millisecond, and is done where the bytes were
 //! received: to hand it to another thread takes a wake-up, and the bytes out of the processor's cache, which was a
-//! tenth of that time. One that waits for a disk is not.
+//! tenth of that time. One that might wait for a disk is handed off.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::Arrival;
 use crate::backend::Fault;
-
-/// A write that takes this long has waited for a disk.
-const SLOW: Duration = Duration::from_millis(2);
 
 /// Most writes in a row on a thread that requests are on.
 const FEW: usize = 4;
@@ -27,14 +22,22 @@ const FEW: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// Set where the file system can't be told not to wait.
+    writes: OnceLock<Writes>,
+}
+
+/// What is known of a file system that takes no `RWF_NOWAIT` with a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    /// It has no disk.
+    InMemory,
+    MayWait,
 }
 
 #[derive(Debug, Default)]
 struct State {
     jobs: VecDeque<Job>,
     is_at_work: bool,
-    /// Whether the last write was no more than a copy.
-    is_fast: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +45,14 @@ struct Job {
     pieces: Vec<Bytes>,
     at: u64,
     told: oneshot::Sender<Result<(), Fault>>,
+}
+
+impl Job {
+    fn tell(self, written: Result<(), Fault>) {
+        drop(self.pieces); // the memory is free before anybody is told
+        // Who asked may be gone.
+        let _ = self.told.send(written);
+    }
 }
 
 impl Queue {
@@ -62,17 +73,43 @@ impl Arrival {
         let mut state = self.queue.lock();
         state.jobs.push_back(Job { pieces, at, told });
         if !std::mem::replace(&mut state.is_at_work, true) {
-            let is_fast = state.is_fast;
             drop(state);
-            let work = Work { arrival: self.clone(), is_done: false };
-            // A runtime of one thread has no other for its requests.
-            if is_fast && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
-                work.run_a_few();
-            } else {
+            let mut work = Work { arrival: self.clone(), is_done: false };
+            if !work.run_a_few() {
                 spawn_blocking(move || work.run());
             }
         }
         tells
+    }
+
+    /// Writes without waiting for a disk, and says whether that was done: not where it would have to wait, nobody can
+    /// say, or it failed. Some of it may be there then.
+    #[cfg(target_os = "linux")]
+    fn write_at_once(&self, pieces: &[Bytes], at: u64) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+        match self.queue.writes.get() {
+            Some(Writes::InMemory) => self.write(pieces, at).is_ok(),
+            Some(Writes::MayWait) => false,
+            None => {
+                let slices: Vec<_> = pieces.iter().map(|piece| std::io::IoSlice::new(piece)).collect();
+                let size: usize = pieces.iter().map(Bytes::len).sum();
+                match pwritev2(&self.file, &slices, at, ReadWriteFlags::NOWAIT) {
+                    Ok(written) => written == size,
+                    Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                        let is_in_memory = self.room_in_memory().is_some();
+                        let writes = if is_in_memory { Writes::InMemory } else { Writes::MayWait };
+                        self.queue.writes.get_or_init(|| writes);
+                        self.write_at_once(pieces, at)
+                    }
+                    Err(_) => false,
+                }
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn write_at_once(&self, _: &[Bytes], _: u64) -> bool {
+        false
     }
 }
 
@@ -84,35 +121,27 @@ struct Work {
 
 impl Work {
     fn run(mut self) {
-        while self.write_next().is_some() {}
-    }
-
-    /// Hands the rest off where there is more than a few, or the disk turns out to be slow.
-    fn run_a_few(mut self) {
-        for _ in 0..FEW {
-            match self.write_next() {
-                None => return,
-                Some(took) if took < SLOW => {}
-                Some(_) => break,
-            }
+        while let Some(job) = self.next() {
+            let written = self.arrival.write(&job.pieces, job.at);
+            job.tell(written);
         }
-        spawn_blocking(move || self.run());
+        self.is_done = true;
     }
 
-    /// How long the next one took, where there was one.
-    fn write_next(&mut self) -> Option<Duration> {
-        let Some(Job { pieces, at, told }) = self.next() else {
-            self.is_done = true;
-            return None;
-        };
-        let began = Instant::now();
-        let written = self.arrival.write(&pieces, at);
-        let took = began.elapsed();
-        self.arrival.queue.lock().is_fast = took < SLOW;
-        drop(pieces); // the memory is free before anybody is told
-        // Who asked may be gone.
-        let _ = told.send(written);
-        Some(took)
+    /// Whether all is written: not where there is more than a few, or a write may wait.
+    fn run_a_few(&mut self) -> bool {
+        for _ in 0..FEW {
+            let Some(job) = self.next() else {
+                self.is_done = true;
+                return true;
+            };
+            if !self.arrival.write_at_once(&job.pieces, job.at) {
+                self.arrival.queue.lock().jobs.push_front(job);
+                return false;
+            }
+            job.tell(Ok(()));
+        }
+        false
     }
 
     fn next(&self) -> Option<Job> {
@@ -134,7 +163,10 @@ impl Drop for Work {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+    use crate::small_disk::SmallDisk;
 
     fn arrival(directory: &tempfile::TempDir) -> Arc<Arrival> {
         Arc::new(Arrival::begin(&directory.path().join("out"), &"0".repeat(16)).unwrap())
@@ -154,68 +186,79 @@ mod tests {
         assert_eq!(there, [199; 64 << 10]);
     }
 
-    /// A runtime whose one thread for what blocks is taken, so that nothing that is handed off is done.
-    fn busy(mut builder: tokio::runtime::Builder) -> (tokio::runtime::Runtime, std::sync::mpsc::Sender<()>) {
-        let runtime = builder.max_blocking_threads(1).build().unwrap();
-        let (frees, waits) = std::sync::mpsc::channel();
+    /// What is handed off is not done while the one thread for that is taken.
+    fn is_written_at_once(arrival: &Arc<Arrival>) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let (frees, waits) = std::sync::mpsc::channel::<()>();
         runtime.spawn_blocking(move || waits.recv());
-        (runtime, frees)
+        let entered = runtime.enter();
+        let mut told = arrival.write_in_turn(vec!["te".into(), "xt".into()], 1);
+        let at_once = (&mut told).now_or_never().map(|told| told.unwrap().unwrap());
+        drop((entered, frees));
+        if at_once.is_none() {
+            told.blocking_recv().unwrap().unwrap();
+        }
+        let mut there = [0; 4];
+        assert!(arrival.read(&mut there, 1).unwrap() && there == *b"text");
+        at_once.is_some()
     }
 
     #[test]
-    fn only_what_is_a_copy_is_written_where_it_was_received() {
-        use futures::FutureExt;
-        use tokio::runtime::Builder;
-        for (builder, is_fast, is_here) in [
-            (Builder::new_multi_thread(), true, true),
-            (Builder::new_multi_thread(), false, false),
-            (Builder::new_current_thread(), true, false),
-        ] {
-            let directory = tempfile::tempdir().unwrap();
-            let arrival = arrival(&directory);
-            arrival.queue.lock().is_fast = is_fast;
-            let (runtime, frees) = busy(builder);
-            let entered = runtime.enter();
-            let mut told = arrival.write_in_turn(vec!["text".into()], 0);
-            assert_eq!((&mut told).now_or_never().is_some(), is_here);
-            if !is_here {
-                frees.send(()).unwrap();
-                told.blocking_recv().unwrap().unwrap();
-            }
-            drop(entered);
+    fn what_may_wait_for_a_disk_is_handed_off() {
+        // ext4 does not say whether a write would wait; XFS does, and says so of one that is the first for some time.
+        for (kind, mib, at_once) in [("tmpfs", 1, true), ("ext4", 16, false), ("xfs", 400, true)] {
+            let Some(disk) = SmallDisk::new(kind, mib) else { continue };
+            let path = disk.path().join("out");
+            let arrival = Arc::new(Arrival::begin(&path, &"0".repeat(16)).unwrap());
+            arrival.reserve(64 << 10).unwrap();
+            assert_eq!((0..20).any(|_| is_written_at_once(&arrival)), at_once, "{kind}");
         }
     }
 
+    #[test]
+    fn a_write_that_fails_is_told() {
+        let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };
+        let arrival = Arc::new(Arrival::begin(&disk.path().join("out"), &"0".repeat(16)).unwrap());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let entered = runtime.enter();
+        let told = arrival.write_in_turn(vec![vec![1; 2 << 20].into()], 0);
+        drop(entered);
+        let fault = told.blocking_recv().unwrap().unwrap_err();
+        assert_eq!(fault.kind, crate::backend::FaultKind::NoSpace, "{fault}");
+    }
+
+    /// More than a few, which come while others are written.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn what_comes_while_a_few_are_written_is_written_too() {
         let directory = tempfile::tempdir().unwrap();
-        let arrival = arrival(&directory);
-        arrival.queue.lock().is_fast = true;
-        let mut tasks = tokio::task::JoinSet::new();
-        for n in 0..50_u64 {
-            let arrival = arrival.clone();
-            tasks.spawn(async move {
-                for round in 0..20 {
-                    let piece = vec![n as u8; 1 << 10].into();
-                    arrival.write_in_turn(vec![piece], (round * 50 + n) << 10).await.unwrap().unwrap();
-                }
-            });
+        for kind in ["tmpfs", "none"] {
+            let disk = (kind == "tmpfs").then(|| SmallDisk::new(kind, 16)).flatten();
+            let at = disk.as_ref().map_or(directory.path(), |disk| disk.path());
+            let arrival = Arc::new(Arrival::begin(&at.join("out"), &"0".repeat(16)).unwrap());
+            let mut tasks = tokio::task::JoinSet::new();
+            for n in 0..50_u64 {
+                let arrival = arrival.clone();
+                tasks.spawn(async move {
+                    for round in 0..20 {
+                        let piece = vec![n as u8; 1 << 10].into();
+                        arrival.write_in_turn(vec![piece], (round * 50 + n) << 10).await.unwrap().unwrap();
+                    }
+                });
+            }
+            tasks.join_all().await;
+            let mut there = vec![0; 1000 << 10];
+            assert!(arrival.read(&mut there, 0).unwrap());
+            let is_as_written =
+                |(at, piece): (usize, &[u8])| piece.iter().all(|byte| *byte == (at % 50) as u8);
+            assert!(there.chunks(1 << 10).enumerate().all(is_as_written));
         }
-        tasks.join_all().await;
-        let mut there = vec![0; 1000 << 10];
-        assert!(arrival.read(&mut there, 0).unwrap());
-        assert!(
-            there
-                .chunks(1 << 10)
-                .enumerate()
-                .all(|(at, piece)| piece.iter().all(|byte| *byte == (at % 50) as u8))
-        );
     }
 
     #[test]
     fn nobody_waits_for_a_runtime_that_is_gone() {
         let directory = tempfile::tempdir().unwrap();
         let arrival = arrival(&directory);
+        arrival.queue.writes.set(Writes::MayWait).unwrap();
         let gone = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let handle = gone.handle().clone();
         drop(gone);
