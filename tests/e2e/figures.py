@@ -63,13 +63,13 @@ def journal():
         for way, rate in ways.items():
             rate = max(rate / max(1.0, streams / 8), 60.0) if rate > 200 else rate
             speeds = [rate * (1 + 0.04 * math.sin(7 * number + streams)) for number in range(streams)]
-            run = {"seconds": [1024 / speed * scale for speed in speeds], "usage": usage(9.0), "disk": 760 * MIB}
-            speeds = sorted(1024 / second * scale for second in run["seconds"])
-            median = (speeds[(streams - 1) // 2] + speeds[streams // 2]) / 2
-            speed = {"median": median, "min": speeds[0], "max": speeds[-1]}
-            lines.append({"way": way, "streams": streams, "scale": scale, "speed": speed, "runs": [run]})
+            sizes = [(1024 + 32 * number) * MIB for number in range(streams)]
+            seconds = [size / MIB / speed * scale for size, speed in zip(sizes, speeds)]
+            run = {"sizes": sizes, "seconds": seconds, "usage": usage(9.0), "disk": 760 * MIB}
+            published = {"journal": 125.8, "chunked, 16 MiB": 80.2, "chunked, 64 MiB": 101.0}.get(way)
+            lines.append({"way": way, "streams": streams, "scale": scale, "published": published, "runs": [run]})
     trial = {
-        "streams": [1, 2, 4, 8, 16, 32], "size": 1024 * MIB, "stream_mib": 128, "commit_ms": 54, "producer_mib": 800,
+        "streams": [1, 2, 4, 8, 16, 32], "size": 1024 * MIB, "largest": 2048 * MIB, "stream_mib": 128, "commit_ms": 54, "producer_mib": 800,
         "most_mib": 256, "runs": 1, "only": None, "scratch": None, "limit": 1200,
     }  # fmt: skip
     failed = ["Java: journaling, 32 at once, run 1"]
@@ -124,6 +124,9 @@ def all_figures():
     return {
         "upload": contest("One file of 1 GiB, server on the same machine, unshaped", tools),
         "shaped": contest(f"One file of 1 GiB {through}", tools[:5]),
+        "pipe": contest("2 GiB through a pipe, server on the same machine, unshaped", tools[:5], 1, 2048 * MIB),
+        "pipe-shaped": contest(f"2 GiB through a pipe {through}", tools[:5], 1, 2048 * MIB),
+        "middling": contest("1000 files of 1 MiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 1000, MIB),
         "small": contest("10000 files of 4 KiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 10000, 4096),
         "download": contest("One object of 1 GiB into a file, server on the same machine, unshaped", tools[:5]),
         "download-shaped": contest(f"One object of 1 GiB into a file {through}", tools[:5]),
