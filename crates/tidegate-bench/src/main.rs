@@ -10,6 +10,7 @@ use serde::Serialize;
 use tidegate_bench::compaction;
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
+use tidegate_bench::page::Page;
 use tidegate_bench::parts::{self, Published};
 use tidegate_bench::peers;
 use tidegate_bench::prefixes;
@@ -135,6 +136,8 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Make one HTML page with plots of what `all` and `peers` wrote into a folder.
+    Report(Page),
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads(Uploads),
@@ -171,6 +174,7 @@ fn main() -> ExitCode {
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
         Command::Uploads(uploads) => uploads.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),

@@ -1,0 +1,140 @@
+//! Table B, streams of unknown length: how fast each was, by way and by how many there were at once.
+
+use serde::Deserialize;
+
+use super::axis::Axis;
+use super::plot::{Plot, Table};
+use super::read::{Conditions, Number, Trial, Usage, command, noise, plain};
+use super::rows::{Strip, quartiles, strips};
+use super::section::Section;
+use super::{Shown, most};
+use crate::size::MIB;
+
+/// What `b --json` prints.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    trial: Trial,
+    #[serde(flatten)]
+    conditions: Conditions,
+    lines: Vec<Line>,
+    missing: Vec<String>,
+    failed: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    way: String,
+    streams: u64,
+    scale: Number,
+    /// The mean that was published, where it was.
+    published: Option<Number>,
+    runs: Vec<Run>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Run {
+    sizes: Vec<u64>,
+    seconds: Vec<Number>,
+    usage: Usage,
+    disk: Number,
+}
+
+impl Line {
+    /// MiB a second of each object, at the published rates.
+    fn speeds(&self) -> Vec<f64> {
+        let objects = self.runs.iter().flat_map(|run| run.sizes.iter().zip(plain(&run.seconds)));
+        objects.map(|(size, seconds)| *size as f64 / MIB as f64 / seconds * self.scale.0).collect()
+    }
+}
+
+impl Report {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.trial.get(name).and_then(serde_json::Value::as_f64)
+    }
+
+    /// Those with so many streams, on an axis that all plots share.
+    fn plot(&self, streams: u64, axis: &Axis) -> Plot {
+        let lines = self.lines.iter().filter(|line| line.streams == streams);
+        let mut rows = Vec::new();
+        let mut table = Table::new([
+            "way",
+            "least",
+            "quarter",
+            "median",
+            "three quarters",
+            "most",
+            "objects",
+            "mean",
+            "published mean",
+        ]);
+        for line in lines {
+            let values = line.speeds();
+            let cells = quartiles(&values).map(|value| format!("{value:.1}"));
+            let count = values.len();
+            let mean = values.iter().sum::<f64>() / count as f64;
+            let published = line.published.map(|mean| mean.0);
+            let said = published.map_or_else(String::new, |mean| format!("{mean:.1}"));
+            let means = [count.to_string(), format!("{mean:.1}"), said];
+            table.row([line.way.clone()].into_iter().chain(cells).chain(means));
+            let kind = if line.way.starts_with("journal") { "ours" } else { "peer" };
+            rows.push(Strip { name: line.way.clone(), values, said: published, kind });
+        }
+        let objects = if streams == 1 { "stream" } else { "streams" };
+        let reference = self.number("stream_mib");
+        let dashed =
+            reference.map_or_else(String::new, |rate| format!("; dashed: {rate}, the rate of a stream"));
+        Plot {
+            title: format!("{streams} {objects}: MiB/s of each"),
+            says: format!(
+                "Rows of points, one a way, of how many MiB a second each of {streams} {objects} moved; boxes from the \
+                 lower to the upper quartile where there are many. A hollow diamond is the mean that was published."
+            ),
+            drawing: strips(&rows, axis, &format!("MiB/s a stream{dashed}"), reference),
+            table,
+        }
+    }
+
+    fn costs(&self) -> Table {
+        let columns = ["way", "streams", "scale", "CPU s a run", "peak RSS MiB", "peak disk MiB"];
+        let mut table = Table::new(columns);
+        for line in &self.lines {
+            let cpu: f64 = line.runs.iter().map(|run| run.usage.cpu()).sum();
+            table.row([
+                line.way.clone(),
+                line.streams.to_string(),
+                line.scale.0.to_string(),
+                format!("{:.2}", cpu / line.runs.len() as f64),
+                format!("{:.0}", most(line.runs.iter().map(|run| run.usage.peak_mib()))),
+                format!("{:.0}", most(line.runs.iter().map(|run| run.disk.0 / MIB as f64))),
+            ]);
+        }
+        table
+    }
+}
+
+impl Shown for Report {
+    fn section(&self, _: &str) -> Section {
+        let speeds = self.lines.iter().flat_map(|line| line.speeds());
+        let published = self.lines.iter().filter_map(|line| line.published.map(|mean| mean.0));
+        let axis = Axis::from_zero(speeds.chain(published).chain(self.number("stream_mib")));
+        let mut streams: Vec<u64> = self.lines.iter().map(|line| line.streams).collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let missing = self.missing.iter().map(|way| format!("{way}: missing, not built."));
+        let failed = self.failed.iter().map(|run| format!("{run}: failed."));
+        let runs = self.lines.iter().map(|line| line.speeds());
+        let depends = [self.conditions.to_string(), noise(runs)];
+        Section {
+            title: "Table B: streams of unknown length".to_owned(),
+            what: "How fast each object was, from its first byte to its publication, at the published rates: times \
+                   the scale, where rates were divided by it. All plots have one axis; a hollow diamond is the \
+                   mean that was published."
+                .to_owned(),
+            command: Some(command("b", &self.trial)),
+            plots: streams.iter().map(|streams| self.plot(*streams, &axis)).collect(),
+            more: Some(("What it cost".to_owned(), self.costs())),
+            depends: missing.chain(failed).chain(depends).collect(),
+            ..Section::default()
+        }
+    }
+}

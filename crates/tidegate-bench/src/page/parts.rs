@@ -1,0 +1,205 @@
+//! Tables A and C, objects in parts: the time by size, and what parts at once gained beside what was published.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::axis::{Axis, short};
+use super::lines::{Lines, Series};
+use super::plot::{LOOKS, Plot, Table};
+use super::read::{Conditions, Number, Trial, command, noise, plain};
+use super::section::Section;
+use super::{Shown, shown};
+use crate::size;
+use crate::stats::Spread;
+
+/// What `a --json` and `c --json` print.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    trial: Trial,
+    shape: Value,
+    #[serde(flatten)]
+    conditions: Conditions,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    size: u64,
+    part: u64,
+    streams: Option<u64>,
+    published: Number,
+    done: Vec<Done>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Done {
+    way: String,
+    seconds: Vec<Number>,
+}
+
+impl Done {
+    fn spread(&self) -> Option<Spread> {
+        Spread::of(plain(&self.seconds))
+    }
+
+    fn name(&self) -> String {
+        match self.way.as_str() {
+            "one_by_one" => "part by part".to_owned(),
+            "at_once" => "parts at once".to_owned(),
+            other => other.replace('_', " "),
+        }
+    }
+}
+
+impl Line {
+    fn name(&self) -> String {
+        let streams = self.streams.map_or_else(String::new, |streams| format!(" ×{streams}"));
+        format!("{}{streams}", size::format(self.size))
+    }
+
+    /// How fast a way is, in percent of the first.
+    fn gain(&self, done: &Done) -> Option<f64> {
+        Some(self.done.first()?.spread()?.times(&done.spread()?) * 100.0)
+    }
+}
+
+impl Report {
+    /// All ways, as the first line has them.
+    fn ways(&self) -> Vec<(&str, String)> {
+        let first = self.lines.first().map_or(&[][..], |line| &line.done);
+        first.iter().map(|done| (done.way.as_str(), done.name())).collect()
+    }
+
+    /// By the size, where each row has one of its own; else each row has a place.
+    fn axis(&self) -> (Axis, Vec<f64>) {
+        let is_larger = |pair: &[Line]| pair[0].size < pair[1].size;
+        let sizes: Vec<f64> = self.lines.iter().map(|line| line.size as f64).collect();
+        let names = self.lines.iter().map(Line::name);
+        if self.lines.windows(2).all(is_larger) {
+            (Axis::named(sizes.iter().copied().zip(names).collect()), sizes)
+        } else {
+            (Axis::places(names.collect()), (0..self.lines.len()).map(|place| place as f64).collect())
+        }
+    }
+
+    /// One value of a way for each row.
+    fn series(&self, way: &str, xs: &[f64], value: impl Fn(&Line, &Done) -> Option<f64>) -> Vec<(f64, f64)> {
+        let of = |(line, x): (&Line, &f64)| {
+            let done = line.done.iter().find(|done| done.way == way)?;
+            Some((*x, value(line, done)?))
+        };
+        self.lines.iter().zip(xs).filter_map(of).collect()
+    }
+
+    fn x_name(&self) -> &'static str {
+        if self.lines.iter().any(|line| line.streams.is_some()) {
+            "size of the object, × parts at once"
+        } else {
+            "size of the object"
+        }
+    }
+
+    fn times(&self) -> Plot {
+        let (x, xs) = self.axis();
+        let ways = self.ways().into_iter().enumerate();
+        let series: Vec<_> = ways
+            .map(|(look, (way, name))| {
+                let points = self.series(way, &xs, |_, done| done.spread().map(|spread| spread.median));
+                Series { name, look: look % LOOKS, is_measured: true, points }
+            })
+            .collect();
+        let y = Axis::logarithmic(series.iter().flat_map(|series| series.points.iter().map(|point| point.1)));
+        let mut head = vec!["object".to_owned(), "part".to_owned()];
+        head.extend(self.ways().iter().map(|(_, name)| format!("{name}: s")));
+        let mut table = Table::new(head);
+        for line in &self.lines {
+            let spreads =
+                line.done.iter().map(|done| done.spread().map_or_else(String::new, |it| shown(&it, 3)));
+            table.row([line.name(), size::format(line.part)].into_iter().chain(spreads));
+        }
+        let says = format!(
+            "Lines of the seconds that an object took, by its size, for each way: {}. Both axes are logarithmic.",
+            self.ways().iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ")
+        );
+        let drawing = Lines { x_name: self.x_name(), y_name: "seconds, median", x, y, series }.draw();
+        Plot { title: "Time by size".to_owned(), says, drawing, table }
+    }
+
+    fn gains(&self) -> Plot {
+        let (x, xs) = self.axis();
+        let ways = self.ways();
+        let first = ways.first().map_or("", |(_, name)| name.as_str()).to_owned();
+        let published = self.lines.iter().zip(&xs).map(|(line, x)| (*x, line.published.0)).collect();
+        let mut series = vec![Series {
+            name: "published: parts at once".to_owned(),
+            look: LOOKS - 1,
+            is_measured: false,
+            points: published,
+        }];
+        // What the first gains on itself is 100 everywhere.
+        let measured = ways.iter().enumerate().skip(1).map(|(look, (way, name))| Series {
+            name: name.clone(),
+            look: look % LOOKS,
+            is_measured: true,
+            points: self.series(way, &xs, Line::gain),
+        });
+        series.extend(measured);
+        let y = Axis::from_zero(series.iter().flat_map(|series| series.points.iter().map(|point| point.1)));
+        let mut head = vec!["object".to_owned(), "published %".to_owned()];
+        head.extend(ways.iter().skip(1).map(|(_, name)| format!("{name} %")));
+        let mut table = Table::new(head);
+        for line in &self.lines {
+            let gains = line.done.iter().skip(1);
+            let gains =
+                gains.map(|done| line.gain(done).map_or_else(String::new, |gain| format!("{gain:.0}")));
+            table.row([line.name(), short(line.published.0)].into_iter().chain(gains));
+        }
+        let says = format!(
+            "Lines of how fast each way is in percent of {first}, by the size of the object, beside the published gain."
+        );
+        let y_name = format!("percent of the speed of {first}");
+        let drawing = Lines { x_name: self.x_name(), y_name: &y_name, x, y, series }.draw();
+        Plot { title: "Gain, measured and published".to_owned(), says, drawing, table }
+    }
+}
+
+/// Numbers of a store, each after the names that lead to it.
+fn in_words(shape: &Value) -> String {
+    match shape {
+        Value::Object(fields) => {
+            let words = fields.iter().map(|(name, value)| format!("{name} {}", in_words(value)));
+            words.collect::<Vec<_>>().join(", ")
+        }
+        value => value.to_string(),
+    }
+}
+
+impl Shown for Report {
+    fn section(&self, _: &str) -> Section {
+        let said = |name: &str| self.trial.get(name).and_then(Value::as_str);
+        let (letter, title) = match said("table").unwrap_or_default() {
+            "threaded" => ("c", "Table C: whole objects, parts by several threads"),
+            _ => ("a", "Table A: parts uploaded while the next is written"),
+        };
+        let store = match said("to") {
+            Some(url) => url.to_owned(),
+            None if self.trial.get("unshaped") == Some(&Value::Bool(true)) => {
+                "the embedded server, unshaped".to_owned()
+            }
+            None => "the embedded server, which was made to behave as the published figures imply".to_owned(),
+        };
+        let shape = in_words(&self.shape);
+        let shape = Some(format!("Store: {shape}.")).filter(|_| !shape.is_empty());
+        let mut options = self.trial.clone();
+        options.remove("table");
+        let runs = self.lines.iter().flat_map(|line| line.done.iter().map(|done| plain(&done.seconds)));
+        Section {
+            title: title.to_owned(),
+            what: format!("Uploads to {store}. Median of all runs of each way, in turn."),
+            command: Some(command(letter, &options)),
+            plots: vec![self.times(), self.gains()],
+            depends: shape.into_iter().chain([self.conditions.to_string(), noise(runs)]).collect(),
+            ..Section::default()
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Requests a second by how many prefixes they are spread over, beside what the store takes of these.
+
+use serde::Deserialize;
+
+use super::Shown;
+use super::axis::Axis;
+use super::lines::{Lines, Series};
+use super::plot::{LOOKS, Plot, Table};
+use super::read::{Conditions, Number, Trial, command};
+use super::section::Section;
+
+/// What `prefixes --json` prints.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    trial: Trial,
+    #[serde(flatten)]
+    conditions: Conditions,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Line {
+    prefixes: Option<u64>,
+    kind: String,
+    limit: Number,
+    pace: Pace,
+}
+
+#[derive(Debug, Deserialize)]
+struct Pace {
+    per_second: Number,
+    refused: u64,
+}
+
+impl Line {
+    fn name(&self) -> String {
+        self.prefixes.map_or_else(|| "not spread".to_owned(), |count| count.to_string())
+    }
+}
+
+fn plot(kind: &str, lines: &[&Line]) -> Plot {
+    let mut table = Table::new(["prefixes", "limit a second", "done a second", "of the limit", "503s"]);
+    for line in lines {
+        let (limit, done) = (line.limit.0, line.pace.per_second.0);
+        table.row([
+            line.name(),
+            format!("{limit:.1}"),
+            format!("{done:.1}"),
+            format!("{:.0}%", done / limit * 100.0),
+            line.pace.refused.to_string(),
+        ]);
+    }
+    let points = |value: fn(&Line) -> Option<f64>| -> Vec<(f64, f64)> {
+        let of = |(place, line): (usize, &&Line)| Some((place as f64, value(line)?));
+        lines.iter().enumerate().filter_map(of).collect()
+    };
+    let limit = points(|line| Some(line.limit.0));
+    let spread = points(|line| line.prefixes.map(|_| line.pace.per_second.0));
+    let not_spread = points(|line| line.prefixes.is_none().then_some(line.pace.per_second.0));
+    let y = Axis::logarithmic(limit.iter().chain(&spread).chain(&not_spread).map(|point| point.1));
+    let series =
+        |name: &str, look, is_measured, points| Series { name: name.to_owned(), look, is_measured, points };
+    let all = [
+        series("limit of the store", LOOKS - 1, false, limit),
+        series("done, spread", 0, true, spread),
+        series("done, not spread", 1, true, not_spread),
+    ];
+    let (x_name, y_name) = ("prefixes", format!("{kind} a second"));
+    let x = Axis::places(lines.iter().map(|line| line.name()).collect());
+    let series = all.into_iter().filter(|series| !series.points.is_empty()).collect();
+    Plot {
+        title: format!("Requests a second: {kind}"),
+        says: format!(
+            "Lines of how many {kind} a second were done, and of how many the store takes, by the number of prefixes. The \
+             upright axis is logarithmic."
+        ),
+        drawing: Lines { x_name, y_name: &y_name, x, y, series }.draw(),
+        table,
+    }
+}
+
+impl Shown for Report {
+    fn section(&self, _: &str) -> Section {
+        let mut kinds: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !kinds.contains(&line.kind.as_str()) {
+                kinds.push(&line.kind);
+            }
+        }
+        let of = |kind: &str| self.lines.iter().filter(|line| line.kind == kind).collect::<Vec<_>>();
+        Section {
+            title: "Table D: keys spread over prefixes".to_owned(),
+            what: "Requests a second against a store that limits each prefix by itself. Not spread: all keys below one \
+                   prefix."
+                .to_owned(),
+            command: Some(command("prefixes", &self.trial)),
+            plots: kinds.iter().map(|kind| plot(kind, &of(kind))).collect(),
+            depends: vec![
+                self.conditions.to_string(),
+                "Noise: not known, each is measured once, for some seconds.".to_owned(),
+            ],
+            ..Section::default()
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What is read from the JSON of the other subcommands: of each file just what the page shows.
+//!
+//! The names are those that the reports are written with; the tests make these files from the reports themselves.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Visitor};
+use serde_json::{Map, Value};
+
+use super::axis::short;
+use crate::Result;
+use crate::size;
+
+/// What a file says; `None` where there is no such file.
+pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{} can't be read: {error}", path.display()).into()),
+    };
+    let mut json = serde_json::Deserializer::from_str(&text);
+    let wrong = |why: String| format!("{} is no report of this kind: {why}", path.display());
+    let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let field = error.path().to_string();
+        let inner = error.into_inner();
+        wrong(if field == "." { inner.to_string() } else { format!("{field}: {inner}") })
+    })?;
+    json.end().map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(read))
+}
+
+/// A number; JSON has no NaN, and `null` in its place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Number(pub(super) f64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Numbers;
+        impl Visitor<'_> for Numbers {
+            type Value = Number;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a number or null")
+            }
+
+            fn visit_f64<E>(self, value: f64) -> std::result::Result<Number, E> {
+                Ok(Number(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> std::result::Result<Number, E> {
+                Ok(Number(value as f64))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> std::result::Result<Number, E> {
+                Ok(Number(value as f64))
+            }
+
+            fn visit_unit<E>(self) -> std::result::Result<Number, E> {
+                Ok(Number(f64::NAN))
+            }
+        }
+        // Not as an `Option`: a field that is not there would be one, too.
+        deserializer.deserialize_any(Numbers)
+    }
+}
+
+/// The numbers in these.
+pub(super) fn plain(numbers: &[Number]) -> Vec<f64> {
+    numbers.iter().map(|number| number.0).collect()
+}
+
+/// What several runs came to.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Spread {
+    pub(super) median: Number,
+    pub(super) min: Number,
+    pub(super) max: Number,
+}
+
+impl From<Spread> for crate::stats::Spread {
+    fn from(Spread { median, min, max }: Spread) -> Self {
+        Self { median: median.0, min: min.0, max: max.0 }
+    }
+}
+
+/// What a process cost.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Usage {
+    pub(super) wall: Number,
+    pub(super) user: Number,
+    pub(super) system: Number,
+    pub(super) peak_kib: Number,
+}
+
+impl Usage {
+    pub(super) fn cpu(&self) -> f64 {
+        self.user.0 + self.system.0
+    }
+
+    pub(super) fn peak_mib(&self) -> f64 {
+        self.peak_kib.0 / 1024.0
+    }
+}
+
+/// A process that ran the example or an upload.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Run {
+    pub(super) usage: Usage,
+}
+
+/// Where and when.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Conditions {
+    machine: Machine,
+    load: [Number; 2],
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Machine {
+    cores: u64,
+    cpu: String,
+    kernel: String,
+    memory_gib: u64,
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
+        let [before, after] = self.load.map(|load| short(load.0));
+        write!(
+            out,
+            "Machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {before} before, {after} after."
+        )
+    }
+}
+
+/// What was asked for, as the report has it: every option of the subcommand by its name.
+pub(super) type Trial = Map<String, Value>;
+
+/// The command that asks for that.
+pub(super) fn command(subcommand: &str, trial: &Trial) -> String {
+    let mut words = vec!["tidegate-bench".to_owned(), subcommand.to_owned()];
+    // It stands for sizes and numbers, and takes none beside it.
+    let is_quick = trial.get("quick") == Some(&Value::Bool(true));
+    for (name, value) in trial {
+        let said = match value {
+            Value::Array(values) if !is_quick => {
+                values.iter().map(|value| word(name, value)).collect::<Vec<_>>().join(",")
+            }
+            Value::Number(_) if !is_quick => word(name, value),
+            Value::String(_) => word(name, value),
+            Value::Bool(true) => String::new(),
+            _ => continue,
+        };
+        if value.is_array() && said.is_empty() {
+            continue;
+        }
+        words.push(format!("--{}", name.replace('_', "-")));
+        words.extend(Some(said).filter(|said| !said.is_empty()));
+    }
+    words.push("--json".to_owned());
+    words.join(" ")
+}
+
+/// One value as it is written on a command line.
+fn word(name: &str, value: &Value) -> String {
+    let is_size = ["size", "sizes", "largest", "memory"].iter().any(|end| name.ends_with(end));
+    match value {
+        Value::String(text) if text.contains(char::is_whitespace) => format!("'{text}'"),
+        Value::String(text) => text.clone(),
+        value => match value.as_u64().filter(|size| is_size && *size > 0) {
+            Some(bytes) => size::format(bytes).replace(' ', ""),
+            None => value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string()),
+        },
+    }
+}
+
+/// How far runs of the same were apart, the worst of these, as a sentence.
+pub(super) fn noise(runs: impl IntoIterator<Item = Vec<f64>>) -> String {
+    let spreads = runs.into_iter().filter(|runs| runs.len() > 1).filter_map(crate::stats::Spread::of);
+    match spreads.map(|spread| spread.noise_percent()).filter(|noise| noise.is_finite()).reduce(f64::max) {
+        Some(most) => format!("Noise: runs of the same are up to {most:.0}% apart."),
+        None => "Noise: not known, there is one run of each.".to_owned(),
+    }
+}
