@@ -164,7 +164,7 @@ impl Report {
     }
 
     /// The memory of a merge of the most inputs over time, as `memory.json` has it: a first run of each way, at most
-    /// [`POINTS`] points of it.
+    /// 300 points of it.
     #[must_use]
     pub fn memory(&self) -> Value {
         let most = self.trial.inputs.iter().copied().max().unwrap_or_default();
