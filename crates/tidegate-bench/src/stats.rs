@@ -41,10 +41,10 @@ impl Spread {
         if other.median > 0.0 { self.median / other.median } else { f64::NAN }
     }
 
-    /// Whether it is above `other` by more than either is apart, and than a twentieth.
+    /// Whether it is above `other` by more than either is apart, and than 15%: a few runs are not all that a machine does.
     #[must_use]
     pub fn is_above(&self, other: &Self) -> bool {
-        let noise = self.noise_percent().max(other.noise_percent()).max(5.0);
+        let noise = self.noise_percent().max(other.noise_percent()).max(15.0);
         self.times(other) > 1.0 + noise / 100.0
     }
 
@@ -148,8 +148,8 @@ mod tests {
     fn what_is_within_the_noise_is_not_above() {
         let spread = |min, median, max| Spread { median, min, max };
         let one = spread(1.0, 1.0, 1.0);
-        assert!(!spread(1.04, 1.04, 1.04).is_above(&one) && spread(1.06, 1.06, 1.06).is_above(&one));
-        assert!(!spread(0.9, 1.2, 1.3).is_above(&one) && spread(1.1, 1.2, 1.2).is_above(&one));
+        assert!(!spread(1.14, 1.14, 1.14).is_above(&one) && spread(1.16, 1.16, 1.16).is_above(&one));
+        assert!(!spread(0.9, 1.3, 1.4).is_above(&one) && spread(1.2, 1.3, 1.3).is_above(&one));
     }
 
     #[test]
