@@ -62,14 +62,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// What a tool's runs came to; `None` where there was no run.
+    /// What a tool's runs came to; `None` where there was no run, or it has no word for that.
     #[must_use]
     pub fn of(entrant: &Entrant, source: &Source) -> Option<Self> {
         let spread = |value: fn(&Run) -> f64| Spread::of(entrant.runs.iter().map(value));
         Some(Self {
             tool: entrant.tool.name(),
             version: entrant.tool.version(&entrant.path),
-            settings: entrant.tool.settings(source),
+            settings: entrant.tool.settings(source)?,
             wall: spread(|run| run.usage.wall)?,
             cpu: spread(|run| run.usage.cpu())?,
             peak_mib: spread(|run| run.usage.peak_kib as f64 / 1024.0)?,
@@ -92,13 +92,12 @@ impl Report {
     /// Where a peer is better than we are: by the median, in memory by the most of all runs; worst first.
     fn losses(&self) -> Vec<String> {
         let Some(ours) = self.ours() else { return Vec::new() };
-        let is_peer = |line: &&Line| line.tool != ours.tool && line.tool != Tool::Floor.name();
         let most = |line: &Line| Spread { median: line.peak_mib.max, ..line.peak_mib };
         let figures: [(&str, Figure); 3] =
             [("wall time", |line| line.wall), ("CPU time", |line| line.cpu), ("peak memory", most)];
         let mut losses = Vec::new();
         for (name, figure) in figures {
-            for line in self.tools.iter().filter(is_peer) {
+            for line in self.tools.iter().filter(|line| is_peer(line)) {
                 let (mine, theirs) = (figure(ours), figure(line));
                 let times = mine.times(&theirs);
                 if times > 1.0 {
@@ -166,7 +165,7 @@ impl fmt::Display for Report {
         for loss in &losses {
             writeln!(out, "- {loss}")?;
         }
-        if losses.is_empty() && self.ours().is_some() {
+        if losses.is_empty() && self.ours().is_some() && self.tools.iter().any(is_peer) {
             writeln!(out, "- tidegate loses to none of these in wall time, CPU time or peak memory")?;
         }
         writeln!(out, "\n{}", self.table())?;
@@ -199,6 +198,10 @@ impl fmt::Display for Report {
         let peak = self.nothing.peak_kib as f64 * 1024.0 / MIB as f64;
         writeln!(out, "- `true`, measured like the tools: {wall:.1} ms, {cpu:.1} ms CPU, {peak:.1} MiB")
     }
+}
+
+fn is_peer(line: &Line) -> bool {
+    line.tool != Tool::Tidegate.name() && line.tool != Tool::Floor.name()
 }
 
 fn shown(spread: &Spread, digits: usize) -> String {

@@ -58,6 +58,21 @@ pub enum Source {
 }
 
 impl Tool {
+    /// All of them, ours first and the floor last.
+    pub const ALL: [Self; 11] = [
+        Self::Tidegate,
+        Self::ObjectStore,
+        Self::TransferManager,
+        Self::S5cmd,
+        Self::Rclone,
+        Self::Mc,
+        Self::AwsCli,
+        Self::Boto3,
+        Self::Boto3Crt,
+        Self::Obstore,
+        Self::Floor,
+    ];
+
     /// What it is called in a table.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -16,32 +16,6 @@ use crate::size::{self, KIB, MIB};
 use crate::tool::{OBJECT, Source, Tool, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
 
-const FILE_TOOLS: [Tool; 11] = [
-    Tool::Tidegate,
-    Tool::ObjectStore,
-    Tool::TransferManager,
-    Tool::S5cmd,
-    Tool::Rclone,
-    Tool::Mc,
-    Tool::AwsCli,
-    Tool::Boto3,
-    Tool::Boto3Crt,
-    Tool::Obstore,
-    Tool::Floor,
-];
-const PIPE_TOOLS: [Tool; 9] = [
-    Tool::Tidegate,
-    Tool::ObjectStore,
-    Tool::S5cmd,
-    Tool::Rclone,
-    Tool::Mc,
-    Tool::AwsCli,
-    Tool::Boto3,
-    Tool::Boto3Crt,
-    Tool::Obstore,
-];
-const TREE_TOOLS: [Tool; 5] = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
-
 /// How often the tools run, where, and how that is told.
 #[derive(Clone, Debug, Args)]
 pub struct Common {
@@ -168,8 +142,8 @@ impl Transfer {
             limit,
             folder: folder.path().to_owned(),
         };
-        let tools = self.tools();
-        let entrants = contest.hold(tools)?;
+        let tools = self.tools(&contest.source);
+        let entrants = contest.hold(&tools)?;
         let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
         Ok(Report {
             title: self.title(),
@@ -188,14 +162,11 @@ impl Transfer {
         if let Load::Files(count) = self.load { count } else { 1 }
     }
 
-    fn tools(&self) -> &'static [Tool] {
-        match (self.load, self.network) {
-            (Load::Files(_), _) => &TREE_TOOLS,
-            (Load::Pipe, _) => &PIPE_TOOLS,
-            (Load::File, None) => &FILE_TOOLS,
-            // A floor of eight connections would be that of eight connections, not of the network; and it only uploads.
-            (Load::File, Some(_)) | (Load::Object, _) => &FILE_TOOLS[..10],
-        }
+    /// Those that have a word for it. A floor of eight connections would be that of eight connections, not of the network.
+    fn tools(&self, source: &Source) -> Vec<Tool> {
+        let is_asked =
+            |tool: &Tool| tool.settings(source).is_some() && (*tool != Tool::Floor || self.network.is_none());
+        Tool::ALL.into_iter().filter(is_asked).collect()
     }
 
     /// A file takes whole pages; beside an object's original there is the file of one tool.
@@ -293,18 +264,21 @@ mod tests {
     }
 
     #[test]
-    fn only_an_upload_without_a_network_has_a_floor() {
+    fn each_tool_is_asked_for_what_it_has_a_word_for() {
         let network = Some(Network { latency_ms: 1, megabytes: 1 });
-        let has_floor = |transfer: Transfer| transfer.tools().contains(&Tool::Floor);
-        assert!(has_floor(Transfer::upload(1, None)));
-        for without in [
-            Transfer::upload(1, network),
-            Transfer::small(1, 1),
-            Transfer::download(1, None),
-            Transfer::download(1, network),
-        ] {
-            assert!(!has_floor(without.clone()), "{without:?}");
+        let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
+        let object = Source::Object { original: "/s".into(), into: "/d".into() };
+        let tools = |transfer: Transfer, source: &Source| transfer.tools(source);
+        assert_eq!(tools(Transfer::upload(1, None), &file), Tool::ALL);
+        // A library has no word for a tree, and the floor only uploads, to a server near by.
+        let trees = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
+        assert_eq!(tools(Transfer::small(1, 1), &tree), trees);
+        for (transfer, source) in
+            [(Transfer::upload(1, network), &file), (Transfer::download(1, None), &object)]
+        {
+            assert_eq!(tools(transfer, source), Tool::ALL[..10]);
         }
+        assert!(!tools(Transfer::pipe(1, None), &pipe).contains(&Tool::TransferManager));
     }
 
     #[test]

@@ -55,6 +55,10 @@ fn peak(line: &Line) -> stats::Spread {
     stats::Spread { median: line.peak_mib.max.0, ..line.peak_mib.into() }
 }
 
+fn is_peer(line: &Line) -> bool {
+    line.tool != Tool::Tidegate.name() && line.tool != Tool::Floor.name()
+}
+
 impl Report {
     fn ours(&self) -> Option<&Line> {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
@@ -65,12 +69,12 @@ impl Report {
         let Some(ours) = self.ours() else { return Vec::new() };
         let mut losses = Vec::new();
         let figures: [(&str, Figure); 3] = [("wall time", wall), ("CPU time", cpu), ("peak memory", peak)];
+        let peers = || self.tools.iter().filter(|line| is_peer(line));
         for (name, figure) in figures {
-            for line in &self.tools {
+            for line in peers() {
                 let (mine, theirs) = (figure(ours), figure(line));
                 let times = mine.times(&theirs);
-                if line.tool == ours.tool || line.tool == Tool::Floor.name() || times.is_nan() || times <= 1.0
-                {
+                if times.is_nan() || times <= 1.0 {
                     continue;
                 }
                 let doubt =
@@ -83,7 +87,7 @@ impl Report {
             }
         }
         losses.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        if losses.is_empty() {
+        if losses.is_empty() && peers().next().is_some() {
             return vec!["tidegate loses to none of these in wall time, CPU time or peak memory".to_owned()];
         }
         losses.into_iter().map(|(_, text)| text).collect()

@@ -60,7 +60,14 @@ fn cpu_time_is_told_by_the_gib_of_one_object_and_by_the_run_of_many() {
 fn what_is_missing_is_named() {
     let report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0)]);
     assert!(report.to_string().contains("s5cmd: MISSING"), "{report}");
-    assert!(report.to_string().contains("loses to none"), "{report}");
+}
+
+#[test]
+fn who_was_alone_lost_to_nobody_and_says_nothing_of_it() {
+    let none = |tools| report(tools).to_string().contains("loses to none");
+    let (ours, floor) = (line(Tool::Tidegate, 2.0, 1.0, 30.0), line(Tool::Floor, 1.0, 0.5, 3.0));
+    assert!(!none(vec![ours.clone(), floor]));
+    assert!(none(vec![ours, line(Tool::S5cmd, 2.5, 1.5, 40.0)]));
 }
 
 #[test]

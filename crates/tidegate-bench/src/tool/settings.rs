@@ -3,11 +3,11 @@
 use super::{Source, Tool};
 
 impl Tool {
-    /// Every setting that it runs with, default or not.
+    /// Every setting that it runs with, default or not; `None` of what it has no word for.
     #[must_use]
-    pub fn settings(self, source: &Source) -> &'static str {
+    pub fn settings(self, source: &Source) -> Option<&'static str> {
         match source {
-            Source::File(_) => self.upload_settings(),
+            Source::File(_) => Some(self.upload_settings()),
             Source::Pipe(_) => self.pipe_settings(),
             Source::Directory(_) => self.tree_settings(),
             Source::Object { .. } => self.download_settings(),
@@ -42,9 +42,8 @@ impl Tool {
         }
     }
 
-    /// Libraries have no word for a tree: they are not asked for one.
-    fn tree_settings(self) -> &'static str {
-        match self {
+    fn tree_settings(self) -> Option<&'static str> {
+        Some(match self {
             Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
             Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
             Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
@@ -55,12 +54,12 @@ impl Tool {
             | Self::Boto3
             | Self::Boto3Crt
             | Self::Obstore
-            | Self::Floor => "",
-        }
+            | Self::Floor => return None,
+        })
     }
 
-    fn pipe_settings(self) -> &'static str {
-        match self {
+    fn pipe_settings(self) -> Option<&'static str> {
+        Some(match self {
             Self::Tidegate => {
                 "`… | tidegate cp - URL`, defaults (parts of 16 MiB, CRC64NVME, concurrency found out, 256 MiB budget)"
             }
@@ -72,12 +71,12 @@ impl Tool {
             Self::Boto3 => "`upload_fileobj` of standard input, defaults (8 MiB parts, 10 threads)",
             Self::Boto3Crt => "`upload_fileobj` of standard input with the transfer client `crt`",
             Self::Obstore => "`put` of an iterator of pieces of 1 MiB, defaults (5 MiB parts, 12 at once)",
-            Self::TransferManager | Self::Floor => "",
-        }
+            Self::TransferManager | Self::Floor => return None,
+        })
     }
 
-    fn download_settings(self) -> &'static str {
-        match self {
+    fn download_settings(self) -> Option<&'static str> {
+        Some(match self {
             Self::Tidegate => {
                 "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
                  renamed at the end, not synced; concurrency found out, 256 MiB budget)"
@@ -99,7 +98,7 @@ impl Tool {
             Self::Boto3 => "`download_file`, defaults (8 MiB ranges, 10 threads)",
             Self::Boto3Crt => "`download_file` with the transfer client `crt`, its defaults",
             Self::Obstore => "`get(…).stream()` written to a file: one request",
-            Self::Floor => "",
-        }
+            Self::Floor => return None,
+        })
     }
 }

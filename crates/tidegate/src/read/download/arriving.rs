@@ -245,19 +245,37 @@ mod tests {
     use crate::Tidegate;
     use crate::small_disk::SmallDisk;
 
+    /// Of an object of 4 MiB.
+    fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
+        let source = Arc::new(Source::new(store, "k", store.engine().progress.part()));
+        let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
+        let object = Object { size: 4 << 20, ..Object::default() };
+        let algorithm = Algorithm::Crc64Nvme;
+        let opened = super::super::Left::nothing(object, "memory://b/k", algorithm);
+        Arriving::new(source, arrival, opened, store.engine().budget.clone(), algorithm)
+    }
+
+    /// As the documentation of `DownloadBuilder::run` has it.
+    #[tokio::test]
+    async fn all_chunks_hold_half_of_the_memory_at_most() {
+        for (mib, at_once) in [(256, 32), (64, 12), (4, 1)] {
+            let tide = Tidegate::builder().memory(mib << 20).build().unwrap();
+            let store = tide.open("memory://b").await.unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let arriving = arriving(&store, &directory.path().join("out"));
+            assert_eq!(arriving.at_once(32), at_once, "{mib} MiB");
+            let most = (mib << 19).max(arriving.holds);
+            assert!(arriving.holds * at_once as u64 <= most && arriving.holds <= mib << 20, "{mib} MiB");
+        }
+    }
+
     /// Of two copies of a request the one that waits for the disk is told, and the other may go on.
     #[tokio::test]
     async fn what_could_not_be_written_is_told_to_every_copy_and_at_the_end() {
         let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };
         let tide = Tidegate::builder().build().unwrap();
         let store = tide.open("memory://b").await.unwrap();
-        let source = Arc::new(Source::new(&store, "k", store.engine().progress.part()));
-        let arrival = Arc::new(Arrival::begin(&disk.path().join("out"), &"0".repeat(16)).unwrap());
-        let object = Object { size: 4 << 20, ..Object::default() };
-        let algorithm = Algorithm::Crc64Nvme;
-        let opened = super::super::Left::nothing(object, "memory://b/k", algorithm);
-        let budget = store.engine().budget.clone();
-        let arriving = Arriving::new(source, arrival, opened, budget, algorithm);
+        let arriving = arriving(&store, &disk.path().join("out"));
         let into = arriving.begin(0..4 << 20);
         let piece = Bytes::from(vec![1; 1 << 20]);
         let mut told = Vec::new();
