@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::embedded::{Counts, Embedded, Endpoint};
 use crate::measure::{self, Usage};
 use crate::scratch::first_difference;
-use crate::tool::{OBJECT, Source, Tool};
+use crate::tool::{OBJECT, Source, Tool, Tuning};
 use crate::{Error, Result};
 
 /// What is measured.
@@ -27,6 +27,8 @@ pub struct Contest<'a> {
     pub server: &'a Embedded,
     /// How often each tool runs and counts; once more before, to warm up.
     pub runs: u32,
+    /// Whether each has its best settings instead of its defaults.
+    pub best: bool,
     /// How long one run may take.
     pub limit: Duration,
     /// Where logs are kept meanwhile.
@@ -51,6 +53,8 @@ pub struct Entrant {
     pub tool: Tool,
     /// Its program.
     pub path: PathBuf,
+    /// What it is told; nothing in its defaults.
+    pub tuning: Option<Tuning>,
     /// The runs that count.
     pub runs: Vec<Run>,
 }
@@ -59,14 +63,17 @@ impl Contest<'_> {
     /// Runs all tools that are installed, interleaved (A B C A B C …), the first round uncounted.
     pub fn hold(&self, tools: &[Tool]) -> Result<Vec<Entrant>> {
         let installed = tools.iter().filter_map(|tool| Some((*tool, tool.find()?)));
-        let mut entrants: Vec<_> =
-            installed.map(|(tool, path)| Entrant { tool, path, runs: Vec::new() }).collect();
+        let of = |(tool, path)| Entrant { tool, path, tuning: None, runs: Vec::new() };
+        let mut entrants: Vec<_> = installed.map(of).collect();
+        if self.best {
+            for entrant in &mut entrants {
+                entrant.tuning = self.best_of(entrant)?;
+            }
+        }
         for round in 0..=self.runs {
             for entrant in &mut entrants {
-                let run = self.run(entrant.tool, &entrant.path, round)?;
                 let what = if round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
-                let (wall, cpu) = (run.usage.wall, run.usage.cpu());
-                eprintln!("{what}: {}: {wall:.3} s, {cpu:.3} CPU s", entrant.tool.name());
+                let run = self.run(entrant, entrant.tuning, &what)?;
                 if round > 0 {
                     entrant.runs.push(run);
                 }
@@ -75,24 +82,55 @@ impl Contest<'_> {
         Ok(entrants)
     }
 
-    fn run(&self, tool: Tool, path: &Path, round: u32) -> Result<Run> {
-        let prefix = match self.source {
-            Source::Object { .. } => OBJECT.to_owned(),
-            // A prefix of its own: some tools leave out what is there already.
-            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => {
-                format!("{}-{round}/", tool.file_name())
+    /// With what a tool took the least time, of its defaults and what is tried: once each, after one to warm up.
+    fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
+        let tried = Tuning::tried(&self.source);
+        let tried = tried.into_iter().filter(|tuning| entrant.tool.has_words(&self.source, *tuning));
+        let mut tried: Vec<_> = tried.map(Some).collect();
+        if tried.is_empty() {
+            return Ok(None);
+        }
+        tried.insert(0, None);
+        self.run(entrant, None, "warm-up")?;
+        let mut best = (f64::INFINITY, None);
+        for tuning in tried {
+            let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
+            let wall = self.run(entrant, tuning, &what)?.usage.wall;
+            if wall < best.0 {
+                best = (wall, tuning);
             }
+        }
+        Ok(best.1)
+    }
+
+    fn run(&self, entrant: &Entrant, tuning: Option<Tuning>, what: &str) -> Result<Run> {
+        let tool = entrant.tool;
+        // Each run has a prefix of its own: some tools leave out what is there already.
+        let prefix = if self.source.is_download() {
+            OBJECT.to_owned()
+        } else {
+            format!("{}-{}/", tool.file_name(), fastrand::u64(..))
         };
-        let program = tool.program(path, &self.source, &self.endpoint, &prefix);
+        let mut program = tool.program(&entrant.path, &self.source, &self.endpoint, &prefix, tuning);
+        if let Some(text) = tuning.and_then(|tuning| tool.configuration(tuning)) {
+            let file = self.folder.join("configuration");
+            std::fs::write(&file, text)?;
+            program = program.variables([("AWS_CONFIG_FILE", file.display().to_string())]);
+        }
+        if let Source::Objects { into, .. } = &self.source {
+            std::fs::create_dir(into.join(tool.file_name()))?;
+        }
         self.server.forget()?;
         let before = self.server.cpu()?;
         let usage = measure::measure(&program, &self.folder.join("tool.log"), self.limit)?;
         let server_cpu = self.server.cpu()? - before;
         let counts = self.server.counts()?;
-        match &self.source {
-            Source::Object { original, into } => self.check_download(tool, &counts, original, into)?,
-            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => self.check_upload(tool, &counts)?,
+        if self.source.is_download() {
+            self.check_download(tool, &counts)?;
+        } else {
+            self.check_upload(tool, &counts)?;
         }
+        eprintln!("{what}: {}: {:.3} s, {:.3} CPU s", tool.name(), usage.wall, usage.cpu());
         Ok(Run { usage, counts, server_cpu })
     }
 
@@ -110,29 +148,57 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// Whether everything was fetched, and arrived; then the file is removed.
-    fn check_download(&self, tool: Tool, counts: &Counts, original: &Path, into: &Path) -> Result<()> {
+    /// Whether everything was fetched, and arrived; then the tool's copy is removed.
+    fn check_download(&self, tool: Tool, counts: &Counts) -> Result<()> {
         let name = tool.name();
         if counts.bytes_out < self.bytes {
             let sent = counts.bytes_out;
             return Err(format!("{name} ended well, but was sent {sent} of {} bytes", self.bytes).into());
         }
-        remove_copy(original, into, &tool.file_name())
-            .map_err(|error| format!("{name} ended well, but {error}").into())
+        let removed = match &self.source {
+            Source::Object { original, into } => {
+                let copy = into.join(tool.file_name());
+                check_copy(original, &copy)
+                    .and_then(|()| Ok(std::fs::remove_file(copy)?))
+                    .and_then(|()| check_empty(into))
+            }
+            Source::Objects { originals, into } => {
+                let copies = into.join(tool.file_name());
+                remove_copies(originals, &copies).and_then(|()| check_empty(into))
+            }
+            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => Ok(()),
+        };
+        removed.map_err(|error| format!("{name} ended well, but {error}").into())
     }
 }
 
-/// Removes the file `name` in `into`, which must have the bytes of `original` and be all that is there.
-fn remove_copy(original: &Path, into: &Path, name: &str) -> Result<()> {
-    let copy = into.join(name);
-    if let Some(place) = first_difference(original, &copy)? {
-        return Err(format!("its file is another from byte {place} on").into());
+/// A copy must have the original's bytes.
+fn check_copy(original: &Path, copy: &Path) -> Result<()> {
+    match first_difference(original, copy)? {
+        Some(place) => Err(format!("its file is another from byte {place} on").into()),
+        None => Ok(()),
     }
-    std::fs::remove_file(&copy)?;
-    match std::fs::read_dir(into)?.next() {
+}
+
+/// Nothing else may be left.
+fn check_empty(folder: &Path) -> Result<()> {
+    match std::fs::read_dir(folder)?.next() {
         None => Ok(()),
         Some(left) => Err(format!("it left {} behind", left?.path().display()).into()),
     }
+}
+
+/// Removes the directory `copies`, which must have all files of `originals` and no others.
+fn remove_copies(originals: &Path, copies: &Path) -> Result<()> {
+    for original in std::fs::read_dir(originals)? {
+        let original = original?;
+        let copy = copies.join(original.file_name());
+        let name = original.file_name();
+        check_copy(&original.path(), &copy).map_err(|why| format!("{}: {why}", name.display()))?;
+        std::fs::remove_file(copy)?;
+    }
+    check_empty(copies)?;
+    Ok(std::fs::remove_dir(copies)?)
 }
 
 #[cfg(test)]
@@ -140,23 +206,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_must_be_one_and_leave_nothing_beside_it() {
+    fn copies_must_be_those_and_leave_nothing_beside_them() {
         let folder = tempfile::tempdir().unwrap();
-        let (original, into) = (folder.path().join("original"), folder.path().join("into"));
-        std::fs::write(&original, "bytes").unwrap();
-        std::fs::create_dir(&into).unwrap();
-        assert!(remove_copy(&original, &into, "copy").is_err());
-        std::fs::write(into.join("copy"), "byteS").unwrap();
-        let refused = remove_copy(&original, &into, "copy").unwrap_err();
-        assert!(refused.to_string().contains("from byte 4 on"), "{refused}");
+        let [originals, copies] = ["originals", "copies"].map(|name| {
+            let path = folder.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path
+        });
+        let refused = || remove_copies(&originals, &copies).unwrap_err().to_string();
+        let put = |directory: &Path, name: &str, bytes: &str| {
+            std::fs::write(directory.join(name), bytes).unwrap();
+        };
+        put(&originals, "one", "bytes");
+        assert!(refused().contains("one"), "it is not there");
+        put(&copies, "one", "byteS");
+        assert!(refused().contains("one: its file is another from byte 4 on"), "{}", refused());
 
-        std::fs::write(into.join("copy"), "bytes").unwrap();
-        remove_copy(&original, &into, "copy").unwrap();
-        assert!(!into.join("copy").exists());
+        put(&copies, "one", "bytes");
+        put(&copies, "one.part", "");
+        let said = refused();
+        assert!(said.contains("one.part"), "{said}");
 
-        std::fs::write(into.join("copy"), "bytes").unwrap();
-        std::fs::write(into.join("copy.part"), "").unwrap();
-        let refused = remove_copy(&original, &into, "copy").unwrap_err();
-        assert!(refused.to_string().contains("copy.part"), "{refused}");
+        put(&copies, "one", "bytes");
+        std::fs::remove_file(copies.join("one.part")).unwrap();
+        remove_copies(&originals, &copies).unwrap();
+        assert!(!copies.exists());
     }
 }

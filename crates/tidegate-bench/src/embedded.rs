@@ -75,6 +75,8 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Connections that were opened.
     pub connections: u64,
+    /// Objects that were stored, by the checksum that they carry.
+    pub checksums: BTreeMap<String, u64>,
 }
 
 impl Counts {
@@ -214,7 +216,7 @@ mod tests {
     #[test]
     fn requests_are_added_up() {
         let counts: Counts =
-            serde_json::from_str(r#"{"requests":{"PutObject":3,"HeadObject":2},"failed":{},"bytes_in":9,"bytes_out":0,"connections":1}"#)
+            serde_json::from_str(r#"{"requests":{"PutObject":3,"HeadObject":2},"failed":{},"bytes_in":9,"bytes_out":0,"connections":1,"checksums":{}}"#)
                 .unwrap();
         assert_eq!((counts.of("PutObject"), counts.of("GetObject"), counts.total()), (3, 0, 5));
     }

@@ -18,7 +18,7 @@ use tidegate_bench::published::{self, Letter};
 use tidegate_bench::size;
 use tidegate_bench::tables;
 use tidegate_bench::tool::Tool;
-use tidegate_bench::transfer::{Common, Download, Network, Transfer};
+use tidegate_bench::transfer::{Common, Download, Network, Transfer, Way};
 use tidegate_bench::{Result, measure, process};
 
 /// Measure transfers by tidegate beside those by other tools, all in one run.
@@ -158,9 +158,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Upload { common, size } => contest(&Transfer::upload(size, None), &common),
-        Command::Shaped { common, size, network } => contest(&Transfer::upload(size, Some(network)), &common),
-        Command::Small { common, files, size } => contest(&Transfer::small(files, size), &common),
+        Command::Upload { common, size } => contest(&Transfer::upload(size), &common),
+        Command::Shaped { common, size, network } => {
+            contest(&Transfer::upload(size).by(Way::Shaped(network)), &common)
+        }
+        Command::Small { common, files, size } => contest(&Transfer::uploads(files, size), &common),
         Command::Download(download) => {
             tidegate().and_then(|path| print(&download.hold(&path)?, download.common.json))
         }

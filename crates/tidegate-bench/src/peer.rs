@@ -1,8 +1,14 @@
-//! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line, or the other way round.
+//! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line, or the other way round, and
+//! in their environment [`PART_MIB`] and [`AT_ONCE`].
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::path::PathBuf;
+
+/// The variable that says what size of parts a peer is to take instead of its default, in MiB.
+pub const PART_MIB: &str = "PEER_PART_MIB";
+/// The variable that says how many of them at once.
+pub const AT_ONCE: &str = "PEER_AT_ONCE";
 
 /// How a peer's program ends: any error is good enough to be printed.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -25,7 +31,7 @@ pub struct Job {
     pub file: PathBuf,
     /// The object's bucket.
     pub bucket: String,
-    /// The object's key.
+    /// The object's key; with a slash at its end, the prefix of many, whose files are those of a directory.
     pub key: String,
 }
 
@@ -50,6 +56,16 @@ impl Job {
             _ => Err(format!("{url}: not of the form s3://BUCKET/KEY").into()),
         }
     }
+}
+
+/// Bytes of a part and how many at once, where the environment says it.
+pub fn tuning() -> Result<Option<(usize, usize)>> {
+    if std::env::var_os(PART_MIB).is_none() {
+        return Ok(None);
+    }
+    let number =
+        |name| -> Result<usize> { Ok(variable(name)?.parse().map_err(|why| format!("{name}: {why}"))?) };
+    Ok(Some((number(PART_MIB)? << 20, number(AT_ONCE)?)))
 }
 
 /// The value of an environment variable that a peer cannot do without.

@@ -6,7 +6,65 @@ use clap::{Args, value_parser};
 
 use crate::Result;
 use crate::size::{GIB, KIB, MIB};
-use crate::transfer::{Common, Network, Transfer};
+use crate::transfer::{Common, Network, Transfer, Way};
+
+/// What is moved: its name, what that is, and the contest at so small a part of it.
+type Load = (&'static str, &'static str, fn(u64) -> Transfer);
+const LOADS: [Load; 7] = [
+    ("upload", "one large file", |by| Transfer::upload(GIB / by)),
+    ("pipe", "bytes through a pipe", |by| Transfer::pipe(2 * GIB / by)),
+    ("download", "one large object", |by| Transfer::download(GIB / by)),
+    ("upload-1000", "a thousand files of 1 MiB", |by| Transfer::uploads(1000 / by, MIB)),
+    ("download-1000", "a thousand objects of 1 MiB", |by| Transfer::downloads(1000 / by, MIB)),
+    ("upload-10000", "many small files", |by| Transfer::uploads(10_000 / by, 4 * KIB)),
+    ("download-10000", "many small objects", |by| Transfer::downloads(10_000 / by, 4 * KIB)),
+];
+/// Through what.
+const WAYS: [(&str, &str, Way); 3] = [
+    ("", "", Way::Plain),
+    ("-shaped", ", through a slow network", Way::Shaped(Network { latency_ms: 20, megabytes: 40 })),
+    ("-tls", ", over TLS", Way::Tls),
+];
+
+/// How the name of a contest ends where each tool has its best settings.
+pub const BEST: &str = "-best";
+
+/// One contest.
+#[derive(Debug)]
+pub struct Named {
+    /// What it and its files are called.
+    pub name: String,
+    /// What it is about.
+    pub about: String,
+    best: bool,
+    way: Way,
+    load: fn(u64) -> Transfer,
+}
+
+impl Named {
+    /// All of them, in their order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [false, true].into_iter().flat_map(|best| {
+            WAYS.into_iter().flat_map(move |way| LOADS.into_iter().map(move |load| Self::of(load, way, best)))
+        })
+    }
+
+    fn of(load: Load, way: (&str, &str, Way), best: bool) -> Self {
+        let (suffix, settings) = if best { (BEST, ", each tool at its best settings") } else { ("", "") };
+        Self {
+            name: format!("{}{}{suffix}", load.0, way.0),
+            about: format!("{}{}{settings}", load.1, way.1),
+            best,
+            way: way.2,
+            load: load.2,
+        }
+    }
+
+    fn transfer(&self, by: u64) -> Transfer {
+        let transfer = (self.load)(by).by(self.way);
+        if self.best { transfer.at_best() } else { transfer }
+    }
+}
 
 /// How much, and where to.
 #[derive(Clone, Debug, Args)]
@@ -14,9 +72,13 @@ pub struct Trial {
     /// Of each contest a small part, once, after once to warm up: whether it works, and no figures.
     #[arg(long)]
     pub quick: bool,
-    /// All of it, which is the default.
+    /// All of each contest, which is the default.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
+    /// Each tool at its best settings, too: the best of its defaults and of some sizes of parts and numbers at once,
+    /// which are tried before.
+    #[arg(long, conflicts_with = "only")]
+    pub best: bool,
     /// Runs of each tool that count; one more comes before, to warm up.
     #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     pub runs: u32,
@@ -29,9 +91,9 @@ pub struct Trial {
     /// Seconds that one run of one tool may take.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub limit: u64,
-    /// Only contests whose name has this in it.
-    #[arg(long)]
-    pub only: Option<String>,
+    /// Only this contest; may be given several times.
+    #[arg(long, value_name = "NAME", value_parser = known)]
+    pub only: Vec<String>,
 }
 
 impl Trial {
@@ -43,9 +105,12 @@ impl Trial {
         std::fs::create_dir_all(&self.to)?;
         let (scratch, limit) = (self.scratch.clone(), self.limit);
         let common = Common { runs: if self.quick { 1 } else { self.runs }, scratch, limit, json: false };
-        for (name, transfer) in self.contests() {
+        for contest in Named::all().filter(|contest| self.has(contest)) {
+            let name = &contest.name;
             eprintln!("## {name}");
-            let report = transfer.hold(&common, tidegate)?;
+            let mut report = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
+            let command = || format!("tidegate-bench peers --only {name} --runs {}", self.runs);
+            report.command = (!self.quick).then(command);
             let said = report.to_string();
             println!("## {name}\n\n{said}");
             std::fs::write(self.to.join(format!("{name}.md")), said)?;
@@ -54,20 +119,31 @@ impl Trial {
         Ok(())
     }
 
-    fn contests(&self) -> Vec<(&'static str, Transfer)> {
-        let by = if self.quick { 32 } else { 1 };
-        let network = Some(Network { latency_ms: 20, megabytes: 40 });
-        let all = [
-            ("upload", Transfer::upload(GIB / by, None)),
-            ("shaped", Transfer::upload(GIB / by, network)),
-            ("pipe", Transfer::pipe(2 * GIB / by, None)),
-            ("pipe-shaped", Transfer::pipe(2 * GIB / by, network)),
-            ("download", Transfer::download(GIB / by, None)),
-            ("download-shaped", Transfer::download(GIB / by, network)),
-            ("middling", Transfer::small(1000 / by, MIB)),
-            ("small", Transfer::small(10_000 / by, 4 * KIB)),
-        ];
-        let is_wanted = |name: &str| self.only.as_ref().is_none_or(|only| name.contains(only));
-        all.into_iter().filter(|(name, _)| is_wanted(name)).collect()
+    fn has(&self, contest: &Named) -> bool {
+        if self.only.is_empty() { self.best || !contest.best } else { self.only.contains(&contest.name) }
+    }
+}
+
+fn known(name: &str) -> std::result::Result<String, String> {
+    let names: Vec<_> = Named::all().map(|contest| contest.name).collect();
+    if names.iter().any(|known| known == name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("there is no such contest; there are {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contests_have_names_of_their_own() {
+        let names: Vec<_> = Named::all().map(|contest| contest.name).collect();
+        assert_eq!(names.len(), 42);
+        assert!(names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len());
+        for name in ["upload", "pipe-shaped", "download-10000-tls", "upload-1000-shaped-best"] {
+            assert_eq!(known(name), Ok(name.to_owned()));
+        }
+        assert!(known("uploads").unwrap_err().contains("upload-1000-tls,"));
     }
 }

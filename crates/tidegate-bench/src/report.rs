@@ -1,5 +1,6 @@
 //! What a contest came to: where we lose, the table, and everything that it depends on.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -10,7 +11,7 @@ use crate::measure::Usage;
 use crate::size::{GIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
-use crate::tool::{Source, Tool};
+use crate::tool::{Source, Tool, Tuning};
 
 /// Everything that is said about one contest; its JSON is what `--json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +35,10 @@ pub struct Report {
     pub tools: Vec<Line>,
     /// Tools that are not installed, and how to get them.
     pub missing: Vec<(&'static str, &'static str)>,
+    /// The command that measures this again, where there is one word for it.
+    pub command: Option<String>,
+    /// Where a peer is better than we are, worst first.
+    pub losses: Vec<String>,
 }
 
 /// One tool.
@@ -44,7 +49,7 @@ pub struct Line {
     /// Its version, where it is known.
     pub version: Option<String>,
     /// What it ran with.
-    pub settings: &'static str,
+    pub settings: String,
     /// Seconds from start to end.
     pub wall: Spread,
     /// CPU seconds of the tool.
@@ -57,6 +62,8 @@ pub struct Line {
     pub connections: Spread,
     /// CPU seconds of the server.
     pub server_cpu: Spread,
+    /// The checksums that the objects were stored with; empty where none was.
+    pub checksums: Vec<String>,
     /// All runs.
     pub runs: Vec<Run>,
 }
@@ -64,21 +71,44 @@ pub struct Line {
 impl Line {
     /// What a tool's runs came to; `None` where there was no run, or it has no word for that.
     #[must_use]
-    pub fn of(entrant: &Entrant, source: &Source) -> Option<Self> {
+    pub fn of(entrant: &Entrant, source: &Source, best: bool) -> Option<Self> {
         let spread = |value: fn(&Run) -> f64| Spread::of(entrant.runs.iter().map(value));
         Some(Self {
             tool: entrant.tool.name(),
             version: entrant.tool.version(&entrant.path),
-            settings: entrant.tool.settings(source)?,
+            settings: settings(entrant, source, best)?,
             wall: spread(|run| run.usage.wall)?,
             cpu: spread(|run| run.usage.cpu())?,
             peak_mib: spread(|run| run.usage.peak_kib as f64 / 1024.0)?,
             requests: spread(|run| run.counts.total() as f64)?,
             connections: spread(|run| run.counts.connections as f64)?,
             server_cpu: spread(|run| run.server_cpu)?,
+            checksums: checksums(&entrant.runs),
             runs: entrant.runs.clone(),
         })
     }
+}
+
+/// What a tool was told, in words.
+fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
+    let defaults = entrant.tool.settings(source)?;
+    if !best {
+        return Some(defaults.to_owned());
+    }
+    let tried = Tuning::tried(source);
+    let tried: Vec<_> = tried.iter().filter(|tuning| entrant.tool.has_words(source, **tuning)).collect();
+    if tried.is_empty() {
+        return Some(format!("{defaults}; it can't be told of parts, nor how many at once"));
+    }
+    let tried: Vec<_> = tried.iter().map(ToString::to_string).collect();
+    let found = entrant.tuning.map_or_else(|| "its defaults".to_owned(), |tuning| tuning.to_string());
+    Some(format!("{defaults}; but for: {found}, the best of its defaults, {}", tried.join(", ")))
+}
+
+/// The checksums that objects were stored with, in all runs.
+fn checksums(runs: &[Run]) -> Vec<String> {
+    let names: BTreeSet<_> = runs.iter().flat_map(|run| run.counts.checksums.keys()).collect();
+    names.into_iter().filter(|name| *name != "none").cloned().collect()
 }
 
 /// One of a tool's figures.
@@ -89,8 +119,13 @@ impl Report {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
     }
 
-    /// Where a peer is better than we are: by the median, in memory by the most of all runs; worst first.
-    fn losses(&self) -> Vec<String> {
+    /// The same with its losses: where a peer is better by the median, in memory by the most of all runs.
+    #[must_use]
+    pub fn judged(self) -> Self {
+        Self { losses: self.found_losses(), ..self }
+    }
+
+    fn found_losses(&self) -> Vec<String> {
         let Some(ours) = self.ours() else { return Vec::new() };
         let most = |line: &Line| Spread { median: line.peak_mib.max, ..line.peak_mib };
         let figures: [(&str, Figure); 3] =
@@ -100,7 +135,8 @@ impl Report {
             for line in self.tools.iter().filter(|line| is_peer(line)) {
                 let (mine, theirs) = (figure(ours), figure(line));
                 let times = mine.times(&theirs);
-                if times > 1.0 {
+                // What is the same in two digits is no loss.
+                if times >= 1.005 {
                     let doubt = if mine.min <= theirs.max {
                         ", though some runs were the other way round"
                     } else {
@@ -115,7 +151,15 @@ impl Report {
             }
         }
         losses.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        if losses.is_empty() && self.tools.iter().any(is_peer) {
+            return vec!["tidegate loses to none of these in wall time, CPU time or peak memory".to_owned()];
+        }
         losses.into_iter().map(|(_, text)| text).collect()
+    }
+
+    fn is_upload(&self) -> bool {
+        let mut runs = self.tools.iter().flat_map(|line| &line.runs);
+        runs.any(|run| !run.counts.checksums.is_empty())
     }
 
     /// CPU time is told by the GiB where there are large objects, else by the run.
@@ -135,14 +179,17 @@ impl Report {
             "requests",
             "connections",
             "server CPU s",
+            "checksum stored",
         ];
-        let mut table = Table::new(columns);
+        // What is downloaded is stored already.
+        let columns = if self.is_upload() { &columns[..] } else { &columns[..columns.len() - 1] };
+        let mut table = Table::new(columns.iter().copied());
         for line in &self.tools {
             let ratio = |figure: Figure| {
                 self.ours()
                     .map_or_else(String::new, |ours| format!("{:.2}", figure(line).times(&figure(ours))))
             };
-            table.row([
+            let mut row = vec![
                 line.tool.to_owned(),
                 shown(&line.wall, 2),
                 ratio(|line| line.wall),
@@ -152,7 +199,12 @@ impl Report {
                 shown_count(&line.requests),
                 shown_count(&line.connections),
                 format!("{:.2}", line.server_cpu.median),
-            ]);
+            ];
+            if self.is_upload() {
+                let none = || "–".to_owned();
+                row.push(if line.checksums.is_empty() { none() } else { line.checksums.join(", ") });
+            }
+            table.row(row);
         }
         table
     }
@@ -161,12 +213,8 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{}\n", self.title)?;
-        let losses = self.losses();
-        for loss in &losses {
+        for loss in &self.losses {
             writeln!(out, "- {loss}")?;
-        }
-        if losses.is_empty() && self.ours().is_some() && self.tools.iter().any(is_peer) {
-            writeln!(out, "- tidegate loses to none of these in wall time, CPU time or peak memory")?;
         }
         writeln!(out, "\n{}", self.table())?;
         writeln!(
@@ -176,8 +224,9 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             out,
-            "median; peak RSS: the most of all runs; requests, connections and server CPU as the server has them.\n"
+            "median; peak RSS: the most of all runs; requests, connections, server CPU and checksums as the server has"
         )?;
+        writeln!(out, "them (COMPOSITE: of the parts' checksums, not of the object's bytes; –: none).\n")?;
         for (name, how) in &self.missing {
             writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
         }

@@ -1,13 +1,13 @@
 //! The tools: how each is found, called and told where the store is.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::embedded::Endpoint;
-use crate::process::Program;
-
+mod command;
 mod settings;
+mod tuning;
+
+pub use tuning::Tuning;
 
 /// The prefix of the object that is downloaded.
 pub const OBJECT: &str = "source/";
@@ -31,10 +31,12 @@ pub enum Tool {
     AwsCli,
     /// AWS's library for Python, with its own threads.
     Boto3,
-    /// The same over AWS's common runtime in C.
-    Boto3Crt,
+    /// AWS's common runtime in C, as boto3 has it.
+    Crt,
     /// object_store as a Python library.
     Obstore,
+    /// OpenDAL's writer and reader.
+    Opendal,
     /// A bare socket loop: not a tool, but the least that any could take.
     Floor,
 }
@@ -55,20 +57,36 @@ pub enum Source {
         /// The folder that the tool's file is in.
         into: PathBuf,
     },
+    /// All objects below [`OBJECT`], out of the store into a directory of the tool's own.
+    Objects {
+        /// A directory of files with the same names and bytes.
+        originals: PathBuf,
+        /// The folder that the tool's directory is in.
+        into: PathBuf,
+    },
+}
+
+impl Source {
+    /// Whether the bytes go out of the store.
+    #[must_use]
+    pub fn is_download(&self) -> bool {
+        matches!(self, Self::Object { .. } | Self::Objects { .. })
+    }
 }
 
 impl Tool {
     /// All of them, ours first and the floor last.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Tidegate,
         Self::ObjectStore,
+        Self::Opendal,
         Self::TransferManager,
         Self::S5cmd,
         Self::Rclone,
         Self::Mc,
         Self::AwsCli,
         Self::Boto3,
-        Self::Boto3Crt,
+        Self::Crt,
         Self::Obstore,
         Self::Floor,
     ];
@@ -85,8 +103,9 @@ impl Tool {
             Self::Mc => "mc",
             Self::AwsCli => "aws",
             Self::Boto3 => "boto3",
-            Self::Boto3Crt => "boto3-crt",
+            Self::Crt => "crt",
             Self::Obstore => "obstore",
+            Self::Opendal => "OpenDAL",
             Self::Floor => "(floor)",
         }
     }
@@ -94,7 +113,7 @@ impl Tool {
     /// The same as a name in a store or a folder.
     #[must_use]
     pub fn file_name(self) -> String {
-        self.name().trim_matches(['(', ')']).replace(' ', "-")
+        self.name().trim_matches(['(', ')']).replace(' ', "-").to_lowercase()
     }
 
     /// Its program, where it is installed.
@@ -107,12 +126,13 @@ impl Tool {
             },
             Self::Floor => existing(beside("peer-floor")?),
             Self::ObjectStore => peer("peer-object-store"),
+            Self::Opendal => peer("peer-opendal"),
             Self::TransferManager => peer("peer-transfer-manager"),
             Self::S5cmd => installed("s5cmd"),
             Self::Rclone => installed("rclone"),
             Self::Mc => installed("mc"),
             Self::AwsCli => in_tools("peers/bin/aws"),
-            Self::Boto3 | Self::Boto3Crt | Self::Obstore => in_tools("peers/bin/python3"),
+            Self::Boto3 | Self::Crt | Self::Obstore => in_tools("peers/bin/python3"),
         }
     }
 
@@ -122,13 +142,13 @@ impl Tool {
         match self {
             Self::Tidegate => "cargo build --release",
             Self::Floor => "cargo build --release -p tidegate-bench",
-            Self::ObjectStore | Self::TransferManager => {
+            Self::ObjectStore | Self::Opendal | Self::TransferManager => {
                 "cargo build --release --manifest-path crates/tidegate-bench/peers/Cargo.toml --target-dir target/peers"
             }
             Self::S5cmd => "scripts/install s5cmd",
             Self::Rclone => "scripts/install rclone",
             Self::Mc => "scripts/install mc",
-            Self::AwsCli | Self::Boto3 | Self::Boto3Crt | Self::Obstore => "scripts/install python-peers",
+            Self::AwsCli | Self::Boto3 | Self::Crt | Self::Obstore => "scripts/install python-peers",
         }
     }
 
@@ -141,10 +161,11 @@ impl Tool {
                 String::from_utf8(output.stdout).ok()?.split_whitespace().nth(1).map(str::to_owned)
             }
             Self::ObjectStore => Some("0.14.2".to_owned()),
+            Self::Opendal => Some("0.59.5".to_owned()),
             Self::TransferManager => Some("0.3.1".to_owned()),
             // As crates/tidegate-bench/peers/python/requirements.txt has them.
             Self::AwsCli => Some("1.46.2".to_owned()),
-            Self::Boto3 | Self::Boto3Crt => Some("1.44.5".to_owned()),
+            Self::Boto3 | Self::Crt => Some("1.44.5".to_owned()),
             Self::Obstore => Some("0.12.1".to_owned()),
             Self::S5cmd | Self::Rclone | Self::Mc => {
                 // What they say themselves depends on how they were built.
@@ -153,91 +174,6 @@ impl Tool {
             }
             Self::Floor => None,
         }
-    }
-
-    /// The command that uploads `source` below `prefix`, without a directory's own name; or downloads it, where it is an
-    /// object below `prefix`, into the tool's own file.
-    #[must_use]
-    pub fn program(self, path: &Path, source: &Source, endpoint: &Endpoint, prefix: &str) -> Program {
-        let mut program = Program::new(path).variables(self.variables(endpoint));
-        let scheme = match self {
-            Self::Rclone => "bench:",
-            Self::Mc => "bench/",
-            _ => "s3://",
-        };
-        let url = OsString::from(format!("{scheme}{}/{prefix}", endpoint.bucket));
-        let object = OsString::from(format!("{scheme}{}/{prefix}object", endpoint.bucket));
-        let [from, to] = match source {
-            Source::File(file) => [file.into(), object],
-            Source::Pipe(file) => {
-                program.stdin = Some(file.clone());
-                // Some have a word for it that takes no name of a source.
-                let words: &[&str] = match self {
-                    Self::Tidegate => &["cp", "-"],
-                    Self::S5cmd => &["--endpoint-url", &endpoint.url, "pipe"],
-                    Self::Rclone => &["rcat"],
-                    Self::Mc => &["pipe"],
-                    Self::AwsCli => &["s3", "cp", "-"],
-                    Self::Boto3 | Self::Boto3Crt | Self::Obstore => {
-                        return self.python(program).arg("-").arg(object);
-                    }
-                    Self::ObjectStore | Self::TransferManager | Self::Floor => &["/dev/stdin"],
-                };
-                return words.iter().fold(program, |program, word| program.arg(word)).arg(object);
-            }
-            // Rclone always takes what is in it, the others with a slash behind it.
-            Source::Directory(directory) if self == Self::Rclone => [directory.into(), url],
-            Source::Directory(directory) => [directory.join("").into(), url],
-            Source::Object { into, .. } => [object, into.join(self.file_name()).into()],
-        };
-        let is_tree = matches!(source, Source::Directory(_));
-        let words: &[&str] = match self {
-            Self::Tidegate if is_tree => &["cp", "-r"],
-            Self::Tidegate => &["cp"],
-            Self::S5cmd => &["--endpoint-url", &endpoint.url, "cp"],
-            Self::Rclone if is_tree => &["copy"],
-            Self::Rclone => &["copyto"],
-            Self::Mc if is_tree => &["cp", "--recursive"],
-            Self::Mc => &["cp"],
-            Self::AwsCli if is_tree => &["s3", "cp", "--recursive"],
-            Self::AwsCli => &["s3", "cp"],
-            Self::Boto3 | Self::Boto3Crt | Self::Obstore => {
-                program = self.python(program);
-                &[]
-            }
-            Self::ObjectStore | Self::TransferManager | Self::Floor => &[],
-        };
-        for word in words {
-            program = program.arg(word);
-        }
-        program.arg(from).arg(to)
-    }
-
-    /// The script that calls a Python library.
-    fn python(self, program: Program) -> Program {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/peer.py");
-        program.arg(script).arg(self.name())
-    }
-
-    fn variables(self, endpoint: &Endpoint) -> Vec<(&'static str, String)> {
-        let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
-        if self == Self::Mc {
-            let address = endpoint.url.trim_start_matches("http://");
-            let (key, secret) = (&signer.access_key, &signer.secret_key);
-            return vec![("MC_HOST_bench", format!("http://{key}:{secret}@{address}"))];
-        }
-        if self != Self::Rclone {
-            return endpoint.variables().to_vec();
-        }
-        vec![
-            of("RCLONE_CONFIG", "/dev/null"),
-            of("RCLONE_CONFIG_BENCH_TYPE", "s3"),
-            of("RCLONE_CONFIG_BENCH_PROVIDER", "Other"),
-            of("RCLONE_CONFIG_BENCH_ENDPOINT", &endpoint.url),
-            of("RCLONE_CONFIG_BENCH_ACCESS_KEY_ID", &signer.access_key),
-            of("RCLONE_CONFIG_BENCH_SECRET_ACCESS_KEY", &signer.secret_key),
-            of("RCLONE_CONFIG_BENCH_REGION", &signer.region),
-        ]
     }
 }
 

@@ -7,7 +7,7 @@ use clap::{Args, value_parser};
 
 use crate::Result;
 use crate::contest::Contest;
-use crate::embedded::{Embedded, Endpoint};
+use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
 use crate::measure;
 use crate::report::{Line, Report};
@@ -72,7 +72,19 @@ enum Load {
     File,
     Files(u64),
     Object,
+    Objects(u64),
     Pipe,
+}
+
+/// What is between the tools and the server.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// Nothing but the machine.
+    Plain,
+    /// A network that is not as fast.
+    Shaped(Network),
+    /// TLS, with a certificate of the benchmark's own.
+    Tls,
 }
 
 /// One contest.
@@ -81,32 +93,55 @@ pub struct Transfer {
     load: Load,
     /// Of each file or object.
     size: u64,
-    network: Option<Network>,
+    way: Way,
+    best: bool,
 }
 
 impl Transfer {
     /// A file that is uploaded.
     #[must_use]
-    pub fn upload(size: u64, network: Option<Network>) -> Self {
-        Self { load: Load::File, size, network }
+    pub fn upload(size: u64) -> Self {
+        Self::of(Load::File, size)
     }
 
-    /// So many files that are uploaded, with nothing between the tools and the server.
+    /// So many files that are uploaded.
     #[must_use]
-    pub fn small(files: u64, size: u64) -> Self {
-        Self { load: Load::Files(files), size, network: None }
+    pub fn uploads(files: u64, size: u64) -> Self {
+        Self::of(Load::Files(files), size)
     }
 
     /// An object that is downloaded.
     #[must_use]
-    pub fn download(size: u64, network: Option<Network>) -> Self {
-        Self { load: Load::Object, size, network }
+    pub fn download(size: u64) -> Self {
+        Self::of(Load::Object, size)
+    }
+
+    /// So many objects that are downloaded.
+    #[must_use]
+    pub fn downloads(objects: u64, size: u64) -> Self {
+        Self::of(Load::Objects(objects), size)
     }
 
     /// A file that comes through a pipe.
     #[must_use]
-    pub fn pipe(size: u64, network: Option<Network>) -> Self {
-        Self { load: Load::Pipe, size, network }
+    pub fn pipe(size: u64) -> Self {
+        Self::of(Load::Pipe, size)
+    }
+
+    fn of(load: Load, size: u64) -> Self {
+        Self { load, size, way: Way::Plain, best: false }
+    }
+
+    /// The same by another way.
+    #[must_use]
+    pub fn by(self, way: Way) -> Self {
+        Self { way, ..self }
+    }
+
+    /// The same with each tool's best settings instead of its defaults.
+    #[must_use]
+    pub fn at_best(self) -> Self {
+        Self { best: true, ..self }
     }
 
     /// Has all tools that are installed do it, beside the program `tidegate`.
@@ -122,10 +157,19 @@ impl Transfer {
         let before = machine::load();
         let limit = Duration::from_secs(common.limit);
         // Only what is read again needs to be kept.
-        let storage = if self.load == Load::Object { "memory" } else { "discard" };
-        let server = Embedded::storing(tidegate, folder.path(), storage)?;
-        if let Source::Object { original, .. } = &source {
-            put(tidegate, original, server.endpoint(), folder.path(), limit)?;
+        let storage = if source.is_download() { "memory" } else { "discard" };
+        let server = match self.way {
+            Way::Tls => return Err("the server does not speak TLS yet".into()),
+            Way::Plain | Way::Shaped(_) => Embedded::storing(tidegate, folder.path(), storage)?,
+        };
+        let original = match &source {
+            Source::Object { original, .. } => Some(Source::File(original.clone())),
+            Source::Objects { originals, .. } => Some(Source::Directory(originals.clone())),
+            Source::File(_) | Source::Directory(_) | Source::Pipe(_) => None,
+        };
+        if let Some(original) = original {
+            let program = Tool::Tidegate.program(tidegate, &original, server.endpoint(), OBJECT, None);
+            measure::measure(&program, &folder.path().join("put.log"), limit)?;
         }
         let mut endpoint = server.endpoint().clone();
         let proxy = self.proxy(&server, folder.path())?;
@@ -139,6 +183,7 @@ impl Transfer {
             endpoint,
             server: &server,
             runs: common.runs,
+            best: self.best,
             limit,
             folder: folder.path().to_owned(),
         };
@@ -153,26 +198,32 @@ impl Transfer {
             conditions: Conditions::since(before),
             source: self.told(&scratch),
             nothing,
-            tools: entrants.iter().filter_map(|entrant| Line::of(entrant, &contest.source)).collect(),
+            tools: entrants
+                .iter()
+                .filter_map(|entrant| Line::of(entrant, &contest.source, self.best))
+                .collect(),
             missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
-        })
+            command: None,
+            losses: Vec::new(),
+        }
+        .judged())
     }
 
     fn count(&self) -> u64 {
-        if let Load::Files(count) = self.load { count } else { 1 }
+        if let Load::Files(count) | Load::Objects(count) = self.load { count } else { 1 }
     }
 
     /// Those that have a word for it. A floor of eight connections would be that of eight connections, not of the network.
     fn tools(&self, source: &Source) -> Vec<Tool> {
-        let is_asked =
-            |tool: &Tool| tool.settings(source).is_some() && (*tool != Tool::Floor || self.network.is_none());
+        let has_floor = !matches!(self.way, Way::Shaped(_));
+        let is_asked = |tool: &Tool| tool.settings(source).is_some() && (*tool != Tool::Floor || has_floor);
         Tool::ALL.into_iter().filter(is_asked).collect()
     }
 
-    /// A file takes whole pages; beside an object's original there is the file of one tool.
+    /// A file takes whole pages; beside what is downloaded there is the copy of one tool.
     fn room(&self) -> u64 {
-        let files = if self.load == Load::Object { 2 } else { self.count() };
-        files * self.size.next_multiple_of(4 * KIB)
+        let copies = if matches!(self.load, Load::Object | Load::Objects(_)) { 2 } else { 1 };
+        copies * self.count() * self.size.next_multiple_of(4 * KIB)
     }
 
     fn source(&self, scratch: &Scratch) -> Result<Source> {
@@ -183,11 +234,15 @@ impl Transfer {
             Load::Object => {
                 Source::Object { original: scratch.file(self.size)?, into: scratch.folder("copies")? }
             }
+            Load::Objects(count) => Source::Objects {
+                originals: scratch.files(count, self.size)?,
+                into: scratch.folder("copies")?,
+            },
         })
     }
 
     fn proxy(&self, server: &Embedded, folder: &Path) -> Result<Option<Toxiproxy>> {
-        let Some(Network { latency_ms, megabytes }) = self.network else { return Ok(None) };
+        let Way::Shaped(Network { latency_ms, megabytes }) = self.way else { return Ok(None) };
         let shape = Shape { latency_ms, bandwidth: megabytes * 1_000_000 };
         let program = installed("toxiproxy-server").ok_or("there is no toxiproxy-server: scripts/install")?;
         Toxiproxy::start(&program, server.address(), shape, folder).map(Some)
@@ -200,11 +255,16 @@ impl Transfer {
             Load::Pipe => format!("{size} through a pipe"),
             Load::Files(count) => format!("{count} files of {size}"),
             Load::Object => format!("One object of {size} into a file"),
+            Load::Objects(count) => format!("{count} objects of {size} into files"),
         };
-        match self.network {
-            None => format!("{what}, server on the same machine, unshaped"),
-            Some(Network { latency_ms, megabytes }) => {
-                format!("{what} through toxiproxy: {latency_ms} ms each way, {megabytes} MB/s a connection")
+        let best = if self.best { "; each tool at the best settings that were found" } else { "" };
+        match self.way {
+            Way::Plain => format!("{what}, server on the same machine, unshaped{best}"),
+            Way::Tls => format!("{what}, server on the same machine, over TLS{best}"),
+            Way::Shaped(Network { latency_ms, megabytes }) => {
+                format!(
+                    "{what} through toxiproxy: {latency_ms} ms each way, {megabytes} MB/s a connection{best}"
+                )
             }
         }
     }
@@ -222,6 +282,10 @@ impl Transfer {
                 "source: {size} of random bytes in the server's memory, uploaded by tidegate in its defaults; into a \
                  file of each tool's own in {place}, compared with the original after each run, then removed"
             ),
+            Load::Objects(count) => format!(
+                "source: {count} objects of {size} of random bytes in the server's memory, uploaded by tidegate; into a \
+                 directory of each tool's own in {place}, compared with the originals after each run, then removed"
+            ),
         }
     }
 }
@@ -236,54 +300,59 @@ impl Download {
         if self.quick {
             (common.runs, size) = (1, 64 * MIB);
         }
-        Transfer::download(size, self.shaped.then_some(self.network)).hold(&common, tidegate)
+        let way = if self.shaped { Way::Shaped(self.network) } else { Way::Plain };
+        Transfer::download(size).by(way).hold(&common, tidegate)
     }
-}
-
-/// Puts the object there that is downloaded.
-fn put(tidegate: &Path, file: &Path, endpoint: &Endpoint, folder: &Path, limit: Duration) -> Result<()> {
-    let program = Tool::Tidegate.program(tidegate, &Source::File(file.to_owned()), endpoint, OBJECT);
-    measure::measure(&program, &folder.join("put.log"), limit).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const NETWORK: Network = Network { latency_ms: 20, megabytes: 40 };
+
     #[test]
     fn each_contest_says_what_it_is() {
-        let network = Network { latency_ms: 20, megabytes: 40 };
         assert_eq!(
-            Transfer::download(64 * MIB, Some(network)).title(),
+            Transfer::download(64 * MIB).by(Way::Shaped(NETWORK)).title(),
             "One object of 64 MiB into a file through toxiproxy: 20 ms each way, 40 MB/s a connection"
         );
         assert_eq!(
-            Transfer::small(10, 4 * KIB).title(),
+            Transfer::uploads(10, 4 * KIB).title(),
             "10 files of 4 KiB, server on the same machine, unshaped"
+        );
+        assert_eq!(
+            Transfer::downloads(10, 4 * KIB).by(Way::Tls).at_best().title(),
+            "10 objects of 4 KiB into files, server on the same machine, over TLS; each tool at the best settings that \
+             were found"
         );
     }
 
     #[test]
     fn each_tool_is_asked_for_what_it_has_a_word_for() {
-        let network = Some(Network { latency_ms: 1, megabytes: 1 });
         let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
         let object = Source::Object { original: "/s".into(), into: "/d".into() };
+        let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
         let tools = |transfer: Transfer, source: &Source| transfer.tools(source);
-        assert_eq!(tools(Transfer::upload(1, None), &file), Tool::ALL);
-        // A library has no word for a tree, and the floor only uploads, to a server near by.
-        let trees = [Tool::Tidegate, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
-        assert_eq!(tools(Transfer::small(1, 1), &tree), trees);
+        assert_eq!(tools(Transfer::upload(1), &file), Tool::ALL);
+        assert_eq!(tools(Transfer::upload(1).by(Way::Tls), &file), Tool::ALL);
+        // Other libraries have no word for a tree, and the floor only uploads, to a server near by.
+        let trees =
+            [Tool::Tidegate, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
+        assert_eq!(tools(Transfer::uploads(1, 1), &tree), trees);
+        assert_eq!(tools(Transfer::downloads(1, 1), &objects), trees);
         for (transfer, source) in
-            [(Transfer::upload(1, network), &file), (Transfer::download(1, None), &object)]
+            [(Transfer::upload(1).by(Way::Shaped(NETWORK)), &file), (Transfer::download(1), &object)]
         {
-            assert_eq!(tools(transfer, source), Tool::ALL[..10]);
+            assert_eq!(tools(transfer, source), Tool::ALL[..11]);
         }
-        assert!(!tools(Transfer::pipe(1, None), &pipe).contains(&Tool::TransferManager));
+        assert!(!tools(Transfer::pipe(1), &pipe).contains(&Tool::TransferManager));
     }
 
     #[test]
-    fn an_object_needs_room_for_its_original_and_a_copy() {
-        assert_eq!(Transfer::download(4 * KIB + 1, None).room(), 16 * KIB);
-        assert_eq!(Transfer::small(3, 1).room(), 12 * KIB);
+    fn what_is_downloaded_needs_room_for_the_originals_and_a_copy() {
+        assert_eq!(Transfer::download(4 * KIB + 1).room(), 16 * KIB);
+        assert_eq!(Transfer::downloads(3, 1).room(), 24 * KIB);
+        assert_eq!(Transfer::uploads(3, 1).room(), 12 * KIB);
     }
 }

@@ -6,6 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::s3::checksum::Checksum;
+
 /// Requests, bytes and connections since the start or the last reset.
 ///
 /// A request counts from the moment it is known what it asks, whatever became of it. Requests
@@ -22,6 +24,10 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Connections accepted.
     pub connections: u64,
+    /// Objects that were stored over S3's API, by the checksum that they carry: `CRC64NVME`, `CRC32 COMPOSITE` (of the
+    /// parts' checksums, not of the bytes), `none`.
+    #[serde(default)]
+    pub checksums: BTreeMap<String, u64>,
 }
 
 impl Counts {
@@ -59,6 +65,7 @@ struct Operations {
     journal: Vec<String>,
     requests: BTreeMap<String, u64>,
     failed: BTreeMap<String, u64>,
+    checksums: BTreeMap<String, u64>,
 }
 
 impl Counters {
@@ -83,6 +90,18 @@ impl Counters {
         bump(&mut operations.failed, operation);
     }
 
+    pub(crate) fn stored(&self, checksum: Option<&Checksum>) {
+        let name = match checksum {
+            None => "none".to_owned(),
+            Some(checksum) if checksum.is_composite => {
+                format!("{} {}", checksum.algorithm.name(), checksum.kind())
+            }
+            Some(checksum) => checksum.algorithm.name().to_owned(),
+        };
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        bump(&mut operations.checksums, &name);
+    }
+
     pub(crate) fn received(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -100,6 +119,7 @@ impl Counters {
         Counts {
             requests: operations.requests.clone(),
             failed: operations.failed.clone(),
+            checksums: operations.checksums.clone(),
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             connections: self.connections.load(Ordering::Relaxed),
@@ -124,7 +144,11 @@ fn bump(map: &mut BTreeMap<String, u64>, operation: &str) {
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
+    use crate::s3::checksum::Algorithm;
 
     #[test]
     fn counts_and_resets() {
@@ -133,9 +157,17 @@ mod tests {
         counters.request("PutObject");
         counters.failure("PutObject");
         counters.received(7);
+        counters.stored(None);
+        counters.stored(Some(&Checksum::of_bytes(Algorithm::Crc64Nvme, &[0; 8])));
+        let parts = [(STANDARD.encode([0; 4]), 1)];
+        counters.stored(Some(&Checksum::compose(Algorithm::Crc32, &parts).unwrap()));
         let counts = counters.snapshot();
         assert_eq!((counts.get("PutObject"), counts.total(), counts.bytes_in), (2, 2, 7));
         assert_eq!(counts.failed("PutObject"), 1);
+        assert_eq!(
+            counts.checksums.into_iter().collect::<Vec<_>>(),
+            ["CRC32 COMPOSITE", "CRC64NVME", "none"].map(|name| (name.to_owned(), 1))
+        );
         counters.reset();
         assert_eq!(counters.snapshot(), Counts::default());
     }

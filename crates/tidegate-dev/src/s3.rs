@@ -22,6 +22,7 @@ use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::catalog::{Catalog, Generations};
+use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Misrange};
 use crate::storage::Vault;
@@ -33,6 +34,7 @@ pub(crate) struct Store {
     pub(crate) catalog: Mutex<Catalog>,
     pub(crate) vault: Vault,
     pub(crate) faults: Arc<Faults>,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) region: String,
     pub(crate) has_md5_etags: bool,
     pub(crate) creates_buckets: bool,

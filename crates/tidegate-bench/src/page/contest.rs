@@ -7,7 +7,7 @@ use super::read::{Conditions, Number, Spread, Usage};
 use super::rows::{Bar, bars};
 use super::section::Section;
 use super::{Shown, shown};
-use crate::size::{self, GIB};
+use crate::size::GIB;
 use crate::stats;
 use crate::tool::Tool;
 
@@ -24,6 +24,8 @@ pub(super) struct Report {
     nothing: Usage,
     tools: Vec<Line>,
     missing: Vec<(String, String)>,
+    command: Option<String>,
+    losses: Vec<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -37,6 +39,7 @@ struct Line {
     requests: Spread,
     connections: Spread,
     server_cpu: Spread,
+    checksums: Vec<String>,
 }
 
 /// One of a tool's figures.
@@ -55,42 +58,9 @@ fn peak(line: &Line) -> stats::Spread {
     stats::Spread { median: line.peak_mib.max.0, ..line.peak_mib.into() }
 }
 
-fn is_peer(line: &Line) -> bool {
-    line.tool != Tool::Tidegate.name() && line.tool != Tool::Floor.name()
-}
-
 impl Report {
     fn ours(&self) -> Option<&Line> {
         self.tools.iter().find(|line| line.tool == Tool::Tidegate.name())
-    }
-
-    /// Where a peer is better, worst first: in the words of the contest's own report, which a test compares.
-    fn losses(&self) -> Vec<String> {
-        let Some(ours) = self.ours() else { return Vec::new() };
-        let mut losses = Vec::new();
-        let figures: [(&str, Figure); 3] = [("wall time", wall), ("CPU time", cpu), ("peak memory", peak)];
-        let peers = || self.tools.iter().filter(|line| is_peer(line));
-        for (name, figure) in figures {
-            for line in peers() {
-                let (mine, theirs) = (figure(ours), figure(line));
-                let times = mine.times(&theirs);
-                if times.is_nan() || times <= 1.0 {
-                    continue;
-                }
-                let doubt =
-                    if mine.min <= theirs.max { ", though some runs were the other way round" } else { "" };
-                let peer = &line.tool;
-                losses.push((
-                    times,
-                    format!("tidegate loses to {peer} in {name}: {times:.2} times as much{doubt}"),
-                ));
-            }
-        }
-        losses.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        if losses.is_empty() && peers().next().is_some() {
-            return vec!["tidegate loses to none of these in wall time, CPU time or peak memory".to_owned()];
-        }
-        losses.into_iter().map(|(_, text)| text).collect()
     }
 
     /// How many times ours a figure is.
@@ -131,7 +101,7 @@ impl Report {
 
     /// What the server counted.
     fn rest(&self) -> Table {
-        let columns = ["tool", "requests", "connections", "server CPU s"];
+        let columns = ["tool", "requests", "connections", "server CPU s", "checksum stored"];
         let mut table = Table::new(columns);
         for line in &self.tools {
             table.row([
@@ -139,25 +109,10 @@ impl Report {
                 count(&line.requests),
                 count(&line.connections),
                 format!("{:.2}", line.server_cpu.median.0),
+                if line.checksums.is_empty() { "–".to_owned() } else { line.checksums.join(", ") },
             ]);
         }
         table
-    }
-
-    /// What holds it, as far as the report says it; its file is called like the contest.
-    fn command(&self, file: &str) -> String {
-        let each = size::format(self.bytes / self.objects.max(1)).replace(' ', "");
-        let runs = self.runs;
-        match file {
-            "pipe" | "pipe-shaped" => format!("tidegate-bench peers --only {file} --runs {runs}"),
-            "middling" | "small" => {
-                format!("tidegate-bench small --files {} --size {each} --runs {runs} --json", self.objects)
-            }
-            other => {
-                let name = other.replace('-', " --");
-                format!("tidegate-bench {name} --size {each} --runs {runs} --json")
-            }
-        }
     }
 }
 
@@ -167,7 +122,7 @@ fn count(spread: &Spread) -> String {
 }
 
 impl Shown for Report {
-    fn section(&self, file: &str) -> Section {
+    fn section(&self, _: &str) -> Section {
         let (unit, by) = if self.objects == 1 {
             ("seconds a GiB", self.bytes as f64 / GIB as f64)
         } else {
@@ -197,12 +152,12 @@ impl Shown for Report {
         ));
         Section {
             title: self.title.clone(),
-            first: self.losses(),
+            first: self.losses.clone(),
             what: format!(
                 "Median (least–most) of {} runs, interleaved, after one to warm up. CPU time is the tool's alone.",
                 self.runs
             ),
-            command: Some(self.command(file)),
+            command: self.command.clone(),
             plots: vec![
                 self.plot("Wall time", "seconds", |wall| shown(wall, 2), wall),
                 self.plot("Client CPU time", unit, |cpu| shown(&cpu.per(by), 2), cpu),
@@ -213,7 +168,7 @@ impl Shown for Report {
                     peak,
                 ),
             ],
-            more: Some(("Requests, connections and the server's CPU time".to_owned(), self.rest())),
+            more: Some(("Requests, connections, the server's CPU time, checksums".to_owned(), self.rest())),
             settings,
             depends,
         }

@@ -6,13 +6,14 @@ fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
     Line {
         tool: tool.name(),
         version: None,
-        settings: "defaults",
+        settings: "defaults".to_owned(),
         wall: one(wall),
         cpu: one(cpu),
         peak_mib: one(peak),
         requests: one(66.0),
         connections: one(8.0),
         server_cpu: one(0.5),
+        checksums: Vec::new(),
         runs: Vec::new(),
     }
 }
@@ -30,7 +31,10 @@ fn report(tools: Vec<Line>) -> Report {
         nothing,
         tools,
         missing: vec![("s5cmd", "scripts/install s5cmd")],
+        command: None,
+        losses: Vec::new(),
     }
+    .judged()
 }
 
 #[test]
@@ -40,7 +44,7 @@ fn losses_come_first_and_the_worst_of_them_before_the_others() {
         line(Tool::ObjectStore, 1.0, 0.9, 90.0),
         line(Tool::Floor, 0.1, 0.1, 1.0),
     ]);
-    let losses = report.losses();
+    let losses = report.losses.clone();
     assert_eq!(losses.len(), 2);
     assert_eq!(losses[0], "tidegate loses to object_store in wall time: 2.00 times as much");
     assert!(losses[1].contains("CPU time"), "{losses:?}");
@@ -81,7 +85,7 @@ fn a_loss_within_the_noise_is_said_to_be_one() {
     let mut ours = line(Tool::Tidegate, 2.0, 0.1, 1.0);
     let theirs = line(Tool::S5cmd, 1.5, 1.0, 1.0);
     ours.wall = Spread::of([1.4, 2.0, 2.1]).unwrap();
-    let losses = report(vec![ours, theirs]).losses();
+    let losses = report(vec![ours, theirs]).losses;
     assert_eq!(
         losses,
         [

@@ -11,6 +11,7 @@ impl Tool {
             Source::Pipe(_) => self.pipe_settings(),
             Source::Directory(_) => self.tree_settings(),
             Source::Object { .. } => self.download_settings(),
+            Source::Objects { .. } => self.trees_settings(),
         }
     }
 
@@ -31,10 +32,13 @@ impl Tool {
             Self::S5cmd => "`s5cmd --endpoint-url … cp FILE URL`, defaults (50 MiB parts, 5 at once)",
             Self::Rclone => "`rclone copyto FILE URL`, defaults (5 MiB parts, 4 at once), provider Other",
             Self::Mc => "`mc cp FILE URL`, defaults (16 MiB parts, 4 at once)",
-            Self::AwsCli => "`aws s3 cp FILE URL`, defaults (8 MiB parts, 10 at once, CRC64NVME)",
-            Self::Boto3 => "`upload_file`, defaults (8 MiB parts, 10 threads, the SDK's checksum)",
-            Self::Boto3Crt => "`upload_file` with the transfer client `crt`, its defaults",
+            Self::AwsCli => "`aws s3 cp FILE URL`, defaults (8 MiB parts, 10 at once)",
+            Self::Boto3 => "`upload_file`, defaults (8 MiB parts, 10 threads)",
+            Self::Crt => "`CRTTransferManager.upload` of s3transfer, its defaults",
             Self::Obstore => "`put` of an open file, defaults (5 MiB parts, 12 at once, no checksum)",
+            Self::Opendal => {
+                "a writer fed in pieces of 1 MiB read inline, defaults (5 MiB parts, one after the other, no checksum)"
+            }
             Self::Floor => {
                 "8 threads, one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object \
                  of 16 MiB, payload not signed, no checksum, no retry, nothing published as a whole"
@@ -49,12 +53,28 @@ impl Tool {
             Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
             Self::Mc => "`mc cp --recursive DIR/ URL`, defaults",
             Self::AwsCli => "`aws s3 cp --recursive DIR/ URL`, defaults (10 at once)",
-            Self::ObjectStore
-            | Self::TransferManager
-            | Self::Boto3
-            | Self::Boto3Crt
-            | Self::Obstore
-            | Self::Floor => return None,
+            Self::TransferManager => "`upload_objects` of a directory, defaults, but for: bucket in the path",
+            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
+                return None;
+            }
+        })
+    }
+
+    fn trees_settings(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Tidegate => {
+                "`tidegate cp -r URL DIR/`, defaults (checksums compared, each file renamed at its end, not synced)"
+            }
+            Self::S5cmd => "`s5cmd --endpoint-url … cp URL* DIR/`, defaults (256 workers)",
+            Self::Rclone => "`rclone copy URL DIR`, defaults (4 transfers, 8 checkers), provider Other",
+            Self::Mc => "`mc cp --recursive URL DIR/`, defaults",
+            Self::AwsCli => "`aws s3 cp --recursive URL DIR/`, defaults (10 at once)",
+            Self::TransferManager => {
+                "`download_objects` into a directory, defaults, but for: bucket in the path"
+            }
+            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
+                return None;
+            }
         })
     }
 
@@ -66,12 +86,12 @@ impl Tool {
             Self::ObjectStore => "BufWriter fed from standard input, settings as for a file",
             Self::S5cmd => "`… | s5cmd pipe URL`, defaults (50 MiB parts, 5 at once)",
             Self::Rclone => "`… | rclone rcat URL`, defaults (5 MiB parts, 4 at once), provider Other",
-            Self::Mc => "`… | mc pipe URL`, defaults",
-            Self::AwsCli => "`… | aws s3 cp - URL`, defaults (8 MiB parts, 10 at once, CRC64NVME)",
+            Self::Mc => "`… | mc pipe URL`, defaults (528 MiB parts, one after the other)",
+            Self::AwsCli => "`… | aws s3 cp - URL`, defaults (8 MiB parts, 10 at once)",
             Self::Boto3 => "`upload_fileobj` of standard input, defaults (8 MiB parts, 10 threads)",
-            Self::Boto3Crt => "`upload_fileobj` of standard input with the transfer client `crt`",
             Self::Obstore => "`put` of an iterator of pieces of 1 MiB, defaults (5 MiB parts, 12 at once)",
-            Self::TransferManager | Self::Floor => return None,
+            Self::Opendal => "a writer fed from standard input, settings as for a file",
+            Self::Crt | Self::TransferManager | Self::Floor => return None,
         })
     }
 
@@ -96,8 +116,9 @@ impl Tool {
             Self::Mc => "`mc cp URL FILE`, defaults",
             Self::AwsCli => "`aws s3 cp URL FILE`, defaults (8 MiB ranges, 10 at once)",
             Self::Boto3 => "`download_file`, defaults (8 MiB ranges, 10 threads)",
-            Self::Boto3Crt => "`download_file` with the transfer client `crt`, its defaults",
+            Self::Crt => "`CRTTransferManager.download` of s3transfer, its defaults",
             Self::Obstore => "`get(…).stream()` written to a file: one request",
+            Self::Opendal => "a reader's stream written to a file, defaults: one request",
             Self::Floor => return None,
         })
     }

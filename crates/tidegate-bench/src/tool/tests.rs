@@ -1,10 +1,15 @@
 use super::*;
+use crate::embedded::Endpoint;
 use crate::sign::Signer;
 
 fn line(tool: Tool, source: &Source) -> (String, Vec<(String, String)>) {
+    tuned(tool, source, None)
+}
+
+fn tuned(tool: Tool, source: &Source, tuning: Option<Tuning>) -> (String, Vec<(String, String)>) {
     let signer = Signer { access_key: "k".to_owned(), secret_key: "s".to_owned(), region: "r".to_owned() };
     let endpoint = Endpoint { url: "http://h:1".to_owned(), signer, bucket: "b" };
-    let program = tool.program(Path::new("/x"), source, &endpoint, "p/");
+    let program = tool.program(Path::new("/x"), source, &endpoint, "p/", tuning);
     let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
     (words.join(" "), program.variables.clone())
 }
@@ -18,7 +23,7 @@ fn a_file_goes_to_a_key() {
     assert_eq!(line(Tool::ObjectStore, &file).0, "/f s3://b/p/object");
     assert_eq!(line(Tool::Mc, &file).0, "cp /f bench/b/p/object");
     assert_eq!(line(Tool::AwsCli, &file).0, "s3 cp /f s3://b/p/object");
-    assert!(line(Tool::Boto3Crt, &file).0.ends_with("/peers/python/peer.py boto3-crt /f s3://b/p/object"));
+    assert!(line(Tool::Crt, &file).0.ends_with("/peers/python/peer.py crt /f s3://b/p/object"));
 }
 
 #[test]
@@ -51,6 +56,39 @@ fn an_object_goes_into_a_file_of_the_tools_own() {
 }
 
 #[test]
+fn many_objects_go_into_a_directory_of_the_tools_own() {
+    let objects = Source::Objects { originals: "/o".into(), into: "/d".into() };
+    assert_eq!(line(Tool::Tidegate, &objects).0, "cp -r s3://b/p/ /d/tidegate/");
+    assert_eq!(line(Tool::S5cmd, &objects).0, "--endpoint-url http://h:1 cp s3://b/p/* /d/s5cmd/");
+    assert_eq!(line(Tool::Rclone, &objects).0, "copy bench:b/p/ /d/rclone/");
+    assert_eq!(line(Tool::Mc, &objects).0, "cp --recursive bench/b/p/ /d/mc/");
+    assert_eq!(line(Tool::TransferManager, &objects).0, "s3://b/p/ /d/transfer-manager/");
+}
+
+#[test]
+fn each_is_tuned_in_its_own_words() {
+    let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
+    let object = Source::Object { original: "/s".into(), into: "/d".into() };
+    let words = |tool, source| tuned(tool, source, Some(Tuning { part_mib: 16, at_once: 8 }));
+    assert_eq!(words(Tool::Tidegate, &file).0, "cp --part-size 16MiB --concurrency 8 /s s3://b/p/object");
+    assert!(words(Tool::S5cmd, &object).0.contains("cp --part-size 16 --concurrency 8 s3://"));
+    assert!(words(Tool::S5cmd, &tree).0.contains("--numworkers 8 cp /s/"));
+    assert!(
+        words(Tool::Rclone, &object).0.contains("--multi-thread-streams 8 --multi-thread-chunk-size 16Mi")
+    );
+    assert!(words(Tool::Rclone, &pipe).0.contains("rcat --s3-upload-concurrency 8 --s3-chunk-size 16Mi"));
+    assert!(words(Tool::Mc, &pipe).0.starts_with("pipe --concurrent 8 --part-size 16MiB"));
+    let of = |tool, source, name: &str| words(tool, source).1.into_iter().find(|(found, _)| found == name);
+    assert_eq!(of(Tool::Mc, &file, "MC_UPLOAD_MULTIPART_SIZE").unwrap().1, "16MiB");
+    assert_eq!(of(Tool::Opendal, &file, "PEER_AT_ONCE").unwrap().1, "8");
+    let tuning = Tuning { part_mib: 16, at_once: 8 };
+    assert!(Tool::AwsCli.configuration(tuning).unwrap().contains("multipart_chunksize = 16MB"));
+    // What can't be told is not tried.
+    assert!(!Tool::Mc.has_words(&object, tuning) && !Tool::Obstore.has_words(&object, tuning));
+    assert!(Tool::AwsCli.has_words(&tree, tuning) && !Tool::Floor.has_words(&file, tuning));
+}
+
+#[test]
 fn each_is_told_where_in_its_own_words() {
     let file = Source::File("/f".into());
     let told =
@@ -58,7 +96,6 @@ fn each_is_told_where_in_its_own_words() {
     assert_eq!(told(Tool::Tidegate, "AWS_ENDPOINT_URL").as_deref(), Some("http://h:1"));
     assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_ENDPOINT").as_deref(), Some("http://h:1"));
     assert_eq!(told(Tool::Rclone, "RCLONE_CONFIG_BENCH_PROVIDER").as_deref(), Some("Other"));
-    assert_eq!(told(Tool::Rclone, "AWS_ENDPOINT_URL"), None);
     assert_eq!(told(Tool::Mc, "MC_HOST_bench").as_deref(), Some("http://k:s@h:1"));
 }
 

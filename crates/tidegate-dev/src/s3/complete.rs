@@ -59,6 +59,7 @@ pub(super) async fn complete_multipart_upload(
     set_checksum!(output, &checksum);
     drop(parts);
     let object = catalog.end_upload(&input.bucket, &name, Some((object, &condition, &numbers)))?;
+    store.counters.stored(checksum.as_ref());
     output.bucket = Some(input.bucket);
     output.key = Some(input.key);
     let mut answer = S3Response::new(output);

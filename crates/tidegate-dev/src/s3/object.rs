@@ -93,6 +93,7 @@ pub(super) async fn put_object(
     set_checksum!(output, &object.checksum);
     output.checksum_type = object.checksum.as_ref().map(|checksum| checksum.kind().to_owned().into());
     let object = store.lock().put_object(&input.bucket, object, &condition)?;
+    store.counters.stored(object.checksum.as_ref());
     let mut answer = S3Response::new(output);
     if google.is_some() {
         xml::describe(&mut answer.headers, &object);

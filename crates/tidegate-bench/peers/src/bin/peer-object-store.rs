@@ -7,6 +7,8 @@
 //!
 //! Down: a HEAD for the size, then ranges of 8 MiB, 8 of them in flight, each in a task of its own and written inline
 //! in its place. (`get_ranges` would join neighbours into one request.)
+//!
+//! The environment may say other parts, and how many at once.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,13 +20,13 @@ use object_store::aws::AmazonS3Builder;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-use tidegate_bench_peers::peer::{Direction, Job, Result};
+use tidegate_bench_peers::peer::{Direction, Job, Result, tuning};
 use tokio::io::AsyncWriteExt;
 
 /// How much is read from the file at a time.
 const PIECE: usize = 1024 * 1024;
 /// How much is asked for at a time.
-const RANGE: u64 = 8 * 1024 * 1024;
+const RANGE: usize = 8 * 1024 * 1024;
 /// How many ranges are in flight: as many as the parts of `BufWriter`.
 const AT_ONCE: usize = 8;
 
@@ -40,13 +42,21 @@ async fn main() -> Result<()> {
     );
     let path = Path::parse(&job.key)?;
     match job.direction {
-        Direction::Upload => upload(store, path, File::open(&job.file)?).await,
-        Direction::Download => download(store, path, File::create(&job.file)?).await,
+        Direction::Upload => {
+            let writer = match tuning()? {
+                None => BufWriter::new(store, path),
+                Some((part, at_once)) => BufWriter::with_capacity(store, path, part).with_max_concurrency(at_once),
+            };
+            upload(writer, File::open(&job.file)?).await
+        }
+        Direction::Download => {
+            let (range, at_once) = tuning()?.unwrap_or((RANGE, AT_ONCE));
+            download(store, path, File::create(&job.file)?, range, at_once).await
+        }
     }
 }
 
-async fn upload(store: Arc<dyn ObjectStore>, path: Path, mut file: File) -> Result<()> {
-    let mut writer = BufWriter::new(store, path);
+async fn upload(mut writer: BufWriter, mut file: File) -> Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
         let read = file.read(&mut piece)?;
@@ -59,17 +69,23 @@ async fn upload(store: Arc<dyn ObjectStore>, path: Path, mut file: File) -> Resu
     Ok(())
 }
 
-async fn download(store: Arc<dyn ObjectStore>, path: Path, file: File) -> Result<()> {
+async fn download(
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    file: File,
+    range: usize,
+    at_once: usize,
+) -> Result<()> {
     let size = store.head(&path).await?.size;
     let file = Arc::new(file);
-    let starts = (0..size).step_by(usize::try_from(RANGE)?);
+    let starts = (0..size).step_by(range);
     let ranges = stream::iter(starts).map(|start| {
         let (store, path, file) = (store.clone(), path.clone(), file.clone());
         let task = tokio::spawn(async move {
-            let bytes = store.get_range(&path, start..(start + RANGE).min(size)).await?;
+            let bytes = store.get_range(&path, start..(start + range as u64).min(size)).await?;
             Ok::<_, Box<dyn std::error::Error + Send + Sync>>(file.write_all_at(&bytes, start)?)
         });
         async move { task.await? }
     });
-    ranges.buffer_unordered(AT_ONCE).try_collect().await
+    ranges.buffer_unordered(at_once).try_collect().await
 }

@@ -1,0 +1,107 @@
+//! Settings other than the defaults: of what size parts are, and how many of them move at once.
+
+use std::fmt;
+
+use super::{Source, Tool};
+use crate::peer::{AT_ONCE, PART_MIB};
+
+/// A size of parts, and how many at once; of many small files or objects, how many of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// MiB of a part.
+    pub part_mib: u64,
+    /// How many.
+    pub at_once: u64,
+}
+
+impl fmt::Display for Tuning {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} × {} MiB", self.at_once, self.part_mib)
+    }
+}
+
+/// A tool's words for a tuning.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    /// Before its verb.
+    pub(super) first: Vec<String>,
+    /// Behind it.
+    pub(super) own: Vec<String>,
+    pub(super) variables: Vec<(&'static str, String)>,
+}
+
+impl Words {
+    fn own<const N: usize>(words: [&str; N]) -> Self {
+        Self { own: words.map(str::to_owned).into(), ..Self::default() }
+    }
+
+    fn variables<const N: usize>(variables: [(&'static str, String); N]) -> Self {
+        Self { variables: variables.into(), ..Self::default() }
+    }
+}
+
+impl Tuning {
+    /// What is tried beside a tool's defaults, in search of its best.
+    #[must_use]
+    pub fn tried(source: &Source) -> [Self; 4] {
+        let of = |at_once, part_mib| Self { part_mib, at_once };
+        match source {
+            Source::Directory(_) | Source::Objects { .. } => [of(8, 8), of(32, 8), of(64, 8), of(128, 8)],
+            Source::File(_) | Source::Pipe(_) | Source::Object { .. } => {
+                [of(4, 64), of(8, 16), of(16, 8), of(32, 16)]
+            }
+        }
+    }
+}
+
+impl Tool {
+    /// Whether it can be told that at all.
+    #[must_use]
+    pub fn has_words(self, source: &Source, tuning: Tuning) -> bool {
+        self == Self::AwsCli || self.words(source, tuning).is_some()
+    }
+
+    /// What a tool has to find in a configuration file to be told that.
+    #[must_use]
+    pub fn configuration(self, tuning: Tuning) -> Option<String> {
+        let Tuning { part_mib, at_once } = tuning;
+        (self == Self::AwsCli).then(|| {
+            format!("[default]\ns3 =\n  max_concurrent_requests = {at_once}\n  multipart_chunksize = {part_mib}MB\n")
+        })
+    }
+
+    pub(super) fn words(self, source: &Source, tuning: Tuning) -> Option<Words> {
+        let is_tree = matches!(source, Source::Directory(_) | Source::Objects { .. });
+        let part = tuning.part_mib.to_string();
+        let at_once = tuning.at_once.to_string();
+        Some(match self {
+            Self::Tidegate => Words::own(["--part-size", &format!("{part}MiB"), "--concurrency", &at_once]),
+            Self::S5cmd if is_tree => {
+                Words { first: vec!["--numworkers".to_owned(), at_once], ..Words::default() }
+            }
+            Self::S5cmd => Words::own(["--part-size", &part, "--concurrency", &at_once]),
+            Self::Rclone if is_tree => Words::own(["--transfers", &at_once, "--checkers", &at_once]),
+            Self::Rclone if matches!(source, Source::Object { .. }) => {
+                let part = format!("{part}Mi");
+                Words::own(["--multi-thread-streams", &at_once, "--multi-thread-chunk-size", &part])
+            }
+            Self::Rclone => {
+                let part = format!("{part}Mi");
+                Words::own(["--s3-upload-concurrency", &at_once, "--s3-chunk-size", &part])
+            }
+            Self::Mc if matches!(source, Source::Pipe(_)) => {
+                Words::own(["--concurrent", &at_once, "--part-size", &format!("{part}MiB")])
+            }
+            Self::Mc if matches!(source, Source::File(_)) => Words::variables([
+                ("MC_UPLOAD_MULTIPART_SIZE", format!("{part}MiB")),
+                ("MC_UPLOAD_MULTIPART_THREADS", at_once),
+            ]),
+            Self::Crt => Words::variables([(PART_MIB, part)]),
+            Self::Obstore if matches!(source, Source::Object { .. }) => return None,
+            Self::Boto3 | Self::Obstore | Self::ObjectStore | Self::Opendal | Self::TransferManager => {
+                Words::variables([(PART_MIB, part), (AT_ONCE, at_once)])
+            }
+            Self::Mc | Self::AwsCli | Self::Floor => return None,
+        })
+    }
+}
