@@ -12,17 +12,19 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use s3s::service::S3Service;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::body::{AnswerBody, RequestBody};
 use crate::counts::Counters;
+use crate::cut_head::CutHead;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Refusal};
 use crate::gcs::{self, Google};
 use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
-use crate::{aws_chunked, control};
+use crate::{Tls, aws_chunked, control};
 
 /// What all connections of a server share.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) faults: Arc<Faults>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rates: Arc<Rates>,
+    /// `None` where clients speak in the clear.
+    pub(crate) tls: Option<Tls>,
 }
 
 /// How much of a refused upload is read before it is answered. A client that is still sending
@@ -86,6 +90,29 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
     let link = Arc::new(Link::default());
     let end = link.end.clone();
     let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
+    let serving = async {
+        match &shared.tls {
+            None => speak(io, &shared, link).await,
+            Some(tls) => match tls.handshake(io).await {
+                Ok(io) => speak(io, &shared, link).await,
+                Err(error) => tracing::debug!(%error, "no TLS with a client"),
+            },
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = end.cancelled() => {}
+        () = serving => {}
+    }
+}
+
+/// Answers what is asked on one connection.
+async fn speak(
+    io: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    shared: &Arc<Shared>,
+    link: Arc<Link>,
+) {
+    let (io, shared) = (CutHead::new(io, Arc::clone(&link)), Arc::clone(shared));
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
         let link = Arc::clone(&link);
@@ -95,15 +122,8 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
     // A client may keep a connection as long as it likes.
     builder.http1().header_read_timeout(None).max_buf_size(READ_BUFFER);
     builder.http2().initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
-    let connection = builder.serve_connection(TokioIo::new(io), service);
-    tokio::select! {
-        () = stop.cancelled() => {}
-        () = end.cancelled() => {}
-        served = connection => {
-            if let Err(error) = served {
-                tracing::debug!(%error, "connection ended early");
-            }
-        }
+    if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
+        tracing::debug!(%error, "connection ended early");
     }
 }
 

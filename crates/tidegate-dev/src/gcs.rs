@@ -44,6 +44,8 @@ pub(crate) struct Google {
     /// Requests that append to sessions: they end in order also when their connection is gone.
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
+    /// What its addresses begin with.
+    pub(crate) scheme: &'static str,
 }
 
 /// Whether it is signed as S3's clients sign: then it is S3's, whatever its path.
@@ -74,7 +76,7 @@ impl Google {
             // Java's client cannot say PATCH.
             parts.method = method;
         }
-        let request = Request::new(parts, body, self.stop.clone());
+        let request = Request::new(parts, body, self.stop.clone(), self.scheme);
         let answer = self.act(request, exchange).await;
         answer.unwrap_or_else(|refusal| refusal.answer())
     }
@@ -91,15 +93,15 @@ impl Google {
         };
         self.gate.admit(exchange, subject).await?;
         let store = &self.gate.store;
-        let host = request.host();
+        let origin = request.origin();
         match call.operation {
             Operation::InsertBucket => bucket::insert(store, request).await,
-            Operation::GetBucket => bucket::get(store, &host, &call),
-            Operation::ListBuckets => bucket::list(store, &host, &call),
+            Operation::GetBucket => bucket::get(store, &origin, &call),
+            Operation::ListBuckets => bucket::list(store, &origin, &call),
             Operation::DeleteBucket => bucket::delete(store, &call),
-            Operation::Get => object::get(store, &host, &call),
+            Operation::Get => object::get(store, &origin, &call),
             Operation::Download => object::download(store, &request.parts.headers, &call),
-            Operation::List => list::list(store, &host, &call),
+            Operation::List => list::list(store, &origin, &call),
             Operation::Delete => object::delete(store, &call),
             Operation::Patch | Operation::Update => object::change(store, request, &call).await,
             Operation::Insert => insert::insert(store, request, call).await,

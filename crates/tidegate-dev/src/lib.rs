@@ -40,7 +40,8 @@
 //! token is answered, and counted, as the operation of S3 that it is, so multipart uploads have parts
 //! for `gs://` as well. Objects of it have a CRC32C of the whole.
 //!
-//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2 without TLS): `GetObject`,
+//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2, begun without a word where there is
+//! no TLS): `GetObject`,
 //! `ReadObject`, `ListObjects`, `DeleteObject`, `RewriteObject`, `WriteObject`, `BidiWriteObject`,
 //! `StartResumableWrite`, `QueryWriteStatus` and `CancelResumableWrite`, counted as
 //! `storage.v2.WriteObject` and so on. Its sessions are those of the JSON API: an upload may be begun
@@ -48,6 +49,8 @@
 //!
 //! What of it is not there: access control, versioning, composing, batches, holds, encryption keys,
 //! soft deletion, notifications, appendable objects.
+//!
+//! With [`ServerBuilder::tls`] all of this is spoken over TLS, on the one port.
 //!
 //! Knobs and counts are also served over HTTP, on the server's own port, under
 //! `/_tidegate/knobs` (GET, PUT) and `/_tidegate/counts` (GET, DELETE). Objects of no bytes are made
@@ -59,6 +62,7 @@ mod catalog;
 mod connection;
 mod control;
 mod counts;
+mod cut_head;
 mod error;
 mod exchange;
 mod faults;
@@ -70,8 +74,10 @@ mod s3;
 mod server;
 mod shaping;
 mod storage;
+mod tls;
 
 pub use counts::Counts;
 pub use error::Error;
 pub use knobs::{Action, Bandwidth, Delay, Fault, Knobs, RateLimit, Slow};
 pub use server::{Server, ServerBuilder, Storage};
+pub use tls::{Tls, TlsError};

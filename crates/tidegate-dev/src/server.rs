@@ -21,7 +21,7 @@ use crate::gcs::Google;
 use crate::s3::{Store, StoreHandle};
 use crate::shaping::Rates;
 use crate::storage::Vault;
-use crate::{Error, Knobs};
+use crate::{Error, Knobs, Tls};
 
 /// Where the server keeps the bytes that it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,7 @@ pub struct ServerBuilder {
     has_md5_etags: bool,
     creates_buckets: bool,
     keeps_journal: bool,
+    tls: Option<Tls>,
 }
 
 impl Default for ServerBuilder {
@@ -61,6 +62,7 @@ impl Default for ServerBuilder {
             has_md5_etags: false,
             creates_buckets: false,
             keeps_journal: false,
+            tls: None,
         }
     }
 }
@@ -137,6 +139,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Speaks TLS with this certificate, and nothing else, to all clients. Off by default.
+    #[must_use]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Starts the server on the current tokio runtime.
     ///
     /// # Errors
@@ -173,16 +182,19 @@ impl ServerBuilder {
             Gate { counters: Arc::clone(&counters), faults: Arc::clone(&faults), store: Arc::clone(&store) };
         s3.set_access(gate.clone());
         let stop = CancellationToken::new();
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             s3: s3.build(),
-            google: Google { gate, tasks: TaskTracker::new(), stop: stop.clone() },
+            google: Google { gate, tasks: TaskTracker::new(), stop: stop.clone(), scheme },
             faults: Arc::clone(&faults),
             counters: Arc::clone(&counters),
             rates,
+            tls: self.tls,
         });
         let accepting = tokio::spawn(connection::accept(listener, shared, stop.clone()));
         Ok(Server {
             addr,
+            scheme,
             credentials: self.credentials,
             store,
             faults,
@@ -197,6 +209,7 @@ impl ServerBuilder {
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
+    scheme: &'static str,
     credentials: (String, String),
     store: Arc<Store>,
     faults: Arc<Faults>,
@@ -212,10 +225,10 @@ impl Server {
         ServerBuilder::default()
     }
 
-    /// Where clients find it, as `http://127.0.0.1:9000`.
+    /// Where clients find it, as `http://127.0.0.1:9000`; with TLS as `https://127.0.0.1:9000`.
     #[must_use]
     pub fn endpoint(&self) -> String {
-        format!("http://{}", self.addr)
+        format!("{}://{}", self.scheme, self.addr)
     }
 
     /// The address that it listens on.

@@ -1,6 +1,6 @@
 //! Narrow pipes: a TCP stream whose reads and writes are paced by token buckets.
 //!
-//! Pacing sits below HTTP, so that a slow connection fills the peer's socket buffers and slows
+//! Pacing sits below HTTP and TLS, so that a slow connection fills the peer's socket buffers and slows
 //! the peer down, as a slow network does.
 
 use std::future::Future;
@@ -257,19 +257,6 @@ impl ShapedStream {
         Self { stream, rates, link, reads: Pace::new(), writes: Pace::new() }
     }
 
-    /// Sends one byte, and then fails: the reset follows when the stream is dropped.
-    fn poll_cut_head(&mut self, cx: &mut Context<'_>, byte: &[u8]) -> Poll<io::Result<usize>> {
-        if self.link.cut.load(Ordering::Relaxed) {
-            // A reset overtakes what is still buffered.
-            let nap = self.writes.nap.get_or_insert_with(|| Box::pin(tokio::time::sleep(BEFORE_RESET)));
-            ready!(nap.as_mut().poll(cx));
-            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
-        }
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, byte));
-        self.link.cut.store(true, Ordering::Relaxed);
-        Poll::Ready(written)
-    }
-
     fn is_paced(&self, way: &Way) -> bool {
         !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
     }
@@ -309,9 +296,6 @@ impl AsyncRead for ShapedStream {
 impl AsyncWrite for ShapedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        if this.link.cut_head.load(Ordering::Relaxed) && !buf.is_empty() {
-            return this.poll_cut_head(cx, &buf[..1]);
-        }
         if !this.is_paced(&this.rates.writes) || buf.is_empty() {
             return Pin::new(&mut this.stream).poll_write(cx, buf);
         }
@@ -331,7 +315,7 @@ impl AsyncWrite for ShapedStream {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if !self.is_paced(&self.rates.writes) && !self.link.cut_head.load(Ordering::Relaxed) {
+        if !self.is_paced(&self.rates.writes) {
             return Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
         }
         let first = bufs.iter().find(|buf| !buf.is_empty());

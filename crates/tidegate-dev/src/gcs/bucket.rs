@@ -17,7 +17,7 @@ struct Wanted {
 }
 
 pub(super) async fn insert(store: &Store, request: Request) -> Result<Response<Body>, Refusal> {
-    let host = request.host();
+    let origin = request.origin();
     let body = request.read_json().await?;
     let wanted: Wanted =
         serde_json::from_slice(&body).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))?;
@@ -26,20 +26,20 @@ pub(super) async fn insert(store: &Store, request: Request) -> Result<Response<B
     }
     let mut catalog = store.lock();
     catalog.create_bucket(&wanted.name)?;
-    answer_json(&BucketResource::new(&host, &wanted.name, catalog.bucket(&wanted.name)?))
+    answer_json(&BucketResource::new(&origin, &wanted.name, catalog.bucket(&wanted.name)?))
 }
 
-pub(super) fn get(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn get(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let catalog = store.lock();
-    answer_json(&BucketResource::new(host, &call.bucket, catalog.bucket(&call.bucket)?))
+    answer_json(&BucketResource::new(origin, &call.bucket, catalog.bucket(&call.bucket)?))
 }
 
 /// All on one page: there are not many.
-pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let prefix = call.parameters.prefix.as_deref().unwrap_or_default();
     let catalog = store.lock();
     let buckets = catalog.buckets.iter().filter(|(name, _)| name.starts_with(prefix));
-    let items: Vec<_> = buckets.map(|(name, bucket)| BucketResource::new(host, name, bucket)).collect();
+    let items: Vec<_> = buckets.map(|(name, bucket)| BucketResource::new(origin, name, bucket)).collect();
     answer_json(&json!({ "kind": "storage#buckets", "items": items }))
 }
 

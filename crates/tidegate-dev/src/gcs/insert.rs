@@ -18,13 +18,13 @@ use crate::s3::Store;
 
 pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
     store.find_bucket(&call.bucket)?;
-    let host = request.host();
+    let origin = request.origin();
     let bucket = call.bucket.clone();
     let object = match call.parameters.upload_type.as_deref() {
         Some("multipart") => insert_related(store, request, call).await?,
         _ => insert_media(store, request, call).await?,
     };
-    answer_json(&ObjectResource::new(&host, &bucket, &object))
+    answer_json(&ObjectResource::new(&origin, &bucket, &object))
 }
 
 /// What is said of the object, from all the places where it may be said.

@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn list(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let parameters = &call.parameters;
     // Go's client says that it has none.
     if parameters.match_glob.as_ref().is_some_and(|glob| !glob.is_empty()) {
@@ -102,7 +102,7 @@ pub(super) fn list(store: &Store, host: &str, call: &Call) -> Result<Response<Bo
         },
     )?;
     let items: Vec<_> =
-        listing.objects.iter().map(|object| ObjectResource::new(host, &call.bucket, object)).collect();
+        listing.objects.iter().map(|object| ObjectResource::new(origin, &call.bucket, object)).collect();
     let mut answer = json!({ "kind": "storage#objects" });
     // What is empty is left out.
     if !items.is_empty() {

@@ -50,9 +50,9 @@ fn find(store: &Store, call: &Call) -> Result<Arc<Object>, Refusal> {
     store.find_google(&call.bucket, &call.key, parameters.generation(), &parameters.generations())
 }
 
-pub(super) fn get(store: &Store, host: &str, call: &Call) -> Result<Response<Body>, Refusal> {
+pub(super) fn get(store: &Store, origin: &str, call: &Call) -> Result<Response<Body>, Refusal> {
     let object = find(store, call)?;
-    answer_json(&ObjectResource::new(host, &call.bucket, &object))
+    answer_json(&ObjectResource::new(origin, &call.bucket, &object))
 }
 
 pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refusal> {
@@ -70,7 +70,7 @@ pub(super) fn delete(store: &Store, call: &Call) -> Result<Response<Body>, Refus
 }
 
 pub(super) async fn change(store: &Store, request: Request, call: &Call) -> Result<Response<Body>, Refusal> {
-    let host = request.host();
+    let origin = request.origin();
     let change = Change::parse(&request.read_json().await?)?;
     find(store, call).map_err(|refusal| match refusal.status {
         StatusCode::NOT_MODIFIED => Refusal::condition_not_met(),
@@ -81,7 +81,7 @@ pub(super) async fn change(store: &Store, request: Request, call: &Call) -> Resu
     let object = store.lock().describe(&call.bucket, &call.key, &condition, |object| {
         change.apply(&mut object.attributes, is_update);
     })?;
-    answer_json(&ObjectResource::new(&host, &call.bucket, &object))
+    answer_json(&ObjectResource::new(&origin, &call.bucket, &object))
 }
 
 pub(super) fn download(store: &Store, headers: &HeaderMap, call: &Call) -> Result<Response<Body>, Refusal> {

@@ -25,6 +25,7 @@ pub(super) struct Request {
     pub(super) parts: Parts,
     body: RequestBody,
     stop: CancellationToken,
+    scheme: &'static str,
     gzip: Option<Gzip>,
 }
 
@@ -40,14 +41,20 @@ struct Gzip {
 }
 
 impl Request {
-    pub(super) fn new(parts: Parts, body: RequestBody, stop: CancellationToken) -> Self {
-        Self { parts, body, stop, gzip: None }
+    pub(super) fn new(
+        parts: Parts,
+        body: RequestBody,
+        stop: CancellationToken,
+        scheme: &'static str,
+    ) -> Self {
+        Self { parts, body, stop, scheme, gzip: None }
     }
 
-    /// Where the client found the server, for links back to it.
-    pub(super) fn host(&self) -> String {
+    /// Where the client found the server, as `http://HOST`, for links back to it.
+    pub(super) fn origin(&self) -> String {
         let authority = self.parts.uri.authority().map(|authority| authority.as_str());
-        header(&self.parts.headers, HOST.as_str()).or(authority).unwrap_or("localhost").to_owned()
+        let host = header(&self.parts.headers, HOST.as_str()).or(authority).unwrap_or("localhost");
+        format!("{}://{host}", self.scheme)
     }
 
     pub(super) fn header(&self, name: &str) -> Option<&str> {

@@ -75,11 +75,11 @@ pub(super) struct ObjectResource<'a> {
 }
 
 impl<'a> ObjectResource<'a> {
-    /// `host` is where the client found the server: links lead there again.
-    pub(super) fn new(host: &str, bucket: &'a str, object: &'a Object) -> Self {
+    /// `origin` is where the client found the server: links lead there again.
+    pub(super) fn new(origin: &str, bucket: &'a str, object: &'a Object) -> Self {
         let attributes = &object.attributes;
         let version = &object.version;
-        let link = |root: &str| format!("http://{host}{root}/b/{bucket}/o/{}", escape(&object.key));
+        let link = |root: &str| format!("{origin}{root}/b/{bucket}/o/{}", escape(&object.key));
         Self {
             kind: "storage#object",
             id: format!("{bucket}/{}/{}", object.key, version.generation),
@@ -146,11 +146,11 @@ pub(super) struct BucketResource<'a> {
 }
 
 impl<'a> BucketResource<'a> {
-    pub(super) fn new(host: &str, name: &'a str, bucket: &Bucket) -> Self {
+    pub(super) fn new(origin: &str, name: &'a str, bucket: &Bucket) -> Self {
         Self {
             kind: "storage#bucket",
             id: name,
-            self_link: format!("http://{host}/storage/v1/b/{name}"),
+            self_link: format!("{origin}/storage/v1/b/{name}"),
             name,
             project_number: "0",
             metageneration: "1",

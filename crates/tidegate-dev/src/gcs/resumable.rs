@@ -50,7 +50,7 @@ impl Store {
 }
 
 pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
-    let host = request.host();
+    let origin = request.origin();
     let headers = request.parts.headers.clone();
     let mut description = Description::parse(&request.read_json().await?)?;
     if description.content_type.is_none() {
@@ -66,7 +66,7 @@ pub(super) async fn start(store: &Store, request: Request, call: Call) -> Result
     let name = escape(&target.key);
     let id = store.start_session(call.bucket.clone(), target, expected)?;
     let uri = format!(
-        "http://{host}/upload/storage/v1/b/{}/o?uploadType=resumable&name={name}&upload_id={id}",
+        "{origin}/upload/storage/v1/b/{}/o?uploadType=resumable&name={name}&upload_id={id}",
         call.bucket
     );
     let mut answer = Response::new(Body::empty());
@@ -91,7 +91,7 @@ fn id_of(call: &Call) -> Result<&str, Refusal> {
 pub(super) async fn append(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
     let id = id_of(&call)?;
     let headers = request.parts.headers.clone();
-    let host = request.host();
+    let origin = request.origin();
     let length = header(&headers, CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
     let range = ContentRange::parse(header(&headers, CONTENT_RANGE.as_str()))?;
     let mut expected;
@@ -100,7 +100,7 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
         let session = catalog.session(id)?;
         match &session.state {
             State::Finished(object) => {
-                return answer_json(&ObjectResource::new(&host, &session.bucket, object));
+                return answer_json(&ObjectResource::new(&origin, &session.bucket, object));
             }
             State::Cancelled => return Err(SessionFault::Cancelled.into()),
             State::Open => {}
@@ -132,7 +132,7 @@ pub(super) async fn append(store: &Store, request: Request, call: Call) -> Resul
         return Ok(told(&headers, appender.persisted()));
     }
     let object = appender.publish(&expected, metadata_headers(&headers)).await?;
-    answer_json(&ObjectResource::new(&host, &bucket, &object))
+    answer_json(&ObjectResource::new(&origin, &bucket, &object))
 }
 
 /// Reads the request's body. Where it breaks off, what has come is persisted as far as it fills grains.

@@ -102,7 +102,7 @@ struct Answer<'a> {
 }
 
 pub(super) async fn rewrite(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
-    let host = request.host();
+    let origin = request.origin();
     let json = request.read_json().await?;
     let described = Description::parse(&json)?;
     let attributes = (!Description::is_empty(&json)).then(|| described.into_attributes());
@@ -121,7 +121,8 @@ pub(super) async fn rewrite(store: &Store, request: Request, call: Call) -> Resu
             most: parameters.max_bytes_rewritten_per_call,
         })
         .await?;
-    let resource = rewritten.object.as_deref().map(|object| ObjectResource::new(&host, &call.bucket, object));
+    let resource =
+        rewritten.object.as_deref().map(|object| ObjectResource::new(&origin, &call.bucket, object));
     answer_json(&Answer {
         kind: "storage#rewriteResponse",
         total_bytes_rewritten: rewritten.bytes.to_string(),
