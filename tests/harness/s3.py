@@ -3,7 +3,8 @@
 import copy
 import hashlib
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import boto3
 from botocore.config import Config
@@ -19,15 +20,19 @@ class Endpoint:
     url: str
     access_key: str
     secret_key: str
+    # The file of the authority that its certificate is of, where it speaks TLS.
+    authority: Path | None = None
 
     def at(self, url):
         """The same store by another way, such as a proxy."""
-        return Endpoint(url, self.access_key, self.secret_key)
+        return replace(self, url=url)
 
     @property
     def env(self):
         """What an S3 user has in the environment."""
+        trusted = {"AWS_CA_BUNDLE": str(self.authority)} if self.authority else {}
         return {
+            **trusted,
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": self.access_key,
             "AWS_SECRET_ACCESS_KEY": self.secret_key,
@@ -38,6 +43,7 @@ class Endpoint:
         return boto3.client(
             "s3",
             endpoint_url=self.url,
+            verify=str(self.authority) if self.authority else None,
             aws_access_key_id=self.access_key,
             aws_secret_access_key=self.secret_key,
             region_name=REGION,

@@ -2,11 +2,13 @@
 
 import json
 import re
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 from . import TOOLS
+from .certificate import Certificate
 from .command import binary, clean_env
 from .process import Server, free_port
 from .s3 import REGION, Endpoint
@@ -19,10 +21,10 @@ def tool(name) -> Path:
     return path
 
 
-def answers(url):
+def answers(url, context=None):
     """Whether a GET is answered with success now."""
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
+        with urllib.request.urlopen(url, timeout=2, context=context) as response:
             return response.status == 200
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return False
@@ -104,9 +106,13 @@ class Versitygw:
 
 
 class Embedded:
-    """The project's own server, through the command line: `tidegate serve`."""
+    """The project's own server, through the command line: `tidegate serve`; over TLS where it has a certificate."""
 
-    def __init__(self, folder: Path, *options):
+    def __init__(self, folder: Path, *options, certificate: Certificate | None = None):
+        authority = certificate and certificate.path
+        self._context = certificate and ssl.create_default_context(cafile=authority)
+        if certificate:
+            options = (*options, "--tls-cert", certificate.path, "--tls-key", certificate.key)
         self._server = Server(
             "tidegate serve",
             [binary(), "serve", "--listen", "127.0.0.1:0", "--storage", f"disk:{folder / 'objects'}", *options],
@@ -118,19 +124,19 @@ class Embedded:
         except BaseException:
             self.stop()
             raise
-        self.address = self.url.removeprefix("http://")
-        self.endpoint = Endpoint(self.url, "tidegate", "tidegate")
+        self.address = self.url.split("//")[1]
+        self.endpoint = Endpoint(self.url, "tidegate", "tidegate", authority)
 
     def _said_url(self):
-        said = re.search(r"http://127\.0\.0\.1:\d+", self._server.log.read_text(errors="replace"))
-        return said and answers(f"{said[0]}/_tidegate/counts") and said[0]
+        said = re.search(r"listening on (https?://127\.0\.0\.1:\d+)\n", self._server.log.read_text(errors="replace"))
+        return said and answers(f"{said[1]}/_tidegate/counts", self._context) and said[1]
 
     def control(self, method, what, body=None):
         """The server's own interface beside S3: `counts` and `knobs`."""
         request = urllib.request.Request(
             f"{self.url}/_tidegate/{what}", method=method, data=None if body is None else json.dumps(body).encode()
         )
-        with urllib.request.urlopen(request, timeout=10) as response:
+        with urllib.request.urlopen(request, timeout=10, context=self._context) as response:
             return json.load(response)
 
     @property

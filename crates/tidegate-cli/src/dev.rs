@@ -38,12 +38,20 @@ pub(crate) struct Contact {
     pub(crate) url: String,
     pub(crate) access_key: String,
     pub(crate) secret_key: String,
+    /// The file of its certificate, where it speaks TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<PathBuf>,
 }
 
 impl Contact {
-    fn of(server: &Server) -> Self {
+    fn of(server: &Server, certificate: Option<&Path>) -> Self {
         let (access_key, secret_key) = server.credentials();
-        Self { url: server.endpoint(), access_key: access_key.to_owned(), secret_key: secret_key.to_owned() }
+        Self {
+            url: server.endpoint(),
+            access_key: access_key.to_owned(),
+            secret_key: secret_key.to_owned(),
+            certificate: certificate.map(Path::to_owned),
+        }
     }
 
     fn file(directory: &Path) -> PathBuf {
@@ -51,8 +59,8 @@ impl Contact {
     }
 
     /// Leaves word where `server` is; its keys are nobody else's business.
-    pub(crate) fn leave(server: &Server, directory: &Path) -> io::Result<()> {
-        let text = serde_json::to_string(&Self::of(server))?;
+    pub(crate) fn leave(server: &Server, certificate: Option<&Path>, directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_string(&Self::of(server, certificate))?;
         let mut options = fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         options.open(Self::file(directory))?.write_all(text.as_bytes())
@@ -105,7 +113,7 @@ impl Dev {
             }
         };
         let contact = match &server {
-            Some(server) => Contact::of(server),
+            Some(server) => Contact::of(server, None),
             None => Contact::read(&directory).ok_or_else(|| {
                 Failure::Failed("the server of dev:// has just ended: try again".to_owned())
             })?,
@@ -115,6 +123,10 @@ impl Dev {
             .with_region(REGION)
             .with_scheme("dev")
             .with_credentials(Credentials::fixed(&contact.access_key, &contact.secret_key, None));
+        let settings = match &contact.certificate {
+            Some(file) => settings.with_ca_bundle(file),
+            None => settings,
+        };
         let client = S3Client::connect(&settings).await;
         let client = client.map_err(|fault| Failure::Failed(format!("dev://: {fault}")))?;
         Ok(Self { client, server })

@@ -40,8 +40,7 @@
 //! token is answered, and counted, as the operation of S3 that it is, so multipart uploads have parts
 //! for `gs://` as well. Objects of it have a CRC32C of the whole.
 //!
-//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2, begun without a word where there is
-//! no TLS): `GetObject`,
+//! Google's gRPC protocol, `google.storage.v2`, is there too (HTTP/2 from the first byte on): `GetObject`,
 //! `ReadObject`, `ListObjects`, `DeleteObject`, `RewriteObject`, `WriteObject`, `BidiWriteObject`,
 //! `StartResumableWrite`, `QueryWriteStatus` and `CancelResumableWrite`, counted as
 //! `storage.v2.WriteObject` and so on. Its sessions are those of the JSON API: an upload may be begun

@@ -1,11 +1,12 @@
 //! `tidegate serve`: the embedded server.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage};
+use tidegate_dev::{Bandwidth, Delay, Knobs, Server, Storage, Tls, TlsError};
 
 use crate::dev::{self, Contact};
 use crate::exit::{Failure, Outcome};
@@ -54,11 +55,23 @@ pub(crate) struct Args {
     /// Make ETags the MD5 of the content, as S3 mostly does; it costs processor time.
     #[arg(long)]
     md5_etags: bool,
+
+    /// Speak TLS, with the certificate in this file (PEM), which has to name the host that clients connect to.
+    #[arg(long, requires = "tls_key", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+
+    /// The file of the certificate's private key (PEM).
+    #[arg(long, requires = "tls_cert", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
 }
 
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let mut signals = Signals::new()?;
+        let certificate = match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => Some(Certificate::read(certificate, key)?),
+            _ => None,
+        };
         let is_dev = self.storage.is_none();
         let storage = self.storage.unwrap_or_else(|| Storage::Disk(dev::directory()));
         let mut knobs = self.knobs.unwrap_or_default();
@@ -68,7 +81,11 @@ impl Args {
         if let Some(bandwidth) = self.bandwidth {
             knobs.bandwidth = Bandwidth::per_connection(bandwidth);
         }
-        let server = Server::builder()
+        let mut builder = Server::builder();
+        if let Some(certificate) = &certificate {
+            builder = builder.tls(certificate.tls.clone());
+        }
+        let server = builder
             .storage(storage.clone())
             .listen(self.listen)
             .credentials(self.access_key, self.secret_key)
@@ -83,12 +100,13 @@ impl Args {
             Storage::Disk(directory) => Some(directory.as_path()),
             _ => None,
         };
+        let certificate = certificate.as_ref().map(|certificate| certificate.path.as_path());
         if let Some(directory) = directory {
-            Contact::leave(&server, directory).map_err(|error| {
+            Contact::leave(&server, certificate, directory).map_err(|error| {
                 Failure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
-        let said = say_how_to_use(&server, directory, is_dev);
+        let said = say_how_to_use(&server, certificate, directory, is_dev);
         if said.is_ok() {
             signals.next().await;
         }
@@ -100,7 +118,38 @@ impl Args {
     }
 }
 
-fn say_how_to_use(server: &Server, directory: Option<&Path>, is_dev: bool) -> Outcome {
+/// What the server shows to clients.
+struct Certificate {
+    tls: Tls,
+    /// The certificate's file, wherever it is named from.
+    path: PathBuf,
+}
+
+impl Certificate {
+    fn read(certificate: &Path, key: &Path) -> Outcome<Self> {
+        let unusable = |what: &str, path: &Path, why: &dyn Display| {
+            Failure::Usage(format!("the {what} {} cannot be used: {why}", path.display()))
+        };
+        let text =
+            std::fs::read(certificate).map_err(|error| unusable("certificate", certificate, &error))?;
+        let key_text = std::fs::read(key).map_err(|error| unusable("private key", key, &error))?;
+        let tls = Tls::from_pem(&text, &key_text).map_err(|error| match &error {
+            TlsError::Certificate(why) => unusable("certificate", certificate, why),
+            TlsError::Key(why) => unusable("private key", key, why),
+            _ => Failure::Failed(error.to_string()),
+        })?;
+        let path =
+            std::path::absolute(certificate).map_err(|error| unusable("certificate", certificate, &error))?;
+        Ok(Self { tls, path })
+    }
+}
+
+fn say_how_to_use(
+    server: &Server,
+    certificate: Option<&Path>,
+    directory: Option<&Path>,
+    is_dev: bool,
+) -> Outcome {
     let (url, (access_key, secret_key)) = (server.endpoint(), server.credentials());
     let mut out = output::text()?;
     writeln!(out, "listening on {url}")?;
@@ -124,6 +173,12 @@ fn say_how_to_use(server: &Server, directory: Option<&Path>, is_dev: bool) -> Ou
     writeln!(out, "for any client of Google Cloud Storage, without credentials:")?;
     for name in ["STORAGE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST_GRPC"] {
         writeln!(out, "  export {name}={}", text::quoted(&url))?;
+    }
+    if let Some(certificate) = certificate {
+        writeln!(out, "for them to trust it, where no authority that they know has signed its certificate:")?;
+        for name in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
+            writeln!(out, "  export {name}={}", text::quoted(&certificate.to_string_lossy()))?;
+        }
     }
     writeln!(out, "Ctrl-C stops it")?;
     Ok(out.flush()?)
@@ -165,5 +220,22 @@ mod tests {
         assert!(knobs(r#"{"latency": {"fixed_ms": 5}}"#).is_ok());
         assert!(knobs(r#"{"latencies": 5}"#).is_err());
         assert!(knobs("@/nowhere/knobs.json").is_err());
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_used_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (none, empty) = (folder.path().join("none.pem"), folder.path().join("empty.pem"));
+        std::fs::write(&empty, "").unwrap();
+        let refused = |certificate: &Path, key: &Path| {
+            Certificate::read(certificate, key).err().and_then(|failure| failure.sentence()).unwrap()
+        };
+        let missing = format!("the certificate {} cannot be used: No such file", none.display());
+        assert!(refused(&none, &empty).starts_with(&missing));
+        let missing = format!("the private key {} cannot be used: No such file", none.display());
+        assert!(refused(&empty, &none).starts_with(&missing));
+        let nothing =
+            format!("the certificate {} cannot be used: there is no certificate in it", empty.display());
+        assert_eq!(refused(&empty, &empty), nothing);
     }
 }

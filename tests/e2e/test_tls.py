@@ -1,0 +1,103 @@
+"""The embedded server over TLS."""
+
+import json
+import re
+
+import pytest
+
+from harness import MIB
+from harness.certificate import Certificate
+from harness.s3 import Bucket
+from harness.servers import Embedded
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    return Certificate(tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory, certificate):
+    server = Embedded(tmp_path_factory.mktemp("secure"), certificate=certificate)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(secure):
+    return Bucket(secure.endpoint)
+
+
+def said_variables(server):
+    return dict(re.findall(r"^  export (\w+)=(\S+)$", server.log, re.MULTILINE))
+
+
+def untrusting(env):
+    return {name: value for name, value in env.items() if name not in ("AWS_CA_BUNDLE", "SSL_CERT_FILE")}
+
+
+def test_a_file_goes_up_and_down(tidegate, bucket, make_file, tmp_path):
+    source, digest = make_file(40 * MIB)
+    up = tidegate("cp", source, bucket.url("k"), env=bucket.env)
+    assert up.exit == 0, up
+    assert bucket.sha256("k") == digest
+    down = tidegate("cp", bucket.url("k"), tmp_path / "copy", env=bucket.env)
+    assert down.exit == 0, down
+    assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+
+
+def test_who_does_not_know_the_certificate_is_told_how_to(tidegate, secure, bucket, make_file):
+    source, _ = make_file(MIB)
+    secure.control("DELETE", "counts")
+    refused = tidegate("cp", source, bucket.url("k"), env=untrusting(bucket.env))
+    assert refused.exit != 0
+    (line,) = refused.err.splitlines()
+    assert f"the certificate of {secure.address} is not trusted" in line and "AWS_CA_BUNDLE" in line, refused
+    assert secure.control("GET", "counts")["requests"] == {}
+    bucket.assert_untouched("k")
+
+
+def test_the_variables_that_it_says_are_enough_for_both_protocols(tidegate, secure, bucket, certificate):
+    env = said_variables(secure)
+    assert env["AWS_CA_BUNDLE"] == env["SSL_CERT_FILE"] == str(certificate.path)
+    assert env["AWS_ENDPOINT_URL"] == env["STORAGE_EMULATOR_HOST"] == secure.url
+    for url in (bucket.url("of-s3"), f"gs://{bucket.name}/of-google"):
+        sent = tidegate("cp", "-", url, env=env, stdin=b"bytes")
+        assert sent.exit == 0, sent
+    grpc = tidegate("cp", "--gcs-transport", "grpc", "-", f"gs://{bucket.name}/of-grpc", env=env, stdin=b"bytes")
+    assert grpc.exit == 0, grpc
+    assert [bucket.get(key) for key in bucket.keys()] == [b"bytes"] * 3
+
+
+def test_dev_goes_through_the_server_that_has_the_directory(tidegate, tmp_path, certificate):
+    server = Embedded(tmp_path, "--auto-create-buckets", certificate=certificate)
+    try:
+        objects = tmp_path / "objects"
+        contact = json.loads((objects / "server.json").read_text())
+        assert (contact["url"], contact["certificate"]) == (server.url, str(certificate.path))
+        env = {"TIDEGATE_DEV_DIR": str(objects)}
+        sent = tidegate("cp", "-", "dev://bucket/k", env=env, stdin=b"bytes")
+        assert sent.exit == 0, sent
+        assert server.control("GET", "counts")["requests"]["PutObject"] == 1
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key"])
+def test_one_of_the_two_files_is_not_enough(tidegate, certificate, tmp_path, missing):
+    files = {"--tls-cert": certificate.path, "--tls-key": certificate.key}
+    (given,) = (option for option in files if option != missing)
+    refused = tidegate("serve", given, files[given], cwd=tmp_path)
+    assert refused.exit == 2 and missing in refused.err and not list(tmp_path.iterdir()), refused
+
+
+def test_files_that_are_no_good_are_named_and_nothing_starts(tidegate, certificate, tmp_path):
+    files = [(tmp_path / "none.pem", certificate.key), (certificate.key, certificate.key)]
+    for path, key in files:
+        refused = tidegate("serve", "--tls-cert", path, "--tls-key", key, cwd=tmp_path)
+        assert refused.exit == 2 and refused.out == b"", refused
+        assert refused.err.startswith(f"error: the certificate {path} cannot be used: "), refused
+    refused = tidegate("serve", "--tls-cert", certificate.path, "--tls-key", certificate.path, cwd=tmp_path)
+    assert refused.exit == 2, refused
+    assert refused.err.startswith(f"error: the private key {certificate.path} cannot be used: "), refused
+    assert not list(tmp_path.iterdir())
