@@ -1,13 +1,14 @@
 //! The embedded server as a process of its own, which counts what it is asked, and mostly discards what it takes.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate::backend::s3::{Credentials, S3, S3Settings};
 
 use crate::Result;
+use crate::certificate::Certificate;
 use crate::http::Client;
 use crate::machine;
 use crate::process::{Program, Server};
@@ -21,12 +22,14 @@ const BUCKET: &str = "bench";
 /// A store, as a tool is told of it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    /// Its address, `http://HOST:PORT`.
+    /// Its address, `http://HOST:PORT` or `https://HOST:PORT`.
     pub url: String,
     /// Who may use it, and its region.
     pub signer: Signer,
     /// The bucket that is there.
     pub bucket: &'static str,
+    /// The file of the authority that its certificate is of, where it speaks TLS.
+    pub authority: Option<PathBuf>,
 }
 
 impl Endpoint {
@@ -36,15 +39,21 @@ impl Endpoint {
         Self { url, ..self.clone() }
     }
 
-    /// The variables that tell a client of S3 where it is, and who may use it.
+    /// The variables that tell a client of S3 where it is, who may use it, and whom to trust.
     #[must_use]
-    pub fn variables(&self) -> [(&'static str, String); 4] {
-        [
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
             ("AWS_ENDPOINT_URL", self.url.clone()),
             ("AWS_ACCESS_KEY_ID", self.signer.access_key.clone()),
             ("AWS_SECRET_ACCESS_KEY", self.signer.secret_key.clone()),
             ("AWS_REGION", self.signer.region.clone()),
-        ]
+        ];
+        if let Some(file) = &self.authority {
+            // Most in Python read the first, most in Go and Rust the second.
+            variables
+                .extend(["AWS_CA_BUNDLE", "SSL_CERT_FILE"].map(|name| (name, file.display().to_string())));
+        }
+        variables
     }
 
     /// The bucket, as the library reaches it.
@@ -58,6 +67,10 @@ impl Endpoint {
             .with_endpoint_url(self.url.as_str())
             .with_region(signer.region.as_str())
             .with_credentials(credentials);
+        let settings = match &self.authority {
+            Some(file) => settings.with_ca_bundle(file),
+            None => settings,
+        };
         Ok(S3::connect(self.bucket, &settings).await?)
     }
 }
@@ -109,12 +122,26 @@ impl Embedded {
 
     /// The same with a storage as `tidegate serve` takes it, such as `disk:DIR`.
     pub fn storing(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
+        Self::run(tidegate, folder, storage, None)
+    }
+
+    /// The same over TLS, with a certificate that is made for it in `folder`.
+    pub fn storing_over_tls(tidegate: &Path, folder: &Path, storage: &str) -> Result<Self> {
+        Self::run(tidegate, folder, storage, Some(Certificate::make(folder)?))
+    }
+
+    fn run(tidegate: &Path, folder: &Path, storage: &str, certificate: Option<Certificate>) -> Result<Self> {
         let mut program = Program::new(tidegate);
         for argument in ["serve", "--storage", storage, "--listen", "127.0.0.1:0"] {
             program = program.arg(argument);
         }
+        let mut client = Client::default();
+        if let Some(certificate) = &certificate {
+            program =
+                program.arg("--tls-cert").arg(&certificate.chain).arg("--tls-key").arg(&certificate.key);
+            client = Client::trusting(&certificate.authority)?;
+        }
         let mut server = Server::start("tidegate-serve", &program, folder)?;
-        let client = Client::default();
         let url = server.wait_ready(|said| {
             let url = url_in(said)?;
             client.answers(&format!("{url}/_tidegate/counts")).then_some(url)
@@ -123,7 +150,8 @@ impl Embedded {
             Signer { access_key: KEY.to_owned(), secret_key: KEY.to_owned(), region: REGION.to_owned() };
         let bucket = format!("{url}/{BUCKET}");
         client.put_empty(&bucket, &signer.put(&bucket)?)?;
-        Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET } })
+        let authority = certificate.map(|certificate| certificate.authority);
+        Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET, authority } })
     }
 
     /// How to reach it.
@@ -135,7 +163,8 @@ impl Embedded {
     /// Its `host:port`.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.endpoint.url.trim_start_matches("http://")
+        let url = &self.endpoint.url;
+        url.split_once("://").map_or(url, |(_, address)| address)
     }
 
     /// Has the server count from nothing.

@@ -1,10 +1,13 @@
 //! A few small requests to servers on this machine: control interfaces, and making a bucket.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::Result;
 
@@ -14,15 +17,33 @@ pub struct Client(Agent);
 
 impl Default for Client {
     fn default() -> Self {
-        let config = Agent::config_builder()
-            .proxy(None)
-            .max_idle_connections(0)
-            .timeout_global(Some(Duration::from_secs(10)));
-        Self(config.build().into())
+        Self::with(RootCerts::new_with_certs(&[]))
     }
 }
 
 impl Client {
+    /// One that trusts, over TLS, the authority whose certificate is in this file (PEM). By default nobody is trusted.
+    ///
+    /// # Errors
+    /// Where the file cannot be read or is something else.
+    pub fn trusting(authority: &Path) -> Result<Self> {
+        let pem = std::fs::read(authority).map_err(|error| format!("{}: {error}", authority.display()))?;
+        let certificate =
+            Certificate::from_pem(&pem).map_err(|error| format!("{}: {error}", authority.display()))?;
+        Ok(Self::with(RootCerts::new_with_certs(&[certificate])))
+    }
+
+    fn with(roots: RootCerts) -> Self {
+        let ring = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = TlsConfig::builder().root_certs(roots).unversioned_rustls_crypto_provider(ring);
+        let config = Agent::config_builder()
+            .proxy(None)
+            .max_idle_connections(0)
+            .timeout_global(Some(Duration::from_secs(10)))
+            .tls_config(tls.build());
+        Self(config.build().into())
+    }
+
     /// Whether a GET is answered with success now.
     #[must_use]
     pub fn answers(&self, url: &str) -> bool {

@@ -14,6 +14,7 @@
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 
+pub mod certificate;
 pub mod compaction;
 pub mod contest;
 pub mod embedded;

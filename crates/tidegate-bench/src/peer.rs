@@ -1,8 +1,7 @@
 //! What the peers' programs have in common: `FILE s3://BUCKET/KEY` on their command line, or the other way round, and
 //! in their environment [`PART_MIB`] and [`AT_ONCE`].
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpStream;
+use std::io::{BufRead, Read};
 use std::path::PathBuf;
 
 /// The variable that says what size of parts a peer is to take instead of its default, in MiB.
@@ -74,7 +73,7 @@ pub fn variable(name: &str) -> Result<String> {
 }
 
 /// Reads one answer, whose body a success has only with a length.
-pub fn expect_success(answers: &mut BufReader<TcpStream>) -> Result<()> {
+pub fn expect_success(answers: &mut impl BufRead) -> Result<()> {
     let mut line = String::new();
     answers.read_line(&mut line)?;
     let is_success = line.starts_with("HTTP/1.1 200 ");
@@ -88,7 +87,7 @@ pub fn expect_success(answers: &mut BufReader<TcpStream>) -> Result<()> {
             length = value.trim().parse()?;
         }
     }
-    std::io::copy(&mut answers.take(length), &mut std::io::sink())?;
+    std::io::copy(&mut answers.by_ref().take(length), &mut std::io::sink())?;
     if is_success { Ok(()) } else { Err(format!("the server answers: {status}").into()) }
 }
 

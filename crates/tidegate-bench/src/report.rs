@@ -98,11 +98,11 @@ fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     let tried = Tuning::tried(source);
     let tried: Vec<_> = tried.iter().filter(|tuning| entrant.tool.has_words(source, **tuning)).collect();
     if tried.is_empty() {
-        return Some(format!("{defaults}; it can't be told of parts, nor how many at once"));
+        return Some(format!("{defaults}; it can't be told otherwise"));
     }
     let tried: Vec<_> = tried.iter().map(ToString::to_string).collect();
-    let found = entrant.tuning.map_or_else(|| "its defaults".to_owned(), |tuning| tuning.to_string());
-    Some(format!("{defaults}; but for: {found}, the best of its defaults, {}", tried.join(", ")))
+    let found = entrant.tuning.map_or_else(|| "the defaults".to_owned(), |tuning| tuning.to_string());
+    Some(format!("{defaults}; here {found}, the fastest of the defaults, {}", tried.join(", ")))
 }
 
 /// The checksums that objects were stored with, in all runs.

@@ -159,7 +159,7 @@ impl Transfer {
         // Only what is read again needs to be kept.
         let storage = if source.is_download() { "memory" } else { "discard" };
         let server = match self.way {
-            Way::Tls => return Err("the server does not speak TLS yet".into()),
+            Way::Tls => Embedded::storing_over_tls(tidegate, folder.path(), storage)?,
             Way::Plain | Way::Shaped(_) => Embedded::storing(tidegate, folder.path(), storage)?,
         };
         let original = match &source {

@@ -98,7 +98,7 @@ impl Tool {
 
     fn variables(self, endpoint: &Endpoint) -> Vec<(&'static str, String)> {
         let (signer, of) = (&endpoint.signer, |name, value: &str| (name, value.to_owned()));
-        let mut variables = endpoint.variables().to_vec();
+        let mut variables = endpoint.variables();
         if self == Self::Mc {
             let (scheme, address) = endpoint.url.split_once("://").unwrap_or(("http", &endpoint.url));
             let (key, secret) = (&signer.access_key, &signer.secret_key);

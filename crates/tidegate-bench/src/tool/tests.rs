@@ -8,7 +8,7 @@ fn line(tool: Tool, source: &Source) -> (String, Vec<(String, String)>) {
 
 fn tuned(tool: Tool, source: &Source, tuning: Option<Tuning>) -> (String, Vec<(String, String)>) {
     let signer = Signer { access_key: "k".to_owned(), secret_key: "s".to_owned(), region: "r".to_owned() };
-    let endpoint = Endpoint { url: "http://h:1".to_owned(), signer, bucket: "b" };
+    let endpoint = Endpoint { url: "http://h:1".to_owned(), signer, bucket: "b", authority: None };
     let program = tool.program(Path::new("/x"), source, &endpoint, "p/", tuning);
     let words: Vec<_> = program.arguments.iter().map(|word| word.to_string_lossy()).collect();
     (words.join(" "), program.variables.clone())

@@ -1,0 +1,94 @@
+//! What of the measurements speaks TLS, with a server that has a certificate made for it.
+
+#![allow(clippy::unwrap_used, reason = "it is all tests")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidegate::backend::Backend;
+use tidegate_bench::certificate::Certificate;
+use tidegate_bench::embedded::Endpoint;
+use tidegate_bench::http::Client;
+use tidegate_bench::sign::Signer;
+use tidegate_dev::{Server, Tls};
+use tokio::runtime::Runtime;
+
+/// A server with the bucket `bucket`.
+struct Place {
+    runtime: Runtime,
+    server: Server,
+    endpoint: Endpoint,
+    folder: TempDir,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = Certificate::make(folder.path()).unwrap();
+    let read = |path: &Path| std::fs::read(path).unwrap();
+    let tls = Tls::from_pem(&read(&certificate.chain), &read(&certificate.key)).unwrap();
+    let runtime = Runtime::new().unwrap();
+    let server = runtime.block_on(Server::builder().tls(tls).start()).unwrap();
+    server.create_bucket("bucket").unwrap();
+    let signer = Signer {
+        access_key: "tidegate".to_owned(),
+        secret_key: "tidegate".to_owned(),
+        region: "us-east-1".to_owned(),
+    };
+    let authority = Some(certificate.authority);
+    let endpoint = Endpoint { url: server.endpoint(), signer, bucket: "bucket", authority };
+    Place { runtime, server, endpoint, folder }
+}
+
+#[test]
+fn the_control_client_trusts_the_authority_and_nobody_else() {
+    let place = place();
+    let url = format!("{}/_tidegate/counts", place.endpoint.url);
+    let client = Client::trusting(place.endpoint.authority.as_deref().unwrap()).unwrap();
+    assert!(client.answers(&url));
+    assert!(client.answers(&url.replace("127.0.0.1", "localhost")));
+    let bucket = format!("{}/another", place.endpoint.url);
+    client.put_empty(&bucket, &place.endpoint.signer.put(&bucket).unwrap()).unwrap();
+    let counts: Value = client.get(&url).unwrap();
+    assert_eq!(counts["requests"]["CreateBucket"], 1);
+
+    assert!(!Client::default().answers(&url));
+    let other = tempfile::tempdir().unwrap();
+    let other = Certificate::make(other.path()).unwrap();
+    assert!(!Client::trusting(&other.authority).unwrap().answers(&url));
+    assert!(Client::trusting(&place.folder.path().join("none.pem")).is_err());
+}
+
+#[test]
+fn the_library_trusts_it_as_well() {
+    let place = place();
+    let missing = place.runtime.block_on(async { place.endpoint.connect().await.unwrap().head("k").await });
+    assert!(missing.unwrap_err().to_string().contains("HTTP 404"));
+}
+
+#[test]
+fn the_floor_sends_all_of_a_file() {
+    const SIZE: u64 = 40 << 20;
+    let place = place();
+    let file = place.folder.path().join("file");
+    std::fs::File::create(&file).unwrap().set_len(SIZE).unwrap();
+    let floor = |variables: Vec<(&'static str, String)>| -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peer-floor"));
+        command.arg(&file).arg("s3://bucket/k").env_remove("AWS_CA_BUNDLE").envs(variables);
+        command.output().unwrap()
+    };
+    let done = floor(place.endpoint.variables());
+    assert!(done.status.success(), "{done:?}");
+    let counts = place.server.counts();
+    assert_eq!((counts.get("PutObject"), counts.bytes_in), (3, SIZE));
+
+    let mut others = place.endpoint.clone();
+    let other = tempfile::tempdir().unwrap();
+    others.authority = Some(Certificate::make(other.path()).unwrap().authority);
+    assert!(!floor(others.variables()).status.success());
+    others.authority = None;
+    let refused = floor(others.variables());
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("AWS_CA_BUNDLE is not set"), "{refused:?}");
+    assert_eq!(place.server.counts().bytes_in, SIZE);
+}
