@@ -9,7 +9,7 @@
 //! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
 //! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways
 //! ([`mod@compaction`], [`tables`]) and requests over prefixes that are limited each by itself ([`prefixes`]), which have
-//! commands of their own. `all` is all of them ([`published`]), `peers` all contests ([`peers`]), and `report` a page with
+//! commands of their own. `growth` is time and memory by size ([`growth`]). `all` is all of them ([`published`]), `peers` all contests ([`peers`]), and `report` a page with
 //! plots of what they said ([`page`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
@@ -19,6 +19,7 @@ pub mod compaction;
 pub mod contest;
 pub mod embedded;
 pub mod example;
+pub mod growth;
 pub mod hedge;
 pub mod http;
 pub mod journal;

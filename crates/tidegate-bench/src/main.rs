@@ -8,6 +8,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use serde::Serialize;
 use tidegate_bench::compaction;
+use tidegate_bench::growth::{
+    self,
+    writers::{WRITERS, Writers},
+};
 use tidegate_bench::hedge;
 use tidegate_bench::journal::{self, uploads::Uploads};
 use tidegate_bench::page::Page;
@@ -107,7 +111,7 @@ enum Command {
         #[command(flatten)]
         trial: peers::Trial,
     },
-    /// Tables A to D into one folder, and whether they show what they are to show.
+    /// Tables A to D and `growth` into one folder, and whether they show what they are to show.
     All {
         #[command(flatten)]
         trial: published::Trial,
@@ -136,11 +140,22 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Time and memory by size: objects up to 64 GiB, and up to 10,000 writers open at once.
+    Growth {
+        #[command(flatten)]
+        trial: growth::Trial,
+        /// Print one JSON object, with every single run, and no table.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make one HTML page with plots of what `all` and `peers` wrote into a folder.
     Report(Page),
     /// Make the uploads of one run of `journal`.
     #[command(name = journal::UPLOADS, hide = true)]
     Uploads(Uploads),
+    /// Make the objects of one run of writers of `growth`.
+    #[command(name = WRITERS, hide = true)]
+    Writers(Writers),
     /// Run a program and write what it cost to a file.
     #[command(name = measure::MEASURED, hide = true)]
     Measured {
@@ -176,8 +191,10 @@ fn main() -> ExitCode {
         Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Growth { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
         Command::Uploads(uploads) => uploads.run(),
+        Command::Writers(writers) => writers.run(),
         Command::Measured { report, command } => measure::run_measured(&report, &command),
         Command::Tied { command } => process::become_tied(&command),
     };

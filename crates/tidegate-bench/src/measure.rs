@@ -91,7 +91,7 @@ pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> 
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
     let mut child = program.through(&subcommand, log)?.spawn()?;
     if let Some(file) = &program.stdin {
-        process::feed(&mut child, file)?;
+        process::feed(&mut child, file, program.stdin_most)?;
     }
     let began = Instant::now();
     let status = loop {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,13 +29,24 @@ pub struct Program {
     pub variables: Vec<(String, String)>,
     /// A file whose bytes come through a pipe to its standard input, where it has one.
     pub stdin: Option<PathBuf>,
+    /// No more of that file's bytes than these: a device has no end.
+    pub stdin_most: u64,
+    /// Whether what it writes to its standard output is nobody's, and not in its log.
+    pub is_discarded: bool,
 }
 
 impl Program {
     /// A program without arguments.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), arguments: Vec::new(), variables: Vec::new(), stdin: None }
+        Self {
+            path: path.into(),
+            arguments: Vec::new(),
+            variables: Vec::new(),
+            stdin: None,
+            stdin_most: u64::MAX,
+            is_discarded: false,
+        }
     }
 
     /// Adds an argument.
@@ -66,7 +77,8 @@ impl Program {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let log = File::create(log)?;
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-        command.stdin(stdin).stdout(log.try_clone()?).stderr(log);
+        let stdout = if self.is_discarded { Stdio::null() } else { log.try_clone()?.into() };
+        command.stdin(stdin).stdout(stdout).stderr(log);
         Ok(command)
     }
 }
@@ -75,9 +87,9 @@ fn is_foreign(name: &str) -> bool {
     FOREIGN.iter().any(|prefix| name.starts_with(prefix)) || name.to_ascii_uppercase().ends_with("_PROXY")
 }
 
-/// Feeds a program's standard input from `file` until that ends, or the program takes no more.
-pub(crate) fn feed(child: &mut Child, file: &Path) -> Result<()> {
-    let (mut file, pipe) = (File::open(file)?, child.stdin.take());
+/// Feeds a program's standard input with the first `most` bytes of `file`, or until it takes no more.
+pub(crate) fn feed(child: &mut Child, file: &Path, most: u64) -> Result<()> {
+    let (mut file, pipe) = (File::open(file)?.take(most), child.stdin.take());
     std::thread::spawn(move || {
         // A program that ends before is found out by how it ends.
         pipe.map(|mut pipe| io::copy(&mut file, &mut pipe))
@@ -160,11 +172,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("source");
         std::fs::write(&file, "some bytes").unwrap();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", "test -p /dev/stdin && cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = shell.spawn().unwrap();
-        feed(&mut child, &file).unwrap();
-        assert_eq!(child.wait_with_output().unwrap().stdout, b"some bytes");
+        for (most, expected) in [(u64::MAX, "some bytes"), (4, "some")] {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "test -p /dev/stdin && cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = shell.spawn().unwrap();
+            feed(&mut child, &file, most).unwrap();
+            assert_eq!(child.wait_with_output().unwrap().stdout, expected.as_bytes());
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::{Args, Parser};
 use serde::Serialize;
 
 use crate::parts::{self, Published};
-use crate::{Result, compaction, journal, prefixes, tables};
+use crate::{Result, compaction, growth, journal, prefixes, tables};
 
 /// Which tables, and how much of them.
 #[derive(Clone, Debug, Args)]
@@ -17,7 +17,7 @@ pub struct Trial {
     #[command(flatten)]
     pub extent: Extent,
     /// These only.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "TABLE", default_value = "a,b,c,d")]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "TABLE", default_value = "a,b,c,d,growth")]
     pub only: Vec<Letter>,
 }
 
@@ -47,6 +47,8 @@ pub enum Letter {
     C,
     /// Sorted tables: written and merged as streams, and operations by prefixes.
     D,
+    /// No published one: time and memory by size.
+    Growth,
 }
 
 /// What does not hold of what the tables are to show.
@@ -86,6 +88,10 @@ impl Trial {
                     self.keep("tables", &report, report.broken(), &mut broken)?;
                     let report = self.of::<prefixes::Trial>()?.hold(tidegate)?;
                     self.keep("prefixes", &report, report.broken(), &mut broken)?;
+                }
+                Letter::Growth => {
+                    let report = self.of::<growth::Trial>()?.hold(tidegate)?;
+                    self.keep("growth", &report, report.broken(), &mut broken)?;
                 }
             }
         }
@@ -142,7 +148,8 @@ mod tests {
     fn it_is_said_how_much_is_wanted() {
         assert!(parsed(&["--quick", "--full"]).is_err());
         assert!(!parsed(&[]).unwrap().extent.quick);
-        assert_eq!(parsed(&["--full"]).unwrap().only.len(), 4);
+        assert_eq!(parsed(&["--full"]).unwrap().only.len(), 5);
+        assert_eq!(parsed(&["--only", "growth"]).unwrap().only, [Letter::Growth]);
         assert_eq!(parsed(&["--quick", "--only", "a,d"]).unwrap().only, [Letter::A, Letter::D]);
     }
 
@@ -156,8 +163,9 @@ mod tests {
                 trial.of::<compaction::Trial>().unwrap().quick,
                 trial.of::<tables::Trial>().unwrap().quick,
                 trial.of::<prefixes::Trial>().unwrap().quick,
+                trial.of::<growth::Trial>().unwrap().quick,
             ];
-            assert_eq!(quick, [is_quick; 5]);
+            assert_eq!(quick, [is_quick; 6]);
         }
     }
 

@@ -1,0 +1,246 @@
+//! What is said of a trial: tables, straight lines, and what does not hold.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::line::{Fit, beyond};
+use super::writers::Way;
+use super::{Direction, Moved, Report, Run, Trial, Written};
+use crate::size::{self, GIB, KIB, MIB};
+use crate::stats::Spread;
+use crate::table::Table;
+
+/// A figure by size, as a straight line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fitted {
+    /// Of what.
+    pub of: String,
+    /// Which figure.
+    pub figure: &'static str,
+    /// What its slope is by.
+    pub per: &'static str,
+    /// The line through the medians.
+    pub fit: Fit,
+}
+
+/// One figure of a process.
+type Figure = (&'static str, fn(&Run) -> f64);
+
+const WALL: Figure = ("wall s", |run| run.usage.wall);
+const CPU: Figure = ("CPU s", |run| run.usage.cpu());
+const PEAK: Figure = ("peak RSS MiB", |run| run.usage.peak_kib as f64 / KIB as f64);
+
+impl Moved {
+    fn gib(&self) -> f64 {
+        self.size as f64 / GIB as f64
+    }
+}
+
+/// Of each size or number the median, in their order.
+fn points<'a>(rows: impl Iterator<Item = (f64, &'a [Run])>, figure: Figure) -> Vec<(f64, f64)> {
+    rows.filter_map(|(x, runs)| Some((x, Spread::of(runs.iter().map(figure.1))?.median))).collect()
+}
+
+/// All lines that there are: two points are enough for one.
+pub(super) fn fits(moved: &[Moved], written: &[Written]) -> Vec<Fitted> {
+    let mut fits = Vec::new();
+    let mut add = |of: &str, per, figure: Figure, points: Vec<(f64, f64)>| {
+        fits.extend(Fit::of(&points).map(|fit| Fitted { of: of.to_owned(), figure: figure.0, per, fit }));
+    };
+    for direction in Direction::ALL {
+        let rows = moved.iter().filter(|moved| moved.direction == direction);
+        for figure in [WALL, CPU, PEAK] {
+            let points = points(rows.clone().map(|moved| (moved.gib(), moved.runs.as_slice())), figure);
+            add(direction.name(), "GiB", figure, points);
+        }
+    }
+    for way in Way::ALL {
+        let rows = written.iter().filter(|written| written.way == way && written.starved.is_none());
+        for figure in [WALL, CPU, PEAK] {
+            let thousands = |written: &Written| f64::from(written.writers) / 1000.0;
+            let points =
+                points(rows.clone().map(|written| (thousands(written), written.runs.as_slice())), figure);
+            add(way.name(), "1,000 writers", figure, points);
+        }
+    }
+    fits
+}
+
+/// A quarter is more than runs of the same are apart.
+const MORE: f64 = 1.25;
+/// MiB of a part: one more or less in flight is chance.
+const PART: f64 = 16.0;
+/// KiB that an open writer takes beside its bytes: its state, and its task.
+const WRITER: f64 = 8.0;
+/// A shorter run is mostly its beginning: connections are opened, and how many are best is found out.
+const LEAST_SECONDS: f64 = 5.0;
+/// How far in percent from the line through all before it the last time may be.
+const NEAR: f64 = 15.0;
+
+impl Report {
+    /// What does not hold: that time is a straight line of the size, and memory the same for all sizes.
+    #[must_use]
+    pub fn broken(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        for direction in Direction::ALL {
+            let rows: Vec<_> = self.moved.iter().filter(|moved| moved.direction == direction).collect();
+            let sized: Vec<_> = rows.iter().map(|moved| (moved.gib(), moved.runs.as_slice())).collect();
+            broken.extend(not_straight(&sized).map(|why| format!("{}: {why}", direction.name())));
+            broken.extend(self.grown(&rows).map(|why| format!("{}: {why}", direction.name())));
+        }
+        for way in Way::ALL {
+            let rows: Vec<_> = self.written.iter().filter(|written| written.way == way).collect();
+            let counted: Vec<_> =
+                rows.iter().map(|written| (f64::from(written.writers), written.runs.as_slice())).collect();
+            // A spool is used from where the memory is full: that is a bend, and not a straight line.
+            if way == Way::Tasks {
+                broken.extend(not_straight(&counted).map(|why| format!("{}: {why}", way.name())));
+            }
+            for written in rows {
+                let why = self.held_too_much(written).or_else(|| self.stopped(written));
+                broken.extend(why.map(|why| format!("{} writers, {}: {why}", written.writers, way.name())));
+            }
+        }
+        broken
+    }
+
+    /// Sizes that the budget can hold whole may take more the larger they are; those above it may not.
+    fn grown(&self, rows: &[&Moved]) -> Option<String> {
+        let mut above = rows.iter().filter(|moved| moved.size > self.trial.memory);
+        let (least, most) = (above.next()?, above.next_back()?);
+        let (before, after) = (spread(&least.runs, PEAK)?, spread(&most.runs, PEAK)?);
+        (after.min > (before.max * MORE).max(before.max + PART)).then(|| {
+            let (small, large) = (size::format(least.size), size::format(most.size));
+            format!("{:.0} MiB for {large}, where {small} take {:.0}", after.min, before.max)
+        })
+    }
+
+    /// More than the budget, what the process takes with one writer, and what an open writer is.
+    fn held_too_much(&self, written: &Written) -> Option<String> {
+        let one = self.written.iter().find(|one| one.way == written.way && one.writers == 1)?;
+        let (one, peak) = (spread(&one.runs, PEAK)?, spread(&written.runs, PEAK)?);
+        let budget = self.trial.memory as f64 / MIB as f64;
+        let most = MORE * budget + one.max + f64::from(written.writers) * WRITER / KIB as f64;
+        (peak.min > most).then(|| format!("{:.0} MiB, where {most:.0} are allowed", peak.min))
+    }
+
+    /// One task without a spool can't go round writers whose objects are together larger than the memory: no object is
+    /// whole before the memory is full, and what is less than a part can't be sent before. Nothing else may stop.
+    fn stopped(&self, written: &Written) -> Option<String> {
+        let bytes = u64::from(written.writers) * self.trial.writer_size;
+        let may_stop = written.way == Way::Turns && bytes > self.trial.memory / 2;
+        written.starved.clone().filter(|_| !may_stop)
+    }
+}
+
+/// Whether the last time is not where the line through those before it leads, by more than runs are apart.
+fn not_straight(rows: &[(f64, &[Run])]) -> Option<String> {
+    let last = spread(rows.last()?.1, WALL)?;
+    let times = beyond(&points(rows.iter().copied(), WALL))?;
+    let far = (times - 1.0) * 100.0;
+    (last.median >= LEAST_SECONDS && far.abs() > NEAR.max(last.noise_percent())).then(|| {
+        let how = if far > 0.0 { "more" } else { "less" };
+        format!(
+            "{:.1} s for the largest, {:.0}% {how} than the line of the others says",
+            last.median,
+            far.abs()
+        )
+    })
+}
+
+fn spread(runs: &[Run], (_, value): Figure) -> Option<Spread> {
+    Spread::of(runs.iter().map(value))
+}
+
+fn cells(runs: &[Run], gib: f64) -> [String; 5] {
+    let shown = |spread: Option<Spread>, digits: usize| {
+        spread.map_or_else(String::new, |Spread { median, min, max }| {
+            format!("{median:.digits$} ({min:.digits$}–{max:.digits$})")
+        })
+    };
+    let requests = Spread::of(runs.iter().map(|run| run.requests as f64));
+    [
+        shown(spread(runs, WALL), 2),
+        shown(spread(runs, CPU), 2),
+        shown(spread(runs, CPU).map(|cpu| cpu.per(gib)), 2),
+        shown(spread(runs, PEAK), 0),
+        requests.map_or_else(String::new, |requests| format!("{:.0}", requests.median)),
+    ]
+}
+
+const COLUMNS: [&str; 5] = ["wall s", "CPU s", "CPU s/GiB", "peak RSS MiB", "requests"];
+
+impl Report {
+    fn moved(&self) -> Table {
+        let mut table = Table::new(["moved", "size"].into_iter().chain(COLUMNS));
+        for moved in &self.moved {
+            let names = [moved.direction.name().to_owned(), size::format(moved.size)];
+            table.row(names.into_iter().chain(cells(&moved.runs, moved.gib())));
+        }
+        table
+    }
+
+    fn written(&self) -> Table {
+        let columns = ["fed by", "writers", "in all"].into_iter().chain(COLUMNS).chain(["published"]);
+        let mut table = Table::new(columns);
+        for written in &self.written {
+            let bytes = u64::from(written.writers) * self.trial.writer_size;
+            let names = [written.way.name().to_owned(), written.writers.to_string(), size::format(bytes)];
+            let published = if written.starved.is_some() { "none: starved" } else { "all" };
+            let cells = cells(&written.runs, bytes as f64 / GIB as f64);
+            table.row(names.into_iter().chain(cells).chain([published.to_owned()]));
+        }
+        table
+    }
+
+    fn lines(&self) -> Table {
+        let mut table = Table::new(["line", "figure", "slope", "by", "at 0", "farthest from it"]);
+        for Fitted { of, figure, per, fit } in &self.fits {
+            let Fit { slope, intercept, farthest_percent } = fit;
+            table.row([
+                of.clone(),
+                (*figure).to_owned(),
+                format!("{slope:.3}"),
+                (*per).to_owned(),
+                format!("{intercept:.2}"),
+                format!("{farthest_percent:.1}%"),
+            ]);
+        }
+        table
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trial { writer_size, turn_size, memory, runs, .. } = &self.trial;
+        let [writer, turn, memory] = [*writer_size, *turn_size, *memory].map(size::format);
+        writeln!(out, "{}", self.moved())?;
+        writeln!(
+            out,
+            "Median (least–most) of {runs} runs. Upload: zeros through a pipe into `tidegate cp - URL`; download: the same \
+             objects by `tidegate cat URL`, to /dev/null; a budget of {memory}.\n"
+        )?;
+        writeln!(out, "{}", self.written())?;
+        writeln!(
+            out,
+            "All writers open at once on one engine with {memory}; each writes {writer}, {turn} a turn. Published: as the \
+             server has counted.\n"
+        )?;
+        writeln!(out, "{}", self.lines())?;
+        writeln!(
+            out,
+            "Straight lines by least squares through the medians; how far the farthest point is from its line, in percent \
+             of the largest.\n"
+        )?;
+        for Written { way, writers, starved, .. } in &self.written {
+            if let Some(starved) = starved {
+                writeln!(out, "- {writers} writers, {}: {starved}", way.name())?;
+            }
+        }
+        for broken in self.broken() {
+            writeln!(out, "- DOES NOT HOLD: {broken}")?;
+        }
+        writeln!(out, "{}", self.conditions)
+    }
+}
