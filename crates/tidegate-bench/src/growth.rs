@@ -23,7 +23,7 @@ use writers::{Done, WRITERS, Way};
 mod line;
 mod report;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod writers;
 
 pub use line::Fit;

@@ -18,6 +18,7 @@ use section::Section;
 
 mod axis;
 mod contest;
+mod growth;
 mod journal;
 mod lines;
 mod memory;
@@ -60,7 +61,7 @@ struct Chapter {
 type Read = fn(&Path, &str) -> Result<Option<Section>>;
 
 /// Every file, what was measured in it, and how it is read; in the order of the page.
-const FILES: [(&str, &str, Read); 7] = [
+const FILES: [(&str, &str, Read); 8] = [
     ("a", "parts uploaded while the next is written", read::<parts::Report>),
     ("b", "streams of unknown length", read::<journal::Report>),
     ("c", "parts by several threads", read::<parts::Report>),
@@ -68,6 +69,7 @@ const FILES: [(&str, &str, Read); 7] = [
     ("tables", "sorted tables built", read::<tables::Tables>),
     ("memory", "memory over time", read::<memory::Report>),
     ("prefixes", "keys spread over prefixes", read::<prefixes::Report>),
+    ("growth", "time and memory by size", read::<growth::Report>),
 ];
 
 /// The contests, as files.

@@ -14,7 +14,7 @@ fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
     Line::try_parse_from(["growth"].iter().chain(words)).map(|line| line.trial)
 }
 
-fn run(wall: f64, peak_mib: f64) -> Run {
+pub(crate) fn run(wall: f64, peak_mib: f64) -> Run {
     let peak_kib = (peak_mib * 1024.0) as u64;
     Run { usage: Usage { wall, user: wall, system: 0.0, peak_kib, exit: Some(0), signal: None }, requests: 7 }
 }
@@ -46,9 +46,9 @@ fn writers(way: Way, rows: &[(u32, f64, f64, bool)]) -> Report {
     report(Vec::new(), written)
 }
 
-fn report(moved: Vec<Moved>, written: Vec<Written>) -> Report {
+pub(crate) fn report(moved: Vec<Moved>, written: Vec<Written>) -> Report {
     let fits = report::fits(&moved, &written);
-    let conditions = Conditions { machine: Machine::this(), load: [0.0, 0.0] };
+    let conditions = Conditions { machine: Machine::this(), load: [0.5, f64::NAN] };
     Report { trial: parsed(&[]).unwrap(), conditions, moved, written, fits }
 }
 

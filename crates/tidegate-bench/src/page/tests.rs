@@ -188,6 +188,7 @@ fn all(dir: &Path) {
     put(dir, "tables.json", &tables_of());
     put(dir, "prefixes.json", &prefixes_of());
     put(dir, "memory.json", &compaction_of().memory());
+    put(dir, "growth.json", &growth::tests::growth_of());
 }
 
 #[test]
