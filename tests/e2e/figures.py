@@ -103,6 +103,28 @@ def memory():
     return {"title": "Memory of a read of 5 GiB", "unit": "MiB", "series": series}
 
 
+def growth():
+    def runs(wall, peak):
+        return [{"usage": usage(wall * by, peak, wall), "requests": 66} for by in (1.0, 1.04, 0.98)]
+
+    sizes, counts = [1024 * MIB << bits for bits in range(7)], [1, 10, 100, 1000, 10000]
+    moved = [
+        {"direction": direction, "size": size, "runs": runs(size / MIB * pace, min(276.0, peak + size / (200 * MIB)))}
+        for direction, pace, peak in (("upload", 0.0009, 52), ("download", 0.0004, 150))
+        for size in sizes
+    ]
+    starved = "s3://bench/one-27: write failed: waited 5.0 s for memory that no request can free"
+    written = [
+        {"way": way, "writers": count, "starved": starved if way == "turns" and count > 100 else None,
+         "runs": runs(0.01 + count * pace, min(276.0, 17 + count) + count / 300)}
+        for way, pace in (("tasks", 0.0006), ("turns", 0.0006), ("spooled-turns", 0.004)) for count in counts
+    ]  # fmt: skip
+    fit = {"slope": 0.92, "intercept": 0.04, "farthest_percent": 3.1}
+    fits = [{"of": "upload", "figure": figure, "per": "GiB", "fit": fit} for figure in ("wall s", "CPU s", "peak RSS MiB")]
+    trial = {"sizes": sizes, "writers": counts, "memory": 256 * MIB, "runs": 3, "quick": False}
+    return CONDITIONS | {"trial": trial, "moved": moved, "written": written, "fits": fits}
+
+
 def all_figures():
     """Each file's name, and what is in it."""
     tools = [
@@ -139,6 +161,7 @@ def all_figures():
         "tables": tables("table_size", [MIB << bits for bits in range(3, 10)], builds),
         "prefixes": prefixes(),
         "memory": memory(),
+        "growth": growth(),
     }
 
 

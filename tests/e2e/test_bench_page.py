@@ -14,8 +14,8 @@ from said import one_sentence
 
 PROGRAM = ROOT / os.environ.get("TIDEGATE_BENCH_BIN", "target/release/tidegate-bench")
 
-# Three of each contest, two of each of tables A and C, one of each number of streams, and five of table D.
-PLOTS = 8 * 3 + 2 * 2 + 6 + 5
+# Three of each contest, two of each of tables A and C, one of each number of streams, five of table D, and three of growth.
+PLOTS = 8 * 3 + 2 * 2 + 6 + 5 + 3
 
 # Of every text in a plot: what it says, where it is, and how large its letters are on the screen.
 TEXTS = """() => [...document.querySelectorAll('svg[role=img]')].flatMap((svg, plot) => {

@@ -1,5 +1,5 @@
 //! Time and memory by size: objects of 1 to 64 GiB through the program `tidegate`, and 1 to 10,000 writers open at once on
-//! one engine. Both should be straight lines: as long for every GiB, and as much memory for any size.
+//! one engine. Time should be a straight line, as long for every GiB, and memory the budget and a fixed part at any size.
 //!
 //! Every run is a process of its own, so that the kernel says what it held at most; the server is another, and keeps no
 //! byte. It gives zeros for what it did not keep, and the reader compares a checksum: so zeros are what is uploaded.

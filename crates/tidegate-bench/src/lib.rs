@@ -9,8 +9,8 @@
 //! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
 //! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways
 //! ([`mod@compaction`], [`tables`]) and requests over prefixes that are limited each by itself ([`prefixes`]), which have
-//! commands of their own. `growth` is time and memory by size ([`growth`]). `all` is all of them ([`published`]), `peers` all contests ([`peers`]), and `report` a page with
-//! plots of what they said ([`page`]).
+//! commands of their own. `growth` is time and memory by size ([`mod@growth`]). `all` is all of these ([`published`]),
+//! `peers` all contests ([`peers`]), and `report` a page with plots of what they said ([`page`]).
 //!
 //! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
 

@@ -108,25 +108,25 @@ fn time_that_bends_is_told() {
 }
 
 #[test]
-fn memory_that_grows_above_the_budget_is_told() {
-    let report = uploads(&[(1, 1.0, 80.0), (2, 2.0, 90.0), (4, 4.0, 101.0)]);
-    assert_eq!(report.broken(), ["upload: 101 MiB for 4 GiB, where 1 GiB take 80"]);
-    // Within a part, or where the smaller one fits in the budget whole.
-    assert_eq!(uploads(&[(1, 1.0, 20.0), (4, 4.0, 35.0)]).broken(), Vec::<String>::new());
-    let mut report = uploads(&[(1, 1.0, 20.0), (4, 4.0, 90.0)]);
-    assert_eq!(report.broken().len(), 1);
-    report.trial.memory = GIB;
+fn memory_above_the_bound_is_told() {
+    // Up to the budget and what a process takes beside it, it may grow.
+    assert_eq!(uploads(&[(1, 1.0, 50.0), (2, 2.0, 288.0)]).broken(), Vec::<String>::new());
+    let mut report = uploads(&[(1, 1.0, 50.0), (2, 2.0, 289.0)]);
+    assert_eq!(report.broken(), ["upload of 2 GiB: 289 MiB, where 288 are allowed"]);
+    report.moved[1].runs.push(run(2.0, 60.0));
+    assert_eq!(report.broken().len(), 1, "one run is enough");
+    report.trial.memory *= 2;
     assert_eq!(report.broken(), Vec::<String>::new());
 }
 
 #[test]
-fn writers_are_held_against_the_budget() {
-    let rows = [(1, 0.1, 16.0, false), (1000, 1.0, 343.0, false), (10_000, 4.0, 414.0, false)];
+fn every_open_writer_is_allowed_for() {
+    let rows = [(1, 0.1, 288.0, false), (1000, 1.0, 295.0, false), (10_000, 4.0, 366.0, false)];
     assert_eq!(writers(Way::Tasks, &rows).broken(), Vec::<String>::new());
-    let rows = [(1, 0.1, 16.0, false), (1000, 1.0, 345.0, false)];
+    let rows = [(1, 0.1, 16.0, false), (1000, 1.0, 297.0, false)];
     assert_eq!(
         writers(Way::SpooledTurns, &rows).broken(),
-        ["1000 writers, one task, a spool: 345 MiB, where 344 are allowed"]
+        ["1000 writers, one task, a spool: 297 MiB, where 296 are allowed"]
     );
 }
 
