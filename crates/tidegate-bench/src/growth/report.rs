@@ -110,8 +110,8 @@ impl Report {
         broken
     }
 
-    /// Above the bound in any run. Below it peaks may grow with the size: the longer a run, the likelier a moment in which
-    /// the store is so slow that the whole budget is filled.
+    /// Above the bound in any run. Below it peaks may grow with the size: the parts of a long stream do, and the longer a
+    /// run, the likelier a moment in which the store is so slow that the whole budget is filled.
     fn held_too_much(&self, runs: &[Run], writers: u32) -> Option<String> {
         let budget = self.trial.memory as f64 / MIB as f64;
         let (peak, most) =
