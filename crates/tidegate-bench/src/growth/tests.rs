@@ -77,7 +77,7 @@ fn a_process_is_told_its_way_as_it_reads_it() {
 fn objects_are_published_by_requests_that_succeed() {
     let counts: Counts = serde_json::from_value(serde_json::json!({
         "requests": {"PutObject": 5, "UploadPart": 8, "CompleteMultipartUpload": 2},
-        "failed": {"PutObject": 1, "UploadPart": 1}, "bytes_in": 0, "bytes_out": 0, "connections": 1,
+        "failed": {"PutObject": 1, "UploadPart": 1}, "bytes_in": 0, "bytes_out": 0, "connections": 1, "checksums": {},
     }))
     .unwrap();
     assert_eq!(published(&counts), 6);
