@@ -29,6 +29,19 @@ def test_counts(server, s3, name):
     assert counts["bytes_in"] == 5 and counts["bytes_out"] >= 5
 
 
+def test_objects_are_counted_by_their_checksums(server, s3, name):
+    plain = server.client(request_checksum_calculation="when_required")
+    server.control("DELETE", "counts")
+    plain.put_object(Bucket=name, Key="k", Body=b"12345")
+    s3.put_object(Bucket=name, Key="k", Body=b"12345")
+    s3.copy_object(Bucket=name, Key="copy", CopySource={"Bucket": name, "Key": "k"})
+    session, parts = upload(s3, name, "parts", [b"12345"], ChecksumAlgorithm="SHA256", ChecksumType="COMPOSITE")
+    complete(s3, name, "parts", session, parts)
+    with refused("NoSuchUpload"):
+        complete(s3, name, "parts", "none", parts)
+    assert server.counts()["checksums"] == {"none": 1, "CRC32": 2, "SHA256 COMPOSITE": 1}
+
+
 def test_knobs_are_given_back_and_misspelt_ones_refused(server):
     knobs = server.knobs(latency={"fixed_ms": 1}, rate_limit={"per_second": 5})
     assert server.control("GET", "knobs") == knobs and knobs["latency"] == {"fixed_ms": 1.0}

@@ -7,6 +7,7 @@ import pytest
 
 from harness import MIB
 from harness.certificate import Certificate
+from harness.process import until
 from harness.s3 import Bucket
 from harness.servers import Embedded
 
@@ -28,12 +29,15 @@ def bucket(secure):
     return Bucket(secure.endpoint)
 
 
+TRUSTING = ("AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+
+
 def said_variables(server):
     return dict(re.findall(r"^  export (\w+)=(\S+)$", server.log, re.MULTILINE))
 
 
 def untrusting(env):
-    return {name: value for name, value in env.items() if name not in ("AWS_CA_BUNDLE", "SSL_CERT_FILE")}
+    return {name: value for name, value in env.items() if name not in TRUSTING}
 
 
 def test_a_file_goes_up_and_down(tidegate, bucket, make_file, tmp_path):
@@ -59,7 +63,7 @@ def test_who_does_not_know_the_certificate_is_told_how_to(tidegate, secure, buck
 
 def test_the_variables_that_it_says_are_enough_for_both_protocols(tidegate, secure, bucket, certificate):
     env = said_variables(secure)
-    assert env["AWS_CA_BUNDLE"] == env["SSL_CERT_FILE"] == str(certificate.path)
+    assert {env[name] for name in TRUSTING} == {str(certificate.path)}
     assert env["AWS_ENDPOINT_URL"] == env["STORAGE_EMULATOR_HOST"] == secure.url
     for url in (bucket.url("of-s3"), f"gs://{bucket.name}/of-google"):
         sent = tidegate("cp", "-", url, env=env, stdin=b"bytes")
@@ -81,6 +85,32 @@ def test_dev_goes_through_the_server_that_has_the_directory(tidegate, tmp_path, 
         assert server.control("GET", "counts")["requests"]["PutObject"] == 1
     finally:
         server.stop()
+
+
+def test_a_certificate_of_another_authority_is_trusted_by_who_trusts_that(tidegate, tmp_path):
+    certificate = Certificate(tmp_path, authority="an authority")
+    server = Embedded(tmp_path, "--auto-create-buckets", certificate=certificate)
+    try:
+        assert f"name the file of the authority that signed its certificate in {', '.join(TRUSTING)}" in server.log
+        assert not set(TRUSTING) & set(said_variables(server))
+        env = {"TIDEGATE_DEV_DIR": str(tmp_path / "objects")}
+        refused = tidegate("cp", "-", "dev://bucket/k", env=env, stdin=b"bytes")
+        assert refused.exit != 0 and "is not trusted" in refused.err, refused
+        env["AWS_CA_BUNDLE"] = str(certificate.authority)
+        sent = tidegate("cp", "-", "dev://bucket/k", env=env, stdin=b"bytes")
+        assert sent.exit == 0, sent
+    finally:
+        server.stop()
+
+
+def test_an_address_that_the_certificate_does_not_name_is_told(tidegate, tmp_path, certificate):
+    for address, is_told in (("127.0.0.1", False), ("127.0.0.2", True)):
+        files = ("--tls-cert", certificate.path, "--tls-key", certificate.key)
+        server = tidegate.start("serve", "--listen", f"{address}:0", "--storage", "memory", *files)
+        until("the server has said all", lambda: "Ctrl-C stops it" in server.output_so_far())
+        server.interrupt()
+        said = server.wait().text
+        assert ("its certificate does not name 127.0.0.2" in said) == is_told, said
 
 
 @pytest.mark.parametrize("missing", ["--tls-cert", "--tls-key"])

@@ -109,7 +109,7 @@ class Embedded:
     """The project's own server, through the command line: `tidegate serve`; over TLS where it has a certificate."""
 
     def __init__(self, folder: Path, *options, certificate: Certificate | None = None):
-        authority = certificate and certificate.path
+        authority = certificate and certificate.authority
         self._context = certificate and ssl.create_default_context(cafile=authority)
         if certificate:
             options = (*options, "--tls-cert", certificate.path, "--tls-key", certificate.key)

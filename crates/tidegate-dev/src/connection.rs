@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use http::HeaderValue;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
@@ -20,8 +20,9 @@ use tokio_util::task::TaskTracker;
 use crate::body::{AnswerBody, RequestBody};
 use crate::counts::Counters;
 use crate::cut_head::CutHead;
+use crate::dialect::Dialect;
 use crate::exchange::Exchange;
-use crate::faults::{Faults, Refusal};
+use crate::faults::Faults;
 use crate::gcs::{self, Google};
 use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
 use crate::{Tls, aws_chunked, control};
@@ -260,46 +261,6 @@ impl Shared {
                 self.counters.failure("Refused");
             }
         }
-    }
-}
-
-/// The words that a request is made in, and wants to be answered in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dialect {
-    S3,
-    Xml,
-    Json,
-    Grpc,
-}
-
-impl Dialect {
-    fn of(parts: &Parts) -> Self {
-        if gcs::grpc::is_grpc(parts) {
-            Self::Grpc
-        } else if gcs::is_json_api(parts) {
-            Self::Json
-        } else if gcs::xml::is_xml_api(parts) {
-            Self::Xml
-        } else {
-            Self::S3
-        }
-    }
-
-    /// An error where there was none.
-    fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
-        let code = &denial.code;
-        let body = match (self, code.as_str()) {
-            (Self::Grpc, _) => return gcs::grpc::refuse(denial),
-            (_, "") => String::new(),
-            (Self::Json, _) => return gcs::refuse(denial),
-            (Self::S3 | Self::Xml, _) => format!(
-                "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
-            ),
-        };
-        let mut answer = http::Response::new(s3s::Body::from(body));
-        let status = StatusCode::from_u16(denial.status);
-        *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        answer
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Counts {
     pub bytes_out: u64,
     /// Connections accepted.
     pub connections: u64,
-    /// Objects that were stored over S3's API, by the checksum that they carry: `CRC64NVME`, `CRC32 COMPOSITE` (of the
-    /// parts' checksums, not of the bytes), `none`.
+    /// Objects that `PutObject`, `CopyObject` and `CompleteMultipartUpload` stored, over S3's API or the XML API, by the
+    /// checksum that they carry: `CRC64NVME`, `CRC32 COMPOSITE` (of the parts' checksums, not of the bytes), `none`.
     #[serde(default)]
     pub checksums: BTreeMap<String, u64>,
 }

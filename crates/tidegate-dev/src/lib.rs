@@ -62,6 +62,7 @@ mod connection;
 mod control;
 mod counts;
 mod cut_head;
+mod dialect;
 mod error;
 mod exchange;
 mod faults;

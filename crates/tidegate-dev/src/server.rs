@@ -171,8 +171,8 @@ impl ServerBuilder {
             region: self.region,
             has_md5_etags: self.has_md5_etags,
             creates_buckets: self.creates_buckets,
-            // Ahead of every earlier run on the same directory, where sessions are ordered by it.
             counters: Arc::clone(&counters),
+            // Ahead of every earlier run on the same directory, where sessions are ordered by it.
             sequence: AtomicU64::new(Moment::now().sequence()),
         });
         let (access, secret) = &self.credentials;

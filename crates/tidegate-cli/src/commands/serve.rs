@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -100,13 +100,13 @@ impl Args {
             Storage::Disk(directory) => Some(directory.as_path()),
             _ => None,
         };
-        let certificate = certificate.as_ref().map(|certificate| certificate.path.as_path());
+        let trusted = certificate.as_ref().and_then(Certificate::trusted);
         if let Some(directory) = directory {
-            Contact::leave(&server, certificate, directory).map_err(|error| {
+            Contact::leave(&server, trusted, directory).map_err(|error| {
                 Failure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
-        let said = say_how_to_use(&server, certificate, directory, is_dev);
+        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev);
         if said.is_ok() {
             signals.next().await;
         }
@@ -117,6 +117,9 @@ impl Args {
         said
     }
 }
+
+/// The variables by which clients are told whom to trust: of AWS, of Go, Rust and OpenSSL, of `requests` for Python.
+const TRUSTING: [&str; 3] = ["AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
 /// What the server shows to clients.
 struct Certificate {
@@ -142,11 +145,39 @@ impl Certificate {
             std::path::absolute(certificate).map_err(|error| unusable("certificate", certificate, &error))?;
         Ok(Self { tls, path })
     }
+
+    /// Its file, where who trusts that trusts the server.
+    fn trusted(&self) -> Option<&Path> {
+        self.tls.has_authority().then_some(self.path.as_path())
+    }
+
+    fn say(&self, address: IpAddr, out: &mut impl Write) -> Outcome {
+        match self.trusted() {
+            Some(file) => {
+                writeln!(out, "for them to trust it:")?;
+                for name in TRUSTING {
+                    writeln!(out, "  export {name}={}", text::quoted(&file.to_string_lossy()))?;
+                }
+            }
+            None => writeln!(
+                out,
+                "for them to trust it, name the file of the authority that signed its certificate in {}",
+                TRUSTING.join(", ")
+            )?,
+        }
+        if !self.tls.names(address) {
+            writeln!(
+                out,
+                "its certificate does not name {address}: clients need a name that it has in the URLs"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 fn say_how_to_use(
     server: &Server,
-    certificate: Option<&Path>,
+    certificate: Option<&Certificate>,
     directory: Option<&Path>,
     is_dev: bool,
 ) -> Outcome {
@@ -175,10 +206,7 @@ fn say_how_to_use(
         writeln!(out, "  export {name}={}", text::quoted(&url))?;
     }
     if let Some(certificate) = certificate {
-        writeln!(out, "for them to trust it, where no authority that they know has signed its certificate:")?;
-        for name in ["AWS_CA_BUNDLE", "SSL_CERT_FILE"] {
-            writeln!(out, "  export {name}={}", text::quoted(&certificate.to_string_lossy()))?;
-        }
+        certificate.say(server.addr().ip(), &mut out)?;
     }
     writeln!(out, "Ctrl-C stops it")?;
     Ok(out.flush()?)

@@ -116,7 +116,8 @@ pub(super) async fn copy_object(
     set_checksum!(result, &object.checksum);
     let server_side_encryption = encryption(&object.attributes);
     let condition = Condition::default();
-    store.lock().put_object(&input.bucket, object, &condition)?;
+    let object = store.lock().put_object(&input.bucket, object, &condition)?;
+    store.counters.stored(object.checksum.as_ref());
     Ok(S3Response::new(CopyObjectOutput {
         copy_object_result: Some(result),
         server_side_encryption,

@@ -1,0 +1,48 @@
+//! Which of the protocols a request is of.
+
+use http::StatusCode;
+use http::request::Parts;
+
+use crate::faults::Refusal;
+use crate::gcs;
+
+/// The words that a request is made in, and wants to be answered in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    S3,
+    Xml,
+    Json,
+    Grpc,
+}
+
+impl Dialect {
+    /// That of a request.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        if gcs::grpc::is_grpc(parts) {
+            Self::Grpc
+        } else if gcs::is_json_api(parts) {
+            Self::Json
+        } else if gcs::xml::is_xml_api(parts) {
+            Self::Xml
+        } else {
+            Self::S3
+        }
+    }
+
+    /// An error where there was none.
+    pub(crate) fn denied(self, denial: &Refusal) -> http::Response<s3s::Body> {
+        let code = &denial.code;
+        let body = match (self, code.as_str()) {
+            (Self::Grpc, _) => return gcs::grpc::refuse(denial),
+            (_, "") => String::new(),
+            (Self::Json, _) => return gcs::refuse(denial),
+            (Self::S3 | Self::Xml, _) => format!(
+                "<Error><Code>{code}</Code><Message>Said by a knob of the development server</Message></Error>"
+            ),
+        };
+        let mut answer = http::Response::new(s3s::Body::from(body));
+        let status = StatusCode::from_u16(denial.status);
+        *answer.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        answer
+    }
+}
