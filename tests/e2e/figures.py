@@ -26,7 +26,7 @@ def contest(title, tools, objects=1, size=1024 * MIB):
             "tool": name, "version": "1.2.3", "settings": f"`{name} cp FILE URL`, defaults (parts of 16 MiB, 4 at once)",
             "wall": spread([wall * part for part in around]), "cpu": spread([cpu * part for part in around]),
             "peak_mib": spread([peak]), "requests": spread([requests]), "connections": spread([6, 8, 12]),
-            "server_cpu": spread([0.2]), "checksums": ["CRC64NVME"], "runs": [],
+            "server_cpu": spread([0.2]), "checksums": ["CRC64NVME"], "refused": {"HeadObject": 3}, "runs": [],
         }  # fmt: skip
 
     return CONDITIONS | {
@@ -37,6 +37,7 @@ def contest(title, tools, objects=1, size=1024 * MIB):
         "source": "source: random bytes in /dev/shm (tmpfs)",
         "nothing": usage(0.0019, 2.8, 0.0019),
         "tools": [line(*tool) for tool in tools],
+        "failed": [["a tool of yesterday", "it took longer than 300 s"]],
         "missing": [["a tool of tomorrow", "scripts/install tomorrow"]],
         "command": "tidegate-bench peers --only upload --runs 5",
         "losses": ["tidegate loses to s5cmd in peak memory: 1.32 times as much"],
@@ -72,7 +73,7 @@ def journal():
             lines.append({"way": way, "streams": streams, "scale": scale, "published": published, "runs": [run]})
     trial = {
         "streams": [1, 2, 4, 8, 16, 32], "size": 1024 * MIB, "largest": 2048 * MIB, "stream_mib": 128, "commit_ms": 54, "producer_mib": 800,
-        "most_mib": 256, "runs": 1, "only": None, "scratch": None, "limit": 1200,
+        "most_mib": 256, "runs": 1, "only": [], "scratch": None, "limit": 1200,
     }  # fmt: skip
     failed = ["Java: journaling, 32 at once, run 1"]
     return CONDITIONS | {"trial": trial, "lines": lines, "missing": [], "failed": failed}

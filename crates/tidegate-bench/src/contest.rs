@@ -27,6 +27,8 @@ pub struct Contest<'a> {
     pub server: &'a Embedded,
     /// How often each tool runs and counts; once more before, to warm up.
     pub runs: u32,
+    /// How many connections the floor has, and the size of its parts.
+    pub floor: Tuning,
     /// Whether each has its best settings instead of its defaults.
     pub best: bool,
     /// How long one run may take.
@@ -57,47 +59,68 @@ pub struct Entrant {
     pub tuning: Option<Tuning>,
     /// The runs that count.
     pub runs: Vec<Run>,
+    /// Why it ran no more.
+    pub failed: Option<String>,
 }
 
 impl Contest<'_> {
     /// Runs all tools that are installed, interleaved (A B C A B C …), the first round uncounted.
     pub fn hold(&self, tools: &[Tool]) -> Result<Vec<Entrant>> {
         let installed = tools.iter().filter_map(|tool| Some((*tool, tool.find()?)));
-        let of = |(tool, path)| Entrant { tool, path, tuning: None, runs: Vec::new() };
+        let of = |(tool, path)| {
+            let tuning = (tool == Tool::Floor).then_some(self.floor);
+            Entrant { tool, path, tuning, runs: Vec::new(), failed: None }
+        };
         let mut entrants: Vec<_> = installed.map(of).collect();
         if self.best {
             for entrant in &mut entrants {
-                entrant.tuning = self.best_of(entrant)?;
+                match self.best_of(entrant) {
+                    Ok(best) => entrant.tuning = best,
+                    Err(error) => self.fail(entrant, error)?,
+                }
             }
         }
         for round in 0..=self.runs {
-            for entrant in &mut entrants {
+            for entrant in entrants.iter_mut().filter(|entrant| entrant.failed.is_none()) {
                 let what = if round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
-                let run = self.run(entrant, entrant.tuning, &what)?;
-                if round > 0 {
-                    entrant.runs.push(run);
+                match self.run(entrant, entrant.tuning, &what) {
+                    Ok(run) if round > 0 => entrant.runs.push(run),
+                    Ok(_) => {}
+                    Err(error) => self.fail(entrant, error)?,
                 }
             }
         }
         Ok(entrants)
     }
 
-    /// With what a tool took the least time, of its defaults and what is tried: once each, after one to warm up.
-    fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
-        let tried = Tuning::tried(&self.source);
-        let tried = tried.into_iter().filter(|tuning| entrant.tool.has_words(&self.source, *tuning));
-        let mut tried: Vec<_> = tried.map(Some).collect();
-        if tried.is_empty() {
-            return Ok(None);
+    /// A peer that fails runs no more; ours may not.
+    fn fail(&self, entrant: &mut Entrant, error: Error) -> Result<()> {
+        if entrant.tool == Tool::Tidegate {
+            return Err(error);
         }
-        tried.insert(0, None);
-        self.run(entrant, None, "warm-up")?;
-        let mut best = (f64::INFINITY, None);
-        for tuning in tried {
+        eprintln!("{}: {error}", entrant.tool.name());
+        entrant.failed = Some(error.to_string());
+        // Nobody else is to find what it left.
+        if let Source::Object { into, .. } | Source::Objects { into, .. } = &self.source {
+            std::fs::remove_dir_all(into)?;
+            std::fs::create_dir(into)?;
+        }
+        Ok(())
+    }
+
+    /// With what a tool took the least time, of its defaults and what is tried: each of them twice, in turn.
+    fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
+        let mut tried: Vec<_> = entrant.tool.tried(&self.source).into_iter().map(Some).collect();
+        if tried.is_empty() {
+            return Ok(entrant.tuning);
+        }
+        tried.insert(0, entrant.tuning);
+        let mut best = (f64::INFINITY, entrant.tuning);
+        for tuning in tried.iter().chain(&tried) {
             let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
-            let wall = self.run(entrant, tuning, &what)?.usage.wall;
+            let wall = self.run(entrant, *tuning, &what)?.usage.wall;
             if wall < best.0 {
-                best = (wall, tuning);
+                best = (wall, *tuning);
             }
         }
         Ok(best.1)
@@ -116,6 +139,10 @@ impl Contest<'_> {
             let file = self.folder.join("configuration");
             std::fs::write(&file, text)?;
             program = program.variables([("AWS_CONFIG_FILE", file.display().to_string())]);
+        }
+        if tool == Tool::Mc {
+            // In place of one in the user's home.
+            program = program.variables([("MC_CONFIG_DIR", self.folder.join("mc").display().to_string())]);
         }
         if let Source::Objects { into, .. } = &self.source {
             std::fs::create_dir(into.join(tool.file_name()))?;
@@ -140,6 +167,10 @@ impl Contest<'_> {
         if counts.bytes_in < self.bytes {
             let sent = counts.bytes_in;
             return Err(format!("{name} ended well, but sent {sent} of {} bytes", self.bytes).into());
+        }
+        let stored: u64 = counts.checksums.values().sum();
+        if stored < self.objects {
+            return Err(format!("{name} ended well, but stored {stored} of {} objects", self.objects).into());
         }
         let puts = counts.of("PutObject");
         if tool == Tool::Tidegate && matches!(self.source, Source::Directory(_)) && puts != self.objects {

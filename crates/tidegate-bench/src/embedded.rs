@@ -89,6 +89,7 @@ pub struct Counts {
     /// Connections that were opened.
     pub connections: u64,
     /// Objects that were stored, by the checksum that they carry.
+    #[serde(default)]
     pub checksums: BTreeMap<String, u64>,
 }
 
@@ -149,7 +150,7 @@ impl Embedded {
         let signer =
             Signer { access_key: KEY.to_owned(), secret_key: KEY.to_owned(), region: REGION.to_owned() };
         let bucket = format!("{url}/{BUCKET}");
-        client.put_empty(&bucket, &signer.put(&bucket)?)?;
+        client.put_empty(&bucket, &signer.sign("PUT", &bucket)?)?;
         let authority = certificate.map(|certificate| certificate.authority);
         Ok(Self { server, client, endpoint: Endpoint { url, signer, bucket: BUCKET, authority } })
     }

@@ -67,9 +67,9 @@ pub struct Trial {
     #[arg(long, conflicts_with = "quick")]
     #[serde(skip)]
     pub full: bool,
-    /// Only ways whose name has this in it.
-    #[arg(long)]
-    pub only: Option<String>,
+    /// Only ways whose name has this in it; may be given several times.
+    #[arg(long, value_name = "WORDS")]
+    pub only: Vec<String>,
     /// Folder for journals and spools; default: the system's temporary one.
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
@@ -150,7 +150,7 @@ impl Trial {
         let server = Embedded::start(tidegate, folder.path())?;
         let before = machine::load();
         let is_wanted = |way: &Way| {
-            self.only.as_ref().is_none_or(|only| way.name().contains(only))
+            (self.only.is_empty() || self.only.iter().any(|only| way.name().contains(only)))
                 && (!self.quick || way.published(1).is_some())
         };
         let ways: Vec<_> = Way::ALL.into_iter().filter(is_wanted).collect();

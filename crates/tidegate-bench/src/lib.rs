@@ -4,7 +4,7 @@
 //! each tool in turn as a person would run it (A B C A B C …), and takes from the kernel what each run cost: wall time,
 //! CPU seconds and peak memory of exactly that process ([`measure`]), and from the server what it was asked
 //! ([`embedded`]).
-//! The tools are in [`tool`]; three of the peers are programs of this crate, because they are libraries.
+//! The tools are in [`tool`]; the peers that are libraries are small programs, in `peers/`.
 //! `tidegate-bench hedge` looks inside one: it uploads through the library, to see what each part takes ([`hedge`]);
 //! `tidegate-bench a`, `b`, `c` and `d` are published tables, re-run: objects whole and in parts, a and c ([`parts`]); ways
 //! to write a stream, each in a process of its own, b ([`journal`]); and for d the example `compaction` in its ways

@@ -105,8 +105,8 @@ enum Command {
         #[command(flatten)]
         extent: published::Extent,
     },
-    /// All contests with other tools into one folder: a large file, a pipe, an object, small files; with and without a
-    /// slow network.
+    /// All contests with other tools into one folder: a large file, a pipe, an object, many files and objects; unshaped,
+    /// through a slow network and over TLS; in defaults and (--best) at the best settings that are found.
     Peers {
         #[command(flatten)]
         trial: peers::Trial,

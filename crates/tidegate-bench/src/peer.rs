@@ -72,11 +72,18 @@ pub fn variable(name: &str) -> Result<String> {
     std::env::var(name).map_err(|_| format!("{name} is not set").into())
 }
 
-/// Reads one answer, whose body a success has only with a length.
+/// Reads one answer, which must be a success, to its end.
 pub fn expect_success(answers: &mut impl BufRead) -> Result<()> {
+    let length = success_length(answers)?;
+    std::io::copy(&mut answers.by_ref().take(length), &mut std::io::sink())?;
+    Ok(())
+}
+
+/// Reads the head of one answer, which must be a success; gives the length of its body.
+pub fn success_length(answers: &mut impl BufRead) -> Result<u64> {
     let mut line = String::new();
     answers.read_line(&mut line)?;
-    let is_success = line.starts_with("HTTP/1.1 200 ");
+    let is_success = line.starts_with("HTTP/1.1 20");
     let status = line.trim_end().to_owned();
     let mut length = 0;
     loop {
@@ -87,8 +94,7 @@ pub fn expect_success(answers: &mut impl BufRead) -> Result<()> {
             length = value.trim().parse()?;
         }
     }
-    std::io::copy(&mut answers.by_ref().take(length), &mut std::io::sink())?;
-    if is_success { Ok(()) } else { Err(format!("the server answers: {status}").into()) }
+    if is_success { Ok(length) } else { Err(format!("the server answers: {status}").into()) }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use crate::Result;
 pub const TIED: &str = "tied";
 
 /// What a developer has set for real stores, or an operator for the network, must not reach a measured program.
-const FOREIGN: [&str; 6] = ["AWS_", "TIDEGATE_", "RCLONE_", "S3_", "S5CMD_", "MINIO_"];
+const FOREIGN: [&str; 8] = ["AWS_", "TIDEGATE_", "RCLONE_", "S3_", "S5CMD_", "MINIO_", "MC_", "PEER_"];
 
 /// A program with its arguments and what it finds in its environment beside the usual.
 #[derive(Clone, Debug)]
@@ -183,9 +183,16 @@ mod tests {
 
     #[test]
     fn foreign_settings_stay_out() {
-        for foreign in
-            ["AWS_PROFILE", "TIDEGATE_BIN", "RCLONE_TRANSFERS", "HTTP_PROXY", "https_proxy", "ALL_PROXY"]
-        {
+        for foreign in [
+            "AWS_PROFILE",
+            "TIDEGATE_BIN",
+            "RCLONE_TRANSFERS",
+            "MC_HOST_x",
+            "PEER_AT_ONCE",
+            "HTTP_PROXY",
+            "https_proxy",
+            "ALL_PROXY",
+        ] {
             assert!(is_foreign(foreign), "{foreign}");
         }
         for usual in ["PATH", "HOME", "LAWS_", "PROXY"] {

@@ -1,6 +1,6 @@
 //! What a contest came to: where we lose, the table, and everything that it depends on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::measure::Usage;
 use crate::size::{GIB, MIB};
 use crate::stats::Spread;
 use crate::table::Table;
-use crate::tool::{Source, Tool, Tuning};
+use crate::tool::{Source, Tool};
 
 /// Everything that is said about one contest; its JSON is what `--json` prints.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +33,8 @@ pub struct Report {
     pub nothing: Usage,
     /// The tools.
     pub tools: Vec<Line>,
+    /// Peers that ran no more, and why.
+    pub failed: Vec<(&'static str, String)>,
     /// Tools that are not installed, and how to get them.
     pub missing: Vec<(&'static str, &'static str)>,
     /// The command that measures this again, where there is one word for it.
@@ -64,6 +66,8 @@ pub struct Line {
     pub server_cpu: Spread,
     /// The checksums that the objects were stored with; empty where none was.
     pub checksums: Vec<String>,
+    /// Requests of all runs that the server refused or did not answer, by the operation's name.
+    pub refused: BTreeMap<String, u64>,
     /// All runs.
     pub runs: Vec<Run>,
 }
@@ -84,6 +88,7 @@ impl Line {
             connections: spread(|run| run.counts.connections as f64)?,
             server_cpu: spread(|run| run.server_cpu)?,
             checksums: checksums(&entrant.runs),
+            refused: refused(&entrant.runs),
             runs: entrant.runs.clone(),
         })
     }
@@ -93,16 +98,26 @@ impl Line {
 fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     let defaults = entrant.tool.settings(source)?;
     if !best {
-        return Some(defaults.to_owned());
+        let told = |tuning| format!("{tuning}, {defaults}");
+        return Some(entrant.tuning.map_or_else(|| defaults.to_owned(), told));
     }
-    let tried = Tuning::tried(source);
-    let tried: Vec<_> = tried.iter().filter(|tuning| entrant.tool.has_words(source, **tuning)).collect();
+    let told = |tuning| entrant.tool.told(source, tuning).map(|told| format!("`{told}`"));
+    let tried: Vec<_> = entrant.tool.tried(source).into_iter().filter_map(told).collect();
     if tried.is_empty() {
-        return Some(format!("{defaults}; it can't be told otherwise"));
+        return Some(format!("{defaults}; nothing else was tried"));
     }
-    let tried: Vec<_> = tried.iter().map(ToString::to_string).collect();
-    let found = entrant.tuning.map_or_else(|| "the defaults".to_owned(), |tuning| tuning.to_string());
-    Some(format!("{defaults}; here {found}, the fastest of the defaults, {}", tried.join(", ")))
+    let found = entrant.tuning.and_then(told).unwrap_or_else(|| "the defaults".to_owned());
+    let tried = tried.join(", ");
+    Some(format!("{defaults}; here {found}, the fastest of two runs each of the defaults, {tried}"))
+}
+
+/// The requests that were refused, in all runs together.
+fn refused(runs: &[Run]) -> BTreeMap<String, u64> {
+    let mut all = BTreeMap::new();
+    for (name, count) in runs.iter().flat_map(|run| &run.counts.failed) {
+        *all.entry(name.clone()).or_default() += count;
+    }
+    all
 }
 
 /// The checksums that objects were stored with, in all runs.
@@ -227,12 +242,24 @@ impl fmt::Display for Report {
             "median; peak RSS: the most of all runs; requests, connections, server CPU and checksums as the server has"
         )?;
         writeln!(out, "them (COMPOSITE: of the parts' checksums, not of the object's bytes; –: none).\n")?;
+        for (name, why) in &self.failed {
+            writeln!(out, "- {name}: FAILED: {why}")?;
+        }
         for (name, how) in &self.missing {
             writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
         }
         for line in &self.tools {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
             writeln!(out, "- {}{version}: {}", line.tool, line.settings)?;
+        }
+        for line in self.tools.iter().filter(|line| !line.refused.is_empty()) {
+            let refused = line.refused.iter().map(|(name, count)| format!("{name} {count}"));
+            let refused = refused.collect::<Vec<_>>().join(", ");
+            writeln!(
+                out,
+                "- {}: requests of all runs that were answered with an error: {refused}",
+                line.tool
+            )?;
         }
         writeln!(out, "- {}", self.source)?;
         writeln!(out, "{}", self.conditions)?;

@@ -23,8 +23,8 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The headers that sign a PUT to `url`, whose body the signature does not cover.
-    pub fn put(&self, url: &str) -> Result<Vec<(String, String)>> {
+    /// The headers that sign a request to `url`, whose body the signature does not cover.
+    pub fn sign(&self, method: &str, url: &str) -> Result<Vec<(String, String)>> {
         let mut settings = SigningSettings::default();
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
@@ -38,7 +38,7 @@ impl Signer {
             .settings(settings)
             .build()?
             .into();
-        let request = SignableRequest::new("PUT", url, std::iter::empty(), SignableBody::UnsignedPayload)?;
+        let request = SignableRequest::new(method, url, std::iter::empty(), SignableBody::UnsignedPayload)?;
         let (added, _) = sign(request, &params)?.into_parts();
         let (headers, _) = added.into_parts();
         Ok(headers.iter().map(|header| (header.name().to_owned(), header.value().to_owned())).collect())
@@ -56,7 +56,7 @@ mod tests {
             secret_key: "secret".to_owned(),
             region: "somewhere".to_owned(),
         };
-        let headers = signer.put("http://127.0.0.1:1/bucket/key").unwrap();
+        let headers = signer.sign("PUT", "http://127.0.0.1:1/bucket/key").unwrap();
         let of =
             |name: &str| headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str());
         assert_eq!(of("x-amz-content-sha256"), Some("UNSIGNED-PAYLOAD"));

@@ -165,7 +165,8 @@ impl Tool {
             Self::TransferManager => Some("0.3.1".to_owned()),
             // As crates/tidegate-bench/peers/python/requirements.txt has them.
             Self::AwsCli => Some("1.46.2".to_owned()),
-            Self::Boto3 | Self::Crt => Some("1.44.5".to_owned()),
+            Self::Boto3 => Some("1.44.5".to_owned()),
+            Self::Crt => Some("(of boto3 1.44.5)".to_owned()),
             Self::Obstore => Some("0.12.1".to_owned()),
             Self::S5cmd | Self::Rclone | Self::Mc => {
                 // What they say themselves depends on how they were built.

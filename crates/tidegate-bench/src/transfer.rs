@@ -13,7 +13,7 @@ use crate::measure;
 use crate::report::{Line, Report};
 use crate::scratch::Scratch;
 use crate::size::{self, KIB, MIB};
-use crate::tool::{OBJECT, Source, Tool, installed};
+use crate::tool::{OBJECT, Source, Tool, Tuning, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
 
 /// How often the tools run, where, and how that is told.
@@ -183,11 +183,14 @@ impl Transfer {
             endpoint,
             server: &server,
             runs: common.runs,
+            floor: self.floor(),
             best: self.best,
             limit,
             folder: folder.path().to_owned(),
         };
-        let tools = self.tools(&contest.source);
+        // Those that have a word for it.
+        let tools: Vec<_> =
+            Tool::ALL.into_iter().filter(|tool| tool.settings(&contest.source).is_some()).collect();
         let entrants = contest.hold(&tools)?;
         let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
         Ok(Report {
@@ -202,6 +205,10 @@ impl Transfer {
                 .iter()
                 .filter_map(|entrant| Line::of(entrant, &contest.source, self.best))
                 .collect(),
+            failed: entrants
+                .iter()
+                .filter_map(|entrant| Some((entrant.tool.name(), entrant.failed.clone()?)))
+                .collect(),
             missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
             command: None,
             losses: Vec::new(),
@@ -213,11 +220,10 @@ impl Transfer {
         if let Load::Files(count) | Load::Objects(count) = self.load { count } else { 1 }
     }
 
-    /// Those that have a word for it. A floor of eight connections would be that of eight connections, not of the network.
-    fn tools(&self, source: &Source) -> Vec<Tool> {
-        let has_floor = !matches!(self.way, Way::Shaped(_));
-        let is_asked = |tool: &Tool| tool.settings(source).is_some() && (*tool != Tool::Floor || has_floor);
-        Tool::ALL.into_iter().filter(is_asked).collect()
+    /// Through a network that limits each connection, eight would be the limit.
+    fn floor(&self) -> Tuning {
+        let at_once = if matches!(self.way, Way::Shaped(_)) { 64 } else { 8 };
+        Tuning { part_mib: 16, at_once }
     }
 
     /// A file takes whole pages; beside what is downloaded there is the copy of one tool.
@@ -326,27 +332,6 @@ mod tests {
             "10 objects of 4 KiB into files, server on the same machine, over TLS; each tool at the best settings that \
              were found"
         );
-    }
-
-    #[test]
-    fn each_tool_is_asked_for_what_it_has_a_word_for() {
-        let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
-        let object = Source::Object { original: "/s".into(), into: "/d".into() };
-        let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
-        let tools = |transfer: Transfer, source: &Source| transfer.tools(source);
-        assert_eq!(tools(Transfer::upload(1), &file), Tool::ALL);
-        assert_eq!(tools(Transfer::upload(1).by(Way::Tls), &file), Tool::ALL);
-        // Other libraries have no word for a tree, and the floor only uploads, to a server near by.
-        let trees =
-            [Tool::Tidegate, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
-        assert_eq!(tools(Transfer::uploads(1, 1), &tree), trees);
-        assert_eq!(tools(Transfer::downloads(1, 1), &objects), trees);
-        for (transfer, source) in
-            [(Transfer::upload(1).by(Way::Shaped(NETWORK)), &file), (Transfer::download(1), &object)]
-        {
-            assert_eq!(tools(transfer, source), Tool::ALL[..11]);
-        }
-        assert!(!tools(Transfer::pipe(1), &pipe).contains(&Tool::TransferManager));
     }
 
     #[test]

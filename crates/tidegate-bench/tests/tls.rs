@@ -49,7 +49,7 @@ fn the_control_client_trusts_the_authority_and_nobody_else() {
     assert!(client.answers(&url));
     assert!(client.answers(&url.replace("127.0.0.1", "localhost")));
     let bucket = format!("{}/another", place.endpoint.url);
-    client.put_empty(&bucket, &place.endpoint.signer.put(&bucket).unwrap()).unwrap();
+    client.put_empty(&bucket, &place.endpoint.signer.sign("PUT", &bucket).unwrap()).unwrap();
     let counts: Value = client.get(&url).unwrap();
     assert_eq!(counts["requests"]["CreateBucket"], 1);
 
@@ -91,4 +91,23 @@ fn the_floor_sends_all_of_a_file() {
     let refused = floor(others.variables());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("AWS_CA_BUNDLE is not set"), "{refused:?}");
     assert_eq!(place.server.counts().bytes_in, SIZE);
+}
+
+#[test]
+fn the_floor_fetches_all_of_an_object() {
+    let place = place();
+    let [file, copy] = ["file", "copy"].map(|name| place.folder.path().join(name));
+    let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take((10 << 20) + 1).collect();
+    std::fs::write(&file, &bytes).unwrap();
+    let floor = |from: &Path, to: &Path, part: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peer-floor"));
+        command.arg(from).arg(to).envs(place.endpoint.variables());
+        let done = command.env("PEER_PART_MIB", part).env("PEER_AT_ONCE", "3").output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    floor(&file, Path::new("s3://bucket/k"), "16");
+    floor(Path::new("s3://bucket/k-0"), &copy, "2");
+    assert!(std::fs::read(&copy).unwrap() == bytes);
+    let counts = place.server.counts();
+    assert_eq!((counts.get("PutObject"), counts.get("GetObject")), (1, 6));
 }

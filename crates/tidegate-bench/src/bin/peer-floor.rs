@@ -1,9 +1,10 @@
-//! `peer-floor FILE URL`: the least that an upload of a file could take. Not a tool: a bare socket loop.
+//! `peer-floor FILE URL`, `peer-floor URL FILE`: the least that moving a file could take. Not a tool: a bare socket loop.
 //!
-//! Eight threads with one connection each read the file into a reused buffer of 256 KiB and write that to the
-//! socket, one PUT for every 16 MiB, each an object of its own (`KEY-0`, `KEY-1`, …). The server is the one that
-//! the tools have, so every request is signed; its body is not, and there is no checksum, no retry, no session.
-//! What answers is read only as far as to know that it was a success.
+//! Eight threads, or as many as `PEER_AT_ONCE` says, have one connection each and a buffer of 256 KiB that is used again
+//! and again. Up, each reads the file into it and writes that to the socket, one PUT for every 16 MiB (`PEER_PART_MIB`),
+//! each an object of its own (`KEY-0`, `KEY-1`, …). Down, each asks for a range of that size, reads the socket into it
+//! and writes that where it belongs. The server is the one that the tools have, so every request is signed; its body is
+//! not, and there is no checksum, no retry, no session.
 //!
 //! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It trusts
 //! the authorities in `AWS_CA_BUNDLE` and no other.
@@ -11,6 +12,7 @@
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +20,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tidegate_bench::peer::{Job, Result, expect_success, variable};
+use tidegate_bench::peer::{Direction, Job, Result, expect_success, success_length, tuning, variable};
 use tidegate_bench::sign::Signer;
-use tidegate_bench::size::{KIB, MIB};
+use tidegate_bench::size::KIB;
 
-const PART: u64 = 16 * MIB;
 const BUFFER: u64 = 256 * KIB;
-const CONNECTIONS: usize = 8;
 
 fn main() -> Result<()> {
     let job = Job::from_arguments()?;
@@ -40,11 +40,23 @@ fn main() -> Result<()> {
         secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
         region: variable("AWS_REGION")?,
     };
-    let file = File::open(&job.file)?;
-    let size = file.metadata()?.len();
-    let upload = Upload { job, endpoint, address, tls, signer, file, size, next: AtomicU64::new(0) };
+    let (part, connections) = tuning()?.unwrap_or((16 << 20, 8));
+    let is_upload = job.direction == Direction::Upload;
+    let file = if is_upload { File::open(&job.file)? } else { File::create_new(&job.file)? };
+    let mut floor = Floor {
+        job,
+        endpoint,
+        address,
+        tls,
+        signer,
+        file,
+        size: 0,
+        part: part as u64,
+        next: AtomicU64::new(0),
+    };
+    floor.size = if is_upload { floor.file.metadata()?.len() } else { floor.length()? };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..CONNECTIONS).map(|_| scope.spawn(|| upload.work())).collect();
+        let threads: Vec<_> = (0..connections).map(|_| scope.spawn(|| floor.work())).collect();
         threads
             .into_iter()
             .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
@@ -62,7 +74,11 @@ fn trusting(bundle: &str) -> Result<Arc<ClientConfig>> {
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 
-struct Upload<'a> {
+/// A connection's bytes, one way and the other.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+struct Floor<'a> {
     job: Job,
     endpoint: &'a str,
     /// What the endpoint has behind its scheme.
@@ -71,46 +87,101 @@ struct Upload<'a> {
     signer: Signer,
     file: File,
     size: u64,
+    part: u64,
     next: AtomicU64,
 }
 
-impl Upload<'_> {
-    /// Sends parts over one connection until there are none left.
-    fn work(&self) -> Result<()> {
+impl Floor<'_> {
+    fn connect(&self) -> Result<BufReader<Box<dyn Stream>>> {
         let socket = TcpStream::connect(self.address)?;
         socket.set_nodelay(true)?;
-        let Some(config) = &self.tls else { return self.send(socket) };
-        let host = self.address.rsplit_once(':').map_or(self.address, |(host, _)| host);
-        let server = ServerName::try_from(host.to_owned())?;
-        self.send(StreamOwned::new(ClientConnection::new(Arc::clone(config), server)?, socket))
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => Box::new(socket),
+            Some(config) => {
+                let host = self.address.rsplit_once(':').map_or(self.address, |(host, _)| host);
+                let server = ServerName::try_from(host.to_owned())?;
+                Box::new(StreamOwned::new(ClientConnection::new(Arc::clone(config), server)?, socket))
+            }
+        };
+        Ok(BufReader::with_capacity(4096, stream))
     }
 
-    fn send(&self, stream: impl Read + Write) -> Result<()> {
-        let mut stream = BufReader::with_capacity(4096, stream);
+    /// Moves parts over one connection until there are none left.
+    fn work(&self) -> Result<()> {
+        let mut stream = self.connect()?;
         let mut buffer = vec![0; BUFFER as usize];
         loop {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let (mut at, end) = (number * PART, ((number + 1) * PART).min(self.size));
+            let (at, end) = (number * self.part, ((number + 1) * self.part).min(self.size));
             if at >= end {
                 return Ok(());
             }
-            stream.get_mut().write_all(self.head(number, end - at)?.as_bytes())?;
-            while at < end {
-                let piece = &mut buffer[..BUFFER.min(end - at) as usize];
-                self.file.read_exact_at(piece, at)?;
-                stream.get_mut().write_all(piece)?;
-                at += piece.len() as u64;
+            match self.job.direction {
+                Direction::Upload => self.send(&mut stream, &mut buffer, number, at..end)?,
+                Direction::Download => self.receive(&mut stream, &mut buffer, at..end)?,
             }
-            stream.get_mut().flush()?;
-            expect_success(&mut stream)?;
         }
     }
 
-    fn head(&self, number: u64, length: u64) -> Result<String> {
-        let path = format!("/{}/{}-{number}", self.job.bucket, self.job.key);
-        let address = self.address;
-        let mut head = format!("PUT {path} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {length}\r\n");
-        for (name, value) in self.signer.put(&format!("{}{path}", self.endpoint))? {
+    fn send(
+        &self,
+        stream: &mut BufReader<impl Stream>,
+        buffer: &mut [u8],
+        number: u64,
+        part: Range<u64>,
+    ) -> Result<()> {
+        let key = format!("{}-{number}", self.job.key);
+        let length = format!("content-length: {}\r\n", part.end - part.start);
+        stream.get_mut().write_all(self.head("PUT", &key, &length)?.as_bytes())?;
+        let mut at = part.start;
+        while at < part.end {
+            let piece = &mut buffer[..BUFFER.min(part.end - at) as usize];
+            self.file.read_exact_at(piece, at)?;
+            stream.get_mut().write_all(piece)?;
+            at += piece.len() as u64;
+        }
+        stream.get_mut().flush()?;
+        expect_success(stream)
+    }
+
+    fn receive(
+        &self,
+        stream: &mut BufReader<impl Stream>,
+        buffer: &mut [u8],
+        range: Range<u64>,
+    ) -> Result<()> {
+        let asked = format!("range: bytes={}-{}\r\n", range.start, range.end - 1);
+        stream.get_mut().write_all(self.head("GET", &self.job.key, &asked)?.as_bytes())?;
+        stream.get_mut().flush()?;
+        let length = success_length(stream)?;
+        if length != range.end - range.start {
+            return Err(format!("{length} bytes answer a range of {}", range.end - range.start).into());
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let room = BUFFER.min(range.end - at) as usize;
+            let read = stream.read(&mut buffer[..room])?;
+            if read == 0 {
+                return Err(format!("the answer ends at byte {at}").into());
+            }
+            self.file.write_all_at(&buffer[..read], at)?;
+            at += read as u64;
+        }
+        Ok(())
+    }
+
+    /// How long the object is.
+    fn length(&self) -> Result<u64> {
+        let mut stream = self.connect()?;
+        stream.get_mut().write_all(self.head("HEAD", &self.job.key, "")?.as_bytes())?;
+        stream.get_mut().flush()?;
+        success_length(&mut stream)
+    }
+
+    fn head(&self, method: &str, key: &str, fields: &str) -> Result<String> {
+        let path = format!("/{}/{key}", self.job.bucket);
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\n{fields}", self.address);
+        for (name, value) in self.signer.sign(method, &format!("{}{path}", self.endpoint))? {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str("\r\n");

@@ -14,7 +14,7 @@ fn report(ways: &[(Way, f64)]) -> Report {
         producer_mib: 800,
         most_mib: 256,
         runs: 1,
-        only: None,
+        only: Vec::new(),
         scratch: None,
         limit: 60,
     };

@@ -1,5 +1,7 @@
 //! A contest of tools: where Tidegate loses, and bars of what each took.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::plot::{Plot, Table};
@@ -23,6 +25,7 @@ pub(super) struct Report {
     source: String,
     nothing: Usage,
     tools: Vec<Line>,
+    failed: Vec<(String, String)>,
     missing: Vec<(String, String)>,
     command: Option<String>,
     losses: Vec<String>,
@@ -40,6 +43,7 @@ struct Line {
     connections: Spread,
     server_cpu: Spread,
     checksums: Vec<String>,
+    refused: BTreeMap<String, u64>,
 }
 
 /// One of a tool's figures.
@@ -101,16 +105,21 @@ impl Report {
 
     /// What the server counted.
     fn rest(&self) -> Table {
-        let columns = ["tool", "requests", "connections", "server CPU s", "checksum stored"];
-        let mut table = Table::new(columns);
+        // What is downloaded is stored already.
+        let has_checksums = self.tools.iter().any(|line| !line.checksums.is_empty());
+        let columns = ["tool", "requests", "refused in all runs", "connections", "server CPU s"];
+        let mut table = Table::new(columns.into_iter().chain(has_checksums.then_some("checksum stored")));
         for line in &self.tools {
-            table.row([
+            let cells = [
                 line.tool.clone(),
                 count(&line.requests),
+                line.refused.values().sum::<u64>().to_string(),
                 count(&line.connections),
                 format!("{:.2}", line.server_cpu.median.0),
-                if line.checksums.is_empty() { "–".to_owned() } else { line.checksums.join(", ") },
-            ]);
+            ];
+            let none = line.checksums.is_empty();
+            let checksum = || if none { "–".to_owned() } else { line.checksums.join(", ") };
+            table.row(cells.into_iter().chain(has_checksums.then(checksum)));
         }
         table
     }
@@ -128,11 +137,10 @@ impl Shown for Report {
         } else {
             ("seconds", 1.0)
         };
-        let mut depends: Vec<_> = self
-            .missing
-            .iter()
-            .map(|(name, how)| format!("{name}: missing, not installed ({how})."))
-            .collect();
+        let missing =
+            self.missing.iter().map(|(name, how)| format!("{name}: missing, not installed ({how})."));
+        let failed = self.failed.iter().map(|(name, why)| format!("{name}: failed: {why}."));
+        let mut depends: Vec<_> = failed.chain(missing).collect();
         depends.push(self.conditions.to_string());
         let settings = self.tools.iter().map(|line| {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));

@@ -57,7 +57,7 @@ fn journal_of(streams: &[u32]) -> journal::Report {
         producer_mib: 800,
         most_mib: 256,
         runs: 1,
-        only: None,
+        only: Vec::new(),
         scratch: None,
         limit: 60,
     };
@@ -146,6 +146,7 @@ fn tool(tool: &'static str, wall: f64, cpu: f64, peak: f64) -> report::Line {
         connections: Spread { median: 8.0, min: 8.0, max: 8.0 },
         server_cpu: spread(0.5),
         checksums: vec!["CRC64NVME".to_owned()],
+        refused: [("HeadObject".to_owned(), 3)].into(),
         runs: Vec::new(),
     }
 }
@@ -160,6 +161,7 @@ fn contest_of(tools: Vec<report::Line>) -> report::Report {
         source: "source: one file".to_owned(),
         nothing: usage(0.002),
         tools,
+        failed: vec![("mc", "it was killed".to_owned())],
         missing: vec![("rclone", "scripts/install rclone")],
         command: Some("tidegate-bench peers --only upload --runs 5".to_owned()),
         losses: Vec::new(),
@@ -213,7 +215,11 @@ fn every_report_is_a_section_with_plots_and_their_numbers() {
     assert!(page.contains("--largest 2GiB"));
     assert!(page.contains("tidegate-bench peers --only upload --runs 5"));
     assert!(page.contains("runs of the same are up to 67% apart"), "2 s and 4 s");
-    assert!(page.contains("Java: journaling: missing") && page.contains("rclone: missing"));
+    assert!(
+        page.contains("Java: journaling: missing")
+            && page.contains("rclone: missing")
+            && page.contains("mc: failed: it was killed")
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ fn line(tool: Tool, wall: f64, cpu: f64, peak: f64) -> Line {
         connections: one(8.0),
         server_cpu: one(0.5),
         checksums: Vec::new(),
+        refused: BTreeMap::new(),
         runs: Vec::new(),
     }
 }
@@ -30,6 +31,7 @@ fn report(tools: Vec<Line>) -> Report {
         source: "source: one file in /tmp".to_owned(),
         nothing,
         tools,
+        failed: vec![("rclone", "it was killed".to_owned())],
         missing: vec![("s5cmd", "scripts/install s5cmd")],
         command: None,
         losses: Vec::new(),
@@ -61,9 +63,17 @@ fn cpu_time_is_told_by_the_gib_of_one_object_and_by_the_run_of_many() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
-    let report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0)]);
-    assert!(report.to_string().contains("s5cmd: MISSING"), "{report}");
+fn what_is_missing_failed_or_was_refused_is_named() {
+    let mut refused = line(Tool::Mc, 2.0, 1.0, 30.0);
+    refused.refused.insert("HeadObject".to_owned(), 3);
+    let report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0), refused]);
+    let said = report.to_string();
+    assert!(said.contains("s5cmd: MISSING"), "{said}");
+    assert!(said.contains("rclone: FAILED: it was killed"), "{said}");
+    assert!(
+        said.contains("mc: requests of all runs that were answered with an error: HeadObject 3"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ impl Tool {
             Source::File(_) => Some(self.upload_settings()),
             Source::Pipe(_) => self.pipe_settings(),
             Source::Directory(_) => self.tree_settings(),
-            Source::Object { .. } => self.download_settings(),
+            Source::Object { .. } => Some(self.download_settings()),
             Source::Objects { .. } => self.trees_settings(),
         }
     }
@@ -34,14 +34,16 @@ impl Tool {
             Self::Mc => "`mc cp FILE URL`, defaults (16 MiB parts, 4 at once)",
             Self::AwsCli => "`aws s3 cp FILE URL`, defaults (8 MiB parts, 10 at once)",
             Self::Boto3 => "`upload_file`, defaults (8 MiB parts, 10 threads)",
-            Self::Crt => "`CRTTransferManager.upload` of s3transfer, its defaults",
+            Self::Crt => {
+                "`CRTTransferManager.upload` of s3transfer, its defaults (8 MiB parts, as many at once as 10 Gbit/s want)"
+            }
             Self::Obstore => "`put` of an open file, defaults (5 MiB parts, 12 at once, no checksum)",
             Self::Opendal => {
                 "a writer fed in pieces of 1 MiB read inline, defaults (5 MiB parts, one after the other, no checksum)"
             }
             Self::Floor => {
-                "8 threads, one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object \
-                 of 16 MiB, payload not signed, no checksum, no retry, nothing published as a whole"
+                "threads with one connection each, pread into a reused buffer of 256 KiB and write: one PUT an object, \
+                 payload not signed, no checksum, no retry, nothing published as a whole"
             }
         }
     }
@@ -51,9 +53,11 @@ impl Tool {
             Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
             Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
             Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
-            Self::Mc => "`mc cp --recursive DIR/ URL`, defaults",
+            Self::Mc => "`mc cp --recursive DIR/ URL`, defaults (as many at once as it finds out)",
             Self::AwsCli => "`aws s3 cp --recursive DIR/ URL`, defaults (10 at once)",
-            Self::TransferManager => "`upload_objects` of a directory, defaults, but for: bucket in the path",
+            Self::TransferManager => {
+                "`upload_objects` of a directory, defaults (concurrency chosen by it) but for: bucket in the path"
+            }
             Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
                 return None;
             }
@@ -67,10 +71,10 @@ impl Tool {
             }
             Self::S5cmd => "`s5cmd --endpoint-url … cp URL* DIR/`, defaults (256 workers)",
             Self::Rclone => "`rclone copy URL DIR`, defaults (4 transfers, 8 checkers), provider Other",
-            Self::Mc => "`mc cp --recursive URL DIR/`, defaults",
+            Self::Mc => "`mc cp --recursive URL DIR/`, defaults (as many at once as it finds out)",
             Self::AwsCli => "`aws s3 cp --recursive URL DIR/`, defaults (10 at once)",
             Self::TransferManager => {
-                "`download_objects` into a directory, defaults, but for: bucket in the path"
+                "`download_objects` into a directory, defaults (concurrency chosen by it) but for: bucket in the path"
             }
             Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
                 return None;
@@ -95,8 +99,8 @@ impl Tool {
         })
     }
 
-    fn download_settings(self) -> Option<&'static str> {
-        Some(match self {
+    fn download_settings(self) -> &'static str {
+        match self {
             Self::Tidegate => {
                 "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
                  renamed at the end, not synced; concurrency found out, 256 MiB budget)"
@@ -113,13 +117,18 @@ impl Tool {
             Self::Rclone => {
                 "`rclone copyto URL FILE`, defaults (4 streams of chunks of 64 MiB from 256 MiB on), provider Other"
             }
-            Self::Mc => "`mc cp URL FILE`, defaults",
+            Self::Mc => "`mc cp URL FILE`, defaults: one request",
             Self::AwsCli => "`aws s3 cp URL FILE`, defaults (8 MiB ranges, 10 at once)",
             Self::Boto3 => "`download_file`, defaults (8 MiB ranges, 10 threads)",
-            Self::Crt => "`CRTTransferManager.download` of s3transfer, its defaults",
+            Self::Crt => {
+                "`CRTTransferManager.download` of s3transfer, its defaults (8 MiB parts, as many at once as 10 Gbit/s want)"
+            }
             Self::Obstore => "`get(…).stream()` written to a file: one request",
             Self::Opendal => "a reader's stream written to a file, defaults: one request",
-            Self::Floor => return None,
-        })
+            Self::Floor => {
+                "threads with one connection each, read into a reused buffer of 256 KiB and pwrite: one GET a range, no \
+                 checksum, no retry, not renamed"
+            }
+        }
     }
 }

@@ -84,8 +84,56 @@ fn each_is_tuned_in_its_own_words() {
     let tuning = Tuning { part_mib: 16, at_once: 8 };
     assert!(Tool::AwsCli.configuration(tuning).unwrap().contains("multipart_chunksize = 16MB"));
     // What can't be told is not tried.
-    assert!(!Tool::Mc.has_words(&object, tuning) && !Tool::Obstore.has_words(&object, tuning));
-    assert!(Tool::AwsCli.has_words(&tree, tuning) && !Tool::Floor.has_words(&file, tuning));
+    assert!(Tool::Mc.tried(&object).is_empty());
+    assert_eq!(Tool::AwsCli.tried(&tree).len(), 4);
+    assert_eq!(Tool::Floor.tried(&file).len(), 5);
+    // What is the same in its words is tried once: it has none for how many at once.
+    assert_eq!(Tool::Crt.tried(&file).len(), 3);
+}
+
+#[test]
+fn what_each_is_told_is_said() {
+    let [file, tree] = [Source::File, Source::Directory].map(|of| of("/s".into()));
+    let told = |tool: Tool, source| tool.told(source, Tuning { part_mib: 16, at_once: 8 });
+    assert_eq!(told(Tool::S5cmd, &tree).as_deref(), Some("--numworkers 8"));
+    assert_eq!(told(Tool::Crt, &file).as_deref(), Some("PEER_PART_MIB=16"));
+    let configured = "max_concurrent_requests = 8, multipart_chunksize = 16MB";
+    assert_eq!(told(Tool::AwsCli, &file).as_deref(), Some(configured));
+    assert_eq!(told(Tool::Mc, &tree), None);
+}
+
+#[test]
+fn versions_are_those_that_are_pinned() {
+    let pins =
+        concat!(include_str!("../../peers/Cargo.toml"), include_str!("../../peers/python/requirements.txt"));
+    let is_pinned = |tool: Tool, before: &str| {
+        let version = tool.version(Path::new("/x")).unwrap();
+        assert!(pins.contains(&format!("{before}{version}")), "{} {version}", tool.name());
+    };
+    is_pinned(Tool::ObjectStore, "object_store = { version = \"=");
+    is_pinned(Tool::Opendal, "opendal = { version = \"=");
+    is_pinned(Tool::TransferManager, "aws-sdk-s3-transfer-manager = \"=");
+    is_pinned(Tool::AwsCli, "awscli==");
+    is_pinned(Tool::Boto3, "boto3[crt]==");
+    is_pinned(Tool::Obstore, "obstore==");
+    let boto3 = Tool::Boto3.version(Path::new("/x")).unwrap();
+    assert!(Tool::Crt.version(Path::new("/x")).unwrap().contains(&boto3));
+}
+
+#[test]
+fn each_is_asked_for_what_it_has_a_word_for() {
+    let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
+    let object = Source::Object { original: "/s".into(), into: "/d".into() };
+    let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
+    let able =
+        |source| Tool::ALL.into_iter().filter(|tool| tool.settings(source).is_some()).collect::<Vec<_>>();
+    assert_eq!(able(&file), Tool::ALL);
+    assert_eq!(able(&object), Tool::ALL);
+    // Other libraries have no word for a tree, and the floor has one file.
+    let trees = [Tool::Tidegate, Tool::TransferManager, Tool::S5cmd, Tool::Rclone, Tool::Mc, Tool::AwsCli];
+    assert_eq!(able(&tree), trees);
+    assert_eq!(able(&objects), trees);
+    assert!(!able(&pipe).contains(&Tool::TransferManager) && !able(&pipe).contains(&Tool::Floor));
 }
 
 #[test]

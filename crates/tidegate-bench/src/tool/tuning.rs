@@ -21,7 +21,7 @@ impl fmt::Display for Tuning {
 }
 
 /// A tool's words for a tuning.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Words {
     /// Before its verb.
     pub(super) first: Vec<String>,
@@ -41,24 +41,47 @@ impl Words {
 }
 
 impl Tuning {
-    /// What is tried beside a tool's defaults, in search of its best.
-    #[must_use]
-    pub fn tried(source: &Source) -> [Self; 4] {
-        let of = |at_once, part_mib| Self { part_mib, at_once };
+    fn all(source: &Source) -> &'static [Self] {
+        const fn of(at_once: u64, part_mib: u64) -> Tuning {
+            Tuning { part_mib, at_once }
+        }
         match source {
-            Source::Directory(_) | Source::Objects { .. } => [of(8, 8), of(32, 8), of(64, 8), of(128, 8)],
+            Source::Directory(_) | Source::Objects { .. } => {
+                const { &[of(8, 8), of(32, 8), of(64, 8), of(128, 8)] }
+            }
             Source::File(_) | Source::Pipe(_) | Source::Object { .. } => {
-                [of(4, 64), of(8, 16), of(16, 8), of(32, 16)]
+                const { &[of(4, 64), of(8, 16), of(16, 8), of(32, 16), of(64, 16)] }
             }
         }
     }
 }
 
 impl Tool {
-    /// Whether it can be told that at all.
+    /// What is tried beside a tool's defaults, in search of its best: what it has words for, and none twice that are the
+    /// same in its words.
     #[must_use]
-    pub fn has_words(self, source: &Source, tuning: Tuning) -> bool {
-        self == Self::AwsCli || self.words(source, tuning).is_some()
+    pub fn tried(self, source: &Source) -> Vec<Tuning> {
+        let mut tried: Vec<(String, Tuning)> = Vec::new();
+        for tuning in Tuning::all(source) {
+            if let Some(told) = self.told(source, *tuning)
+                && tried.iter().all(|(other, _)| *other != told)
+            {
+                tried.push((told, *tuning));
+            }
+        }
+        tried.into_iter().map(|(_, tuning)| tuning).collect()
+    }
+
+    /// How it is told that: arguments, variables, or lines of a configuration file.
+    #[must_use]
+    pub fn told(self, source: &Source, tuning: Tuning) -> Option<String> {
+        if let Some(configuration) = self.configuration(tuning) {
+            let lines = configuration.lines().map(str::trim).filter(|line| line.contains(" = "));
+            return Some(lines.collect::<Vec<_>>().join(", "));
+        }
+        let Words { first, own, variables } = self.words(source, tuning)?;
+        let variables = variables.into_iter().map(|(name, value)| format!("{name}={value}"));
+        Some(first.into_iter().chain(own).chain(variables).collect::<Vec<_>>().join(" "))
     }
 
     /// What a tool has to find in a configuration file to be told that.
@@ -97,11 +120,13 @@ impl Tool {
                 ("MC_UPLOAD_MULTIPART_THREADS", at_once),
             ]),
             Self::Crt => Words::variables([(PART_MIB, part)]),
-            Self::Obstore if matches!(source, Source::Object { .. }) => return None,
-            Self::Boto3 | Self::Obstore | Self::ObjectStore | Self::Opendal | Self::TransferManager => {
-                Words::variables([(PART_MIB, part), (AT_ONCE, at_once)])
-            }
-            Self::Mc | Self::AwsCli | Self::Floor => return None,
+            Self::Boto3
+            | Self::Obstore
+            | Self::ObjectStore
+            | Self::Opendal
+            | Self::TransferManager
+            | Self::Floor => Words::variables([(PART_MIB, part), (AT_ONCE, at_once)]),
+            Self::Mc | Self::AwsCli => return None,
         })
     }
 }

@@ -59,7 +59,14 @@ async fn main() -> Result<()> {
 async fn upload(mut writer: BufWriter, mut file: File) -> Result<()> {
     let mut piece = vec![0; PIECE];
     loop {
-        let read = file.read(&mut piece)?;
+        // A pipe gives less than what there is room for.
+        let mut read = 0;
+        while read < piece.len() {
+            match file.read(&mut piece[read..])? {
+                0 => break,
+                more => read += more,
+            }
+        }
         if read == 0 {
             break;
         }
