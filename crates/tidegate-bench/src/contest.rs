@@ -161,17 +161,10 @@ impl Contest<'_> {
         Ok(Run { usage, counts, server_cpu })
     }
 
-    /// Whether everything was sent; for ours, in the fewest requests that could be.
+    /// Whether everything was sent and stored; for ours, in the fewest requests that could be.
     fn check_upload(&self, tool: Tool, counts: &Counts) -> Result<()> {
         let name = tool.name();
-        if counts.bytes_in < self.bytes {
-            let sent = counts.bytes_in;
-            return Err(format!("{name} ended well, but sent {sent} of {} bytes", self.bytes).into());
-        }
-        let stored: u64 = counts.checksums.values().sum();
-        if stored < self.objects {
-            return Err(format!("{name} ended well, but stored {stored} of {} objects", self.objects).into());
-        }
+        check_stored(name, counts, self.objects, self.bytes)?;
         let puts = counts.of("PutObject");
         if tool == Tool::Tidegate && matches!(self.source, Source::Directory(_)) && puts != self.objects {
             return Err(Error::from(format!("{name} made {puts} PutObject for {} objects", self.objects)));
@@ -201,6 +194,20 @@ impl Contest<'_> {
         };
         removed.map_err(|error| format!("{name} ended well, but {error}").into())
     }
+}
+
+/// All bytes must have come, and as many objects be there: a body has its framing among its bytes, and may be one of a
+/// session that nobody completed.
+fn check_stored(name: &str, counts: &Counts, objects: u64, bytes: u64) -> Result<()> {
+    let sent = counts.bytes_in;
+    if sent < bytes {
+        return Err(format!("{name} ended well, but sent {sent} of {bytes} bytes").into());
+    }
+    let stored: u64 = counts.checksums.values().sum();
+    if stored < objects {
+        return Err(format!("{name} ended well, but stored {stored} of {objects} objects").into());
+    }
+    Ok(())
 }
 
 /// A copy must have the original's bytes.
@@ -235,6 +242,19 @@ fn remove_copies(originals: &Path, copies: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_sent_must_be_stored_as_objects() {
+        let counts = |bytes_in, none: u64, crc32: u64| Counts {
+            bytes_in,
+            checksums: [("none".to_owned(), none), ("CRC32".to_owned(), crc32)].into(),
+            ..Counts::default()
+        };
+        let check = |counts| check_stored("x", &counts, 3, 100).map_err(|error| error.to_string());
+        assert_eq!(check(counts(100, 1, 2)), Ok(()));
+        assert_eq!(check(counts(99, 1, 2)).unwrap_err(), "x ended well, but sent 99 of 100 bytes");
+        assert_eq!(check(counts(150, 0, 2)).unwrap_err(), "x ended well, but stored 2 of 3 objects");
+    }
 
     #[test]
     fn copies_must_be_those_and_leave_nothing_beside_them() {

@@ -284,6 +284,19 @@ fn text_from_files_stays_text() {
 }
 
 #[test]
+fn checksums_are_told_only_of_what_was_stored() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = |checksums: &[&str]| {
+        let mut line = tool("tidegate", 1.0, 1.0, 30.0);
+        line.checksums = checksums.iter().map(|name| (*name).to_owned()).collect();
+        put(dir.path(), "upload.json", &contest_of(vec![line]));
+        made(dir.path()).unwrap().contains("checksum stored")
+    };
+    assert!(told(&["CRC64NVME"]));
+    assert!(!told(&[]));
+}
+
+#[test]
 fn what_is_missing_is_named_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "tables.json", &tables_of());

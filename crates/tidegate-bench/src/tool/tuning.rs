@@ -21,7 +21,7 @@ impl fmt::Display for Tuning {
 }
 
 /// A tool's words for a tuning.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Words {
     /// Before its verb.
     pub(super) first: Vec<String>,
