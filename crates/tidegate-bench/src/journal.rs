@@ -67,8 +67,8 @@ pub struct Trial {
     #[arg(long, conflicts_with = "quick")]
     #[serde(skip)]
     pub full: bool,
-    /// Only ways whose name has this in it; may be given several times.
-    #[arg(long, value_name = "WORDS")]
+    /// Only ways whose name has one of these words in it, such as chunked,spool.
+    #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub only: Vec<String>,
     /// Folder for journals and spools; default: the system's temporary one.
     #[arg(long, value_name = "DIR")]

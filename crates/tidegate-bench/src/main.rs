@@ -270,6 +270,14 @@ mod tests {
         }
     }
 
+    /// As the page of figures writes down what was asked for.
+    #[test]
+    fn ways_are_named_in_a_list() {
+        let cli = Cli::try_parse_from(["tidegate-bench", "b", "--only", "chunked,spool"]).unwrap();
+        let Command::B { trial, .. } = cli.command else { panic!("another command") };
+        assert_eq!(trial.only, ["chunked", "spool"]);
+    }
+
     #[test]
     fn a_network_is_for_what_goes_through_one() {
         for words in [["--megabytes", "5"], ["--latency-ms", "5"]] {
