@@ -28,6 +28,7 @@ use crate::exit::Outcome;
 const AFTER_HELP: &str = "\
 Locations:
   s3://BUCKET/KEY       an object of Amazon S3 or of a store that speaks its protocol
+  gs://BUCKET/KEY       an object of Google Cloud Storage
   dev://BUCKET/KEY      an object of the embedded server, kept in .tidegate-dev here
   PATH, file:///PATH    a file on this machine
   -                     standard input or output
