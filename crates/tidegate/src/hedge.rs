@@ -107,6 +107,10 @@ impl Hedges {
 
     /// What to do about a part of `bytes` that was sent `elapsed` ago; a hedge is paid for by this.
     fn look(&self, bytes: u64, elapsed: Duration) -> Look {
+        // Most requests end before anything is slow: for them nothing is worked out.
+        if let Some(rest) = Self::LEAST.checked_sub(elapsed).filter(|rest| !rest.is_zero()) {
+            return Look::Later(rest);
+        }
         let mut state = self.lock();
         // Nothing is known, or to be had, now: looks become rarer with time.
         let later = Look::Later((elapsed / 4).max(Self::BEAT));

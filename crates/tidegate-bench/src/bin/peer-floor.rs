@@ -6,8 +6,8 @@
 //! and writes that where it belongs. The server is the one that the tools have, so every request is signed; its body is
 //! not, and there is no checksum, no retry, no session.
 //!
-//! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It trusts
-//! the authorities in `AWS_CA_BUNDLE` and no other.
+//! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It takes
+//! the cipher that tidegate takes, and trusts the authorities in `AWS_CA_BUNDLE` and no other.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use tidegate_bench::peer::{Direction, Job, Result, expect_success, success_length, tuning, variable};
 use tidegate_bench::sign::Signer;
 use tidegate_bench::size::KIB;
@@ -69,8 +69,9 @@ fn trusting(bundle: &str) -> Result<Arc<ClientConfig>> {
     for certificate in CertificateDer::pem_file_iter(bundle).map_err(|error| format!("{bundle}: {error}"))? {
         roots.add(certificate?)?;
     }
-    let ring = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
+    let mut ring = rustls::crypto::ring::default_provider();
+    ring.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    let config = ClientConfig::builder_with_provider(Arc::new(ring)).with_safe_default_protocol_versions()?;
     Ok(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
 }
 

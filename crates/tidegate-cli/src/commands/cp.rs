@@ -295,7 +295,7 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
                         false => None,
                     };
                     job.report.expect(size);
-                    let done = download::object(job, &source.to_string(), &from, &to).await?;
+                    let done = download::object(job, &source.to_string(), &from, size, &to).await?;
                     job.report.done(done)
                 }
             }

@@ -180,7 +180,7 @@ impl Backend for Local {
         let waiter = Waiter::default();
         let (waiting, still) = (waiter.waiting(), waiter.waiting());
         let directory = target.directory().to_owned();
-        let begin = move || waiting.make(|| Temp::create(&parents, target, create_only));
+        let begin = move || waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace);
         let finish = move |temp: Temp, _: Checksum| temp.publish(create_only, &still);
         let written = write::write_out(payload, 0, directory, begin, finish).await;
         waiter.done();

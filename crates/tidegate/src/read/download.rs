@@ -19,10 +19,12 @@ use crate::progress::Progress;
 mod arriving;
 mod left;
 mod record;
+mod small;
 
 use arriving::Arriving;
 use left::Left;
 use record::Description;
+use small::Small;
 
 /// A chunk; larger ones where there would be more than `MOST_CHUNKS`.
 const CHUNK: u64 = 8 << 20;
@@ -55,13 +57,15 @@ pub struct DownloadBuilder {
     key: String,
     path: PathBuf,
     how: Publish,
+    size_hint: Option<u64>,
     progress: Progress,
 }
 
 impl DownloadBuilder {
     pub(crate) fn new(store: Store, key: String, path: PathBuf) -> Self {
         let progress = store.engine().progress.part();
-        Self { store, key, path, how: Publish { create_only: false, sync: false }, progress }
+        let how = Publish { create_only: false, sync: false };
+        Self { store, key, path, how, size_hint: None, progress }
     }
 
     /// Fails where there is a file already, and leaves it as it is.
@@ -74,6 +78,14 @@ impl DownloadBuilder {
     /// the system does so when it likes, and after a loss of power the file may be there without all its bytes.
     pub fn sync(mut self, sync: bool) -> Self {
         self.how.sync = sync;
+        self
+    }
+
+    /// The object's size in bytes, as a listing has it. A small object (up to 256 KiB) is received, into twice its size
+    /// of the memory budget, before its file is made, written and named in one go, which takes a third less of the
+    /// processor. A hint of a small object that is a large one costs a request.
+    pub fn size_hint(mut self, bytes: u64) -> Self {
+        self.size_hint = Some(bytes);
         self
     }
 
@@ -104,6 +116,19 @@ impl DownloadBuilder {
             Error::from_fault(fault, Operation::Get, path, 0, began.elapsed())
         };
         let algorithm = self.store.backend().capabilities().checksum;
+        // Where a file that is there is an error, that is looked for before a byte is asked for.
+        if self.size_hint.is_some_and(|size| size <= small::MOST) && !self.how.create_only {
+            let body = whole(&source).await?;
+            if body.object.size <= small::MOST {
+                let object = body.object.clone();
+                let small = Small::receive(&source, body, algorithm).await?;
+                self.check(&object, &small.checksum, began)?;
+                let mark = mark(source.url(), &self.path);
+                Arrival::whole(self.path.clone(), mark, small.pieces, self.how).await.map_err(at_file)?;
+                self.progress.acknowledged(object.size);
+                return Ok(self.store.relative(object));
+            }
+        }
         let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
         let begun = off(move || begin(&path, &url, how, algorithm)).await;
         let (arrival, left) = begun.map_err(at_file)?;
@@ -115,8 +140,7 @@ impl DownloadBuilder {
         let (opened, stream) = match opened {
             Some(there) => there,
             None => {
-                let whole = source.open(None, None).await;
-                let Body { object, stream, .. } = whole.map_err(|failure| source.failed(failure, 0))?;
+                let Body { object, stream, .. } = whole(&source).await?;
                 (Left::nothing(object, source.url(), algorithm), Some(stream))
             }
         };
@@ -128,15 +152,19 @@ impl DownloadBuilder {
         let engine = self.store.engine();
         let arriving = Arriving::new(source, arrival.clone(), opened, engine.budget.clone(), algorithm);
         let (object, checksum) = self.arrive(Arc::new(arriving), stream).await?;
-        if object.matches(&checksum) == Some(false) {
-            arrival.keep(false);
-            let message = format!("the bytes read have {checksum}, which the store's checksum is not");
-            let fault = Fault::new(FaultKind::Integrity, message);
-            let url = self.store.url(&self.key);
-            return Err(Error::from_fault(fault, Operation::Get, url, 1, began.elapsed()));
-        }
+        self.check(&object, &checksum, began).inspect_err(|_| arrival.keep(false))?;
         arrival.publish(object.size, self.how).await.map_err(at_file)?;
         Ok(self.store.relative(object))
+    }
+
+    /// Whether the bytes that came are those that the store has.
+    fn check(&self, object: &Object, checksum: &Checksum, began: Instant) -> Result<()> {
+        if object.matches(checksum) != Some(false) {
+            return Ok(());
+        }
+        let message = format!("the bytes read have {checksum}, which the store's checksum is not");
+        let fault = Fault::new(FaultKind::Integrity, message);
+        Err(Error::from_fault(fault, Operation::Get, self.store.url(&self.key), 1, began.elapsed()))
     }
 
     /// Has all that is missing received; the object, and the checksum of its bytes.
@@ -179,6 +207,17 @@ impl Drop for Waits {
     }
 }
 
+/// The whole object.
+async fn whole(source: &Source) -> Result<Body> {
+    source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
+}
+
+/// What a download of that object to this path leaves its file under.
+fn mark(url: &str, path: &Path) -> String {
+    let named = format!("{url}\0{}", path.display());
+    format!("{:016x}", Checksum::of(Algorithm::Crc64Nvme, named.as_bytes()).value())
+}
+
 /// The file, and what an earlier download has left in it.
 fn begin(
     path: &Path,
@@ -189,9 +228,7 @@ fn begin(
     if how.create_only && path.symlink_metadata().is_ok() {
         return Err(Fault::new(FaultKind::Exists, "there is a file already"));
     }
-    let named = format!("{url}\0{}", path.display());
-    let mark = Checksum::of(Algorithm::Crc64Nvme, named.as_bytes()).value();
-    let arrival = Arrival::begin(path, &format!("{mark:016x}"))?;
+    let arrival = Arrival::begin(path, &mark(url, path))?;
     let left = Left::find(&arrival, url, algorithm)?;
     // What can be gone on with stays, whatever happens to this one.
     arrival.keep(left.is_some());

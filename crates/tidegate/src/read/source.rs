@@ -27,7 +27,7 @@ pub(super) struct Source {
     pub(super) requests: Requests,
     /// Whether a slow range may be asked for a second time.
     hedge: bool,
-    budget: Budget,
+    pub(super) budget: Budget,
 }
 
 /// Where received bytes go: to memory, or to their place in a file.

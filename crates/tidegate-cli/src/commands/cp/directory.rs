@@ -83,7 +83,8 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
         }
         job.report.expect(Some(object.size));
         let from = Place { store: from.clone(), key: object.key.clone() };
-        download::object(job, &from.url(), &from, &target.place(key)).await.map(Some)
+        let size = Some(object.size);
+        download::object(job, &from.url(), &from, size, &target.place(key)).await.map(Some)
     });
     if all(job, copies).await? == 0 {
         return Err(Failure::Failed(format!("{source}: there is no object below it")));

@@ -48,10 +48,16 @@ async fn write(
 }
 
 /// An object into another store, or within one that copies it itself. Whatever fails, nothing is published
-/// there. Whoever calls it has said what is to come.
-pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
+/// there. Whoever calls it has said what is to come, and may know how large it is.
+pub(super) async fn object(
+    job: &Job<'_>,
+    source: &str,
+    from: &Place,
+    size: Option<u64>,
+    to: &Place,
+) -> Outcome<Done> {
     if to.is_local() && !from.is_local() {
-        return into_file(job, source, from, to).await;
+        return into_file(job, source, from, size, to).await;
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
@@ -70,9 +76,18 @@ pub(super) async fn object(job: &Job<'_>, source: &str, from: &Place, to: &Place
 }
 
 /// Into a file, whole or not at all; one that was cut is gone on with.
-async fn into_file(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
-    let path = to.file()?;
-    let download = job.writing.download(from, path);
+async fn into_file(
+    job: &Job<'_>,
+    source: &str,
+    from: &Place,
+    size: Option<u64>,
+    to: &Place,
+) -> Outcome<Done> {
+    let download = job.writing.download(from, to.file()?);
+    let download = match size {
+        Some(size) => download.size_hint(size),
+        None => download,
+    };
     let live = job.report.download(&download.progress());
     let object = download.run().await?;
     Ok(live.done(source.to_owned(), to.url(), object.size, &object))

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 
 use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
-use super::temp::Publish;
+use super::temp::{Publish, Trace};
 use super::waiting::{Waiter, Waiting};
 use super::write::write_all_at;
 use super::{Parents, temp};
@@ -24,7 +24,7 @@ mod queue;
 use queue::Queue;
 
 /// Of all downloads of this process: the last of those that fail takes away a directory that the first has made.
-static PARENTS: LazyLock<Parents> = LazyLock::new(Parents::default);
+static PARENTS: LazyLock<Arc<Parents>> = LazyLock::new(Arc::default);
 
 /// How often a file is opened that others remove meanwhile.
 const TRIES: u32 = 16;
@@ -95,9 +95,42 @@ impl Arrival {
             }
             if is_locked {
                 other.get_or_insert(path);
-                mark = format!("{:016x}", fastrand::u64(..));
+                mark = no_mark();
             }
         }
+    }
+
+    /// Makes the file at `path` of `pieces`, all in one hand-off. Nothing that was left under `mark` is gone on with.
+    pub(crate) async fn whole(
+        path: PathBuf,
+        mark: String,
+        pieces: Vec<Bytes>,
+        how: Publish,
+    ) -> Result<Object, Fault> {
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let published = blocking(move || {
+            let begin = || {
+                // By a name that nobody else has: it may be removed whenever nobody waits for it any more.
+                let mut arrival = Self::begin(&path, &no_mark())?;
+                let left = temp::id(&mark, arrival.target.name());
+                arrival.other = Some(temp::path(&arrival.target, &left)?);
+                Ok(arrival)
+            };
+            let arrival = waiting.make(begin, Self::trace)?;
+            arrival.write(&pieces, 0)?;
+            let size = pieces.iter().map(|piece| piece.len() as u64).sum();
+            drop(pieces); // the memory is free before the disk is waited for
+            arrival.publish_now(size, how, &waiting)
+        });
+        let published = published.await;
+        waiter.done();
+        published
+    }
+
+    fn trace(&self) -> Trace {
+        let (path, directory) = (self.path.clone(), self.target.directory().to_owned());
+        Trace { path, directory, parents: PARENTS.clone() }
     }
 
     pub(crate) fn len(&self) -> Result<u64, Fault> {
@@ -210,6 +243,11 @@ impl Drop for Arrival {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// A mark that nothing was left under.
+fn no_mark() -> String {
+    format!("{:016x}", fastrand::u64(..))
 }
 
 /// Whether `path` is this file's name.

@@ -79,7 +79,7 @@ impl Local {
         let copied = blocking(move || {
             let mut source = Source::open(&from)?;
             let directory = target.directory().to_owned();
-            let temp = waiting.make(|| Temp::create(&parents, target, create_only))?;
+            let temp = waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace)?;
             source.copy(temp.borrow(), &directory, &(0..from.object.size))?;
             temp.publish(create_only, &waiting)
         });

@@ -98,9 +98,9 @@ pub(super) struct Temp {
 /// What there is to remove of such a file.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
-    path: PathBuf,
-    directory: PathBuf,
-    parents: Arc<Parents>,
+    pub(super) path: PathBuf,
+    pub(super) directory: PathBuf,
+    pub(super) parents: Arc<Parents>,
 }
 
 impl Trace {

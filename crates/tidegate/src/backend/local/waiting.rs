@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::temp::{Temp, Trace};
+use super::temp::Trace;
 use crate::backend::{Fault, FaultKind};
 
 /// Held by the request.
@@ -48,13 +48,17 @@ impl Waiting {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the file, where somebody still waits.
-    pub(super) fn make(&self, make: impl FnOnce() -> Result<Temp, Fault>) -> Result<Temp, Fault> {
+    /// Makes the file, which leaves this trace, where somebody still waits.
+    pub(super) fn make<T>(
+        &self,
+        make: impl FnOnce() -> Result<T, Fault>,
+        trace: impl FnOnce(&T) -> Trace,
+    ) -> Result<T, Fault> {
         let mut made = self.made();
         self.check()?;
-        let temp = make()?;
-        *made = Some(temp.trace());
-        Ok(temp)
+        let file = make()?;
+        *made = Some(trace(&file));
+        Ok(file)
     }
 
     /// Faults where nobody waits any more.
