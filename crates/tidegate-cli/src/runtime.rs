@@ -17,8 +17,12 @@ const STACK: usize = 512 << 10;
 /// it removes. A thread that waits for a terminal's input would wait for ever.
 const GRACE: Duration = Duration::from_millis(500);
 
+/// Open files that many small objects take: a file and a connection each. Systems that begin with 256 or 1024 allow more.
+const OPEN_FILES: u64 = 4096;
+
 /// Runs a command to its end.
 pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
+    allow_open_files();
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING)
@@ -29,4 +33,16 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     let outcome = runtime.block_on(command);
     runtime.shutdown_timeout(GRACE);
     outcome
+}
+
+/// Raises the limit of open files as far as the user may.
+fn allow_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
+    if limit.current.is_some_and(|current| current < most) {
+        limit.current = Some(most);
+        // Where it is refused, what is too many fails with an error that says so.
+        let _ = setrlimit(Resource::Nofile, limit);
+    }
 }

@@ -7,7 +7,7 @@
 //! not, and there is no checksum, no retry, no session.
 //!
 //! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It takes
-//! the cipher that tidegate takes, and trusts the authorities in `AWS_CA_BUNDLE` and no other.
+//! the cipher of TLS 1.3 that tidegate takes, and trusts the authorities in `AWS_CA_BUNDLE` and no other.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};

@@ -198,6 +198,13 @@ async fn a_far_store_is_met_with_many() {
     let far = Limiter::new(Concurrency::Auto);
     requests(&far, 1, 0, Duration::from_millis(40)).await;
     assert_eq!(far.limit(), 64);
+    // More where many are small, and not where they only begin something large.
+    let large = Limiter::new(Concurrency::Auto);
+    requests(&large, 1, 0, Duration::from_millis(40)).await;
+    requests(&large, 4, 16 << 20, Duration::from_millis(400)).await;
+    assert_eq!(large.limit(), 64);
+    requests(&far, 40, 4 << 10, Duration::from_millis(40)).await;
+    assert_eq!(far.limit(), 128);
     // A large one may take as long anywhere: so much time with few in flight widens, and no more.
     let near = Limiter::new(Concurrency::Auto);
     requests(&near, 1, 16 << 20, Duration::from_millis(400)).await;

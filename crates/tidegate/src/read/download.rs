@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::source::{Pieces, Source};
@@ -24,7 +24,7 @@ mod small;
 use arriving::Arriving;
 use left::Left;
 use record::Description;
-use small::Small;
+use small::{Ended, Small};
 
 /// A chunk; larger ones where there would be more than `MOST_CHUNKS`.
 const CHUNK: u64 = 8 << 20;
@@ -81,9 +81,9 @@ impl DownloadBuilder {
         self
     }
 
-    /// The object's size in bytes, as a listing has it. A small object (up to 256 KiB) is received, into twice its size
-    /// of the memory budget, before its file is made, written and named in one go, which takes a third less of the
-    /// processor. A hint of a small object that is a large one costs a request.
+    /// The object's size in bytes, as a listing has it; it may be wrong. A small object (up to 256 KiB) is received
+    /// before its file is made, written and named in one go, which takes a third less of the processor. Not with
+    /// [`create_only`](Self::create_only), which looks for a file first.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);
         self
@@ -101,32 +101,30 @@ impl DownloadBuilder {
     /// Until then the bytes are in a file `.tidegate-….part` beside it. Of an object that is larger than a request
     /// (8 MiB) it stays when the download fails, is dropped or killed, and a later one of the same object to the
     /// same path goes on with it: what is there is read again and compared with its checksums. A sweep of the
-    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight, and half of all at most.
+    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight, and half of all at most;
+    /// of an object that [`size_hint`](Self::size_hint) says is small, twice its size, and there is a file only when it
+    /// is written.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] before a byte is
-    /// asked for, where the disk has no room; [`ErrorKind::Replaced`] where the object is replaced meanwhile;
+    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] before a byte
+    /// of a large object is asked for, where the disk has no room; [`ErrorKind::Replaced`] where the object is replaced meanwhile;
     /// [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
     pub async fn run(self) -> Result<Object> {
         let source = Arc::new(Source::new(&self.store, &self.key, self.progress.clone()));
         self.store.check(Operation::Get, &self.key, None)?;
         let began = Instant::now();
-        let at_file = |fault: Fault| {
-            let path = self.path.display().to_string();
-            Error::from_fault(fault, Operation::Get, path, 0, began.elapsed())
-        };
+        let at_file = |fault: Fault| at_file(fault, &self.path, began);
         let algorithm = self.store.backend().capabilities().checksum;
+        let mut large = None;
         // Where a file that is there is an error, that is looked for before a byte is asked for.
         if self.size_hint.is_some_and(|size| size <= small::MOST) && !self.how.create_only {
-            let body = whole(&source).await?;
-            if body.object.size <= small::MOST {
-                let object = body.object.clone();
-                let small = Small::receive(&source, body, algorithm).await?;
-                self.check(&object, &small.checksum, began)?;
-                let mark = mark(source.url(), &self.path);
-                Arrival::whole(self.path.clone(), mark, small.pieces, self.how).await.map_err(at_file)?;
-                self.progress.acknowledged(object.size);
-                return Ok(self.store.relative(object));
+            let (path, how, source) = (self.path.clone(), self.how, source.clone());
+            let mut task = JoinSet::new();
+            task.spawn(Small { source, path, how, algorithm, began }.run());
+            match task.join_next().await.map(|ended| self.joined(ended)).transpose()? {
+                Some(Ended::InFile(object)) => return Ok(self.store.relative(object)),
+                Some(Ended::IsLarge(body)) => large = Some(body),
+                None => {}
             }
         }
         let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
@@ -140,7 +138,10 @@ impl DownloadBuilder {
         let (opened, stream) = match opened {
             Some(there) => there,
             None => {
-                let Body { object, stream, .. } = whole(&source).await?;
+                let Body { object, stream, .. } = match large {
+                    Some(body) => body,
+                    None => whole(&source).await?,
+                };
                 (Left::nothing(object, source.url(), algorithm), Some(stream))
             }
         };
@@ -152,19 +153,10 @@ impl DownloadBuilder {
         let engine = self.store.engine();
         let arriving = Arriving::new(source, arrival.clone(), opened, engine.budget.clone(), algorithm);
         let (object, checksum) = self.arrive(Arc::new(arriving), stream).await?;
-        self.check(&object, &checksum, began).inspect_err(|_| arrival.keep(false))?;
+        let url = self.store.url(&self.key);
+        check(&object, &checksum, &url, began).inspect_err(|_| arrival.keep(false))?;
         arrival.publish(object.size, self.how).await.map_err(at_file)?;
         Ok(self.store.relative(object))
-    }
-
-    /// Whether the bytes that came are those that the store has.
-    fn check(&self, object: &Object, checksum: &Checksum, began: Instant) -> Result<()> {
-        if object.matches(checksum) != Some(false) {
-            return Ok(());
-        }
-        let message = format!("the bytes read have {checksum}, which the store's checksum is not");
-        let fault = Fault::new(FaultKind::Integrity, message);
-        Err(Error::from_fault(fault, Operation::Get, self.store.url(&self.key), 1, began.elapsed()))
     }
 
     /// Has all that is missing received; the object, and the checksum of its bytes.
@@ -184,17 +176,21 @@ impl DownloadBuilder {
             }
             match tasks.join_next().await {
                 None => break,
-                Some(Ok(received)) => received?,
-                Some(Err(ended)) => match ended.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_) => {
-                        let (url, message) = (self.store.url(&self.key), "the runtime is shutting down");
-                        return Err(Error::new(ErrorKind::Closed, Operation::Get, url, message));
-                    }
-                },
+                Some(received) => self.joined(received)?,
             }
         }
         Ok((arriving.object().clone(), arriving.checksum()))
+    }
+
+    /// What a task came to.
+    fn joined<T>(&self, ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
+        ended.unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                let (url, message) = (self.store.url(&self.key), "the runtime is shutting down");
+                Err(Error::new(ErrorKind::Closed, Operation::Get, url, message))
+            }
+        })
     }
 }
 
@@ -205,6 +201,21 @@ impl Drop for Waits {
     fn drop(&mut self) {
         self.0.leave();
     }
+}
+
+/// What went wrong with the file.
+fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
+    Error::from_fault(fault, Operation::Get, path.display().to_string(), 0, began.elapsed())
+}
+
+/// Whether the bytes that came are those that the store has.
+fn check(object: &Object, checksum: &Checksum, url: &str, began: Instant) -> Result<()> {
+    if object.matches(checksum) != Some(false) {
+        return Ok(());
+    }
+    let message = format!("the bytes read have {checksum}, which the store's checksum is not");
+    let fault = Fault::new(FaultKind::Integrity, message);
+    Err(Error::from_fault(fault, Operation::Get, url, 1, began.elapsed()))
 }
 
 /// The whole object.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
+use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use tidegate::backend::Entry;
 use tidegate::{Location, Store};
@@ -15,8 +16,11 @@ use crate::dev;
 use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
 
-/// Objects on their way at once; how many requests that makes the limiter decides.
+/// Objects on their way at once, and small ones: so many for as long as all that are on their way have no more bytes.
+/// How many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
+const SMALL_IN_FLIGHT: usize = 128;
+const SMALL_BYTES: u64 = 16 << 20;
 
 /// With so many failures and nothing copied, what fails is not one object but the store or the way to it.
 const HOPELESS: u64 = 10;
@@ -47,21 +51,25 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
     let target = Target::new(job, source, target).await?;
     // The embedded server's own files change while it takes them.
     let except = dev::directory().canonicalize().ok();
-    let files = walk::files(path.to_owned(), except, job.journals, job.report.wants_total());
+    let files = walk::files(path.to_owned(), except, job.journals);
     let target = &target;
-    let copies = files.map(|file| async move {
-        match file {
-            Ok(file) => {
-                job.report.expect(file.size);
-                let source = file.path.display().to_string();
-                upload::file(job, &file.path, source, &target.place(&file.key)).await.map(Some)
+    let copies = files.map(|file| {
+        let size = file.as_ref().map_or(0, |file| file.size);
+        let copy = async move {
+            match file {
+                Ok(file) => {
+                    job.report.expect(Some(file.size));
+                    let source = file.path.display().to_string();
+                    upload::file(job, &file.path, source, &target.place(&file.key)).await.map(Some)
+                }
+                Err(Missed::Failed(failure)) => Err(failure),
+                Err(Missed::NoFile(path)) => {
+                    job.report.say(&format!("left out: {} is no file", path.display()));
+                    Ok(None)
+                }
             }
-            Err(Missed::Failed(failure)) => Err(failure),
-            Err(Missed::NoFile(path)) => {
-                job.report.say(&format!("left out: {} is no file", path.display()));
-                Ok(None)
-            }
-        }
+        };
+        (size, copy)
     });
     let copied = all(job, copies).await?;
     if copied == 0 {
@@ -75,16 +83,23 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     let (from, prefix) = job.stores.tree(source).await?;
     let target = Target::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
-    let copies = from.list(prefix, true).map(move |entry| async move {
-        let Entry::Object(object) = entry? else { return Ok(None) };
-        let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
-        if key.is_empty() || (key.ends_with('/') && object.size == 0) {
-            return Ok(None); // what some tools leave in place of a directory
-        }
-        job.report.expect(Some(object.size));
-        let from = Place { store: from.clone(), key: object.key.clone() };
-        let size = Some(object.size);
-        download::object(job, &from.url(), &from, size, &target.place(key)).await.map(Some)
+    let copies = from.list(prefix, true).map(move |entry| {
+        let size = match &entry {
+            Ok(Entry::Object(object)) => object.size,
+            _ => 0,
+        };
+        let copy = async move {
+            let Entry::Object(object) = entry? else { return Ok(None) };
+            let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
+            if key.is_empty() || (key.ends_with('/') && object.size == 0) {
+                return Ok(None); // what some tools leave in place of a directory
+            }
+            job.report.expect(Some(object.size));
+            let from = Place { store: from.clone(), key: object.key.clone() };
+            let size = Some(object.size);
+            download::object(job, &from.url(), &from, size, &target.place(key)).await.map(Some)
+        };
+        (size, copy)
     });
     if all(job, copies).await? == 0 {
         return Err(Failure::Failed(format!("{source}: there is no object below it")));
@@ -92,16 +107,33 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     Ok(())
 }
 
-/// Carries all copies out, as many at once as may be; says how many it tried. One that fails is
+/// Carries all copies out, each with its size, as many at once as may be; says how many it tried. One that fails is
 /// reported and holds up no other, unless the others would fail as it did.
-async fn all<F>(job: &Job<'_>, copies: impl Stream<Item = F>) -> Outcome<u64>
+async fn all<F>(job: &Job<'_>, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
 where
     F: Future<Output = Outcome<Option<Done>>>,
 {
-    let mut copies = std::pin::pin!(copies.buffer_unordered(IN_FLIGHT));
+    let mut copies = std::pin::pin!(copies.fuse());
+    let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
     let (mut copied, mut failed) = (0, 0);
-    while let Some(copy) = copies.next().await {
-        match copy {
+    loop {
+        // A journal has files of its own.
+        let are_small = bytes <= SMALL_BYTES && !job.writing.is_journaled();
+        let most = if are_small { SMALL_IN_FLIGHT } else { IN_FLIGHT };
+        let ended = tokio::select! {
+            biased;
+            Some((size, copy)) = copies.next(), if on_their_way.len() < most => {
+                bytes += size;
+                on_their_way.push(async move { (size, copy.await) });
+                continue;
+            }
+            Some((size, ended)) = on_their_way.next() => {
+                bytes -= size;
+                ended
+            }
+            else => break,
+        };
+        match ended {
             Ok(None) => {}
             Ok(Some(done)) => {
                 copied += 1;

@@ -17,8 +17,7 @@ const WAITING: usize = 1024;
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) key: String,
-    /// Its size, where it was asked for.
-    pub(super) size: Option<u64>,
+    pub(super) size: u64,
 }
 
 /// What is not copied.
@@ -31,12 +30,11 @@ pub(super) enum Missed {
 }
 
 /// The files below `root`, but none below `except`. Links are followed, not round in circles, and where one
-/// leads to the directory of `journals` all ends with that. Its sizes cost a look at each file.
+/// leads to the directory of `journals` all ends with that.
 pub(super) fn files(
     root: PathBuf,
     except: Option<PathBuf>,
     journals: &[PathBuf],
-    with_sizes: bool,
 ) -> impl Stream<Item = Result<Found, Missed>> {
     let (found, mut waiting) = mpsc::channel(WAITING);
     let journals = journals.to_owned();
@@ -51,7 +49,7 @@ pub(super) fn files(
                 let _ = found.blocking_send(Err(Missed::Failed(failure)));
                 return;
             }
-            let Some(file) = look_at(&root, entry, with_sizes) else { continue };
+            let Some(file) = look_at(&root, entry) else { continue };
             if found.blocking_send(file).is_err() {
                 return; // nobody waits any more
             }
@@ -82,7 +80,7 @@ fn refused(entry: &DirEntry, journals: &[PathBuf]) -> Option<Failure> {
     )))
 }
 
-fn look_at(root: &Path, entry: walkdir::Result<DirEntry>, with_sizes: bool) -> Option<Result<Found, Missed>> {
+fn look_at(root: &Path, entry: walkdir::Result<DirEntry>) -> Option<Result<Found, Missed>> {
     let entry = match entry {
         Ok(entry) => entry,
         Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
@@ -91,8 +89,8 @@ fn look_at(root: &Path, entry: walkdir::Result<DirEntry>, with_sizes: bool) -> O
     if kind.is_dir() {
         return None;
     }
-    let size = match with_sizes.then(|| entry.metadata()).transpose() {
-        Ok(metadata) => metadata.map(|metadata| metadata.len()),
+    let size = match entry.metadata() {
+        Ok(metadata) => metadata.len(),
         Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
     };
     let path = entry.into_path();
@@ -137,7 +135,7 @@ mod tests {
         journals: &[PathBuf],
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
-        let mut files = Box::pin(files(root.to_owned(), except, journals, true));
+        let mut files = Box::pin(files(root.to_owned(), except, journals));
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.key),

@@ -12,7 +12,7 @@ use crate::backend::{Fault, FaultKind};
 /// TLS that trusts `roots`, for what `protocol` stands for.
 pub(in crate::backend) fn config(roots: RootCertStore, protocol: &str) -> Result<ClientConfig, Fault> {
     let mut ring = rustls::crypto::ring::default_provider();
-    // Where the server leaves the choice to us: with 128 bits an upload takes a twentieth less of the processor.
+    // Where the server leaves the choice to us: with 128 bits an upload takes a twelfth less of the processor.
     ring.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring))
         .with_safe_default_protocol_versions()

@@ -17,6 +17,7 @@ use super::waiting::{Waiter, Waiting};
 use super::write::write_all_at;
 use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
+use crate::budget::Lease;
 use crate::object::Object;
 
 mod queue;
@@ -36,7 +37,8 @@ pub(crate) struct Arrival {
     file: File,
     path: PathBuf,
     target: Target,
-    /// Where another process, or a download that was cut just now, has what would be found under the mark.
+    /// Where there may be something under the mark that is not gone on with: another process has it, or a download that
+    /// was cut just now, or it was not looked for.
     other: Option<PathBuf>,
     is_kept: AtomicBool,
     queue: Queue,
@@ -82,8 +84,7 @@ impl Arrival {
                 }
                 Err(error) => return Err(failed(error)),
             };
-            // Where the file system knows no locks, nobody is at work on it as far as can be known.
-            let is_locked = matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock));
+            let is_locked = is_locked(&file);
             if !is_locked && is_named(&file, &path) {
                 let (is_kept, queue) = (false.into(), Queue::default());
                 return Ok(Self { file, path, target, other, is_kept, queue });
@@ -95,16 +96,18 @@ impl Arrival {
             }
             if is_locked {
                 other.get_or_insert(path);
-                mark = no_mark();
+                mark = new_mark();
             }
         }
     }
 
-    /// Makes the file at `path` of `pieces`, all in one hand-off. Nothing that was left under `mark` is gone on with.
-    pub(crate) async fn whole(
+    /// Makes the file at `path` of `bytes`, which `memory` is for, all in one hand-off. What was left under `mark` is
+    /// not gone on with, but removed.
+    pub(crate) async fn of_bytes(
         path: PathBuf,
         mark: String,
-        pieces: Vec<Bytes>,
+        bytes: Bytes,
+        memory: Lease,
         how: Publish,
     ) -> Result<Object, Fault> {
         let waiter = Waiter::default();
@@ -112,15 +115,16 @@ impl Arrival {
         let published = blocking(move || {
             let begin = || {
                 // By a name that nobody else has: it may be removed whenever nobody waits for it any more.
-                let mut arrival = Self::begin(&path, &no_mark())?;
+                let mut arrival = Self::begin(&path, &new_mark())?;
                 let left = temp::id(&mark, arrival.target.name());
                 arrival.other = Some(temp::path(&arrival.target, &left)?);
                 Ok(arrival)
             };
             let arrival = waiting.make(begin, Self::trace)?;
-            arrival.write(&pieces, 0)?;
-            let size = pieces.iter().map(|piece| piece.len() as u64).sum();
-            drop(pieces); // the memory is free before the disk is waited for
+            let size = bytes.len() as u64;
+            arrival.reserve(size)?;
+            arrival.write(&[bytes], 0)?;
+            drop(memory); // before the disk is waited for
             arrival.publish_now(size, how, &waiting)
         });
         let published = published.await;
@@ -222,9 +226,10 @@ impl Arrival {
         self.is_kept.store(true, Relaxed);
         // What lies under the mark is of no use any more, unless somebody is still at work on it.
         if let Some(other) = &self.other
-            && File::open(other).is_ok_and(|file| file.try_lock().is_ok())
+            && let Ok(file) = File::open(other)
+            && !is_locked(&file)
         {
-            temp::remove(other);
+            temp::remove(other); // while it is locked, so that nobody finds it
         }
         Ok(published)
     }
@@ -245,8 +250,14 @@ impl Drop for Arrival {
     }
 }
 
+/// Whether another holds the file; if not, this one does. Where the file system knows no locks, nobody is at work on it
+/// as far as can be known.
+fn is_locked(file: &File) -> bool {
+    matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
+}
+
 /// A mark that nothing was left under.
-fn no_mark() -> String {
+fn new_mark() -> String {
     format!("{:016x}", fastrand::u64(..))
 }
 

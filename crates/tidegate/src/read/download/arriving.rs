@@ -20,7 +20,7 @@ use crate::request::Inflow;
 
 /// So much is gathered for one write, which should find it in the processor's cache; as much again comes while it is
 /// written.
-const GATHER: u64 = 256 << 10;
+pub(super) const GATHER: u64 = 256 << 10;
 
 /// The most that comes at a time, behind what was gathered so far: hyper receives into a buffer that doubles, up to
 /// 816 KiB of it.

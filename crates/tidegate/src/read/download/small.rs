@@ -1,55 +1,74 @@
-//! A small object: all of it is received into memory before there is a file.
+//! A small object: all of it is received into memory, and then its file is made, written and named in one go.
 
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::Bytes;
+use tokio::time::Instant;
 
+use super::{arriving, at_file, check, mark, whole};
+use crate::backend::local::{Arrival, Publish};
 use crate::backend::{Body, Fault};
-use crate::budget::Lease;
-use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::object::Object;
 use crate::progress::Waiting;
 use crate::read::source::{Sink, Source};
 use crate::request::Inflow;
 
 /// As much as is gathered for one write.
-pub(super) const MOST: u64 = 256 << 10;
+pub(super) const MOST: u64 = arriving::GATHER;
 
 /// The least that the buffer of an answer takes: hyper begins with 8 KiB, and doubles it.
 const BUFFER: u64 = 16 << 10;
 
-/// The bytes of a whole object.
-#[derive(Debug)]
+/// What became of it.
+pub(super) enum Ended {
+    InFile(Object),
+    /// It is larger than was said, and open.
+    IsLarge(Body),
+}
+
+/// A download of an object that is said to be small. It holds memory and turns, so it is to be in a task of its own.
 pub(super) struct Small {
-    pub(super) pieces: Vec<Bytes>,
-    pub(super) checksum: Checksum,
-    /// What they are counted in.
-    _memory: Lease,
+    pub(super) source: Arc<Source>,
+    pub(super) path: PathBuf,
+    pub(super) how: Publish,
+    pub(super) algorithm: Algorithm,
+    pub(super) began: Instant,
 }
 
 impl Small {
-    /// Receives the object whose answer `body` is.
-    pub(super) async fn receive(source: &Source, body: Body, algorithm: Algorithm) -> Result<Self> {
-        let Body { object, stream, .. } = body;
+    pub(super) async fn run(self) -> Result<Ended> {
+        let Self { source, path, how, algorithm, began } = self;
+        let Body { object, stream, range } = whole(&source).await?;
+        if object.size > MOST {
+            return Ok(Ended::IsLarge(Body { object, stream, range }));
+        }
         let budget = &source.budget;
         let waiting = source.requests.progress.waiting(Waiting::Memory);
-        let lease = budget.lease((2 * object.size).max(BUFFER).min(budget.total())).await;
+        let memory = budget.lease((2 * object.size).max(BUFFER).min(budget.total())).await;
         drop(waiting);
-        let memory = lease.map_err(|starved| {
+        let memory = memory.map_err(|starved| {
             Error::new(ErrorKind::Starved, Operation::Get, source.url(), starved.to_string())
         })?;
-        let state = Mutex::new((Vec::new(), Hasher::new(algorithm)));
+        let state = Mutex::new((Vec::with_capacity(object.size as usize), Hasher::new(algorithm)));
         let into = InMemory { inflow: Inflow::new(object.size), state };
         let received = source.receive(0..object.size, &object, &into, Some(stream)).await;
         received.map_err(|failure| source.failed(failure, into.inflow.got()))?;
-        let (pieces, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Self { pieces, checksum: hasher.finish(), _memory: memory })
+        let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        check(&object, &hasher.finish(), source.url(), began)?;
+        let mark = mark(source.url(), &path);
+        let published = Arrival::of_bytes(path.clone(), mark, bytes.into(), memory, how).await;
+        published.map_err(|fault| at_file(fault, &path, began))?;
+        source.requests.progress.acknowledged(object.size);
+        Ok(Ended::InFile(object))
     }
 }
 
+/// Bytes in one buffer of their own: those that they come in are as large as the connection has made them.
 struct InMemory {
     inflow: Inflow,
-    state: Mutex<(Vec<Bytes>, Hasher)>,
+    state: Mutex<(Vec<u8>, Hasher)>,
 }
 
 impl Sink for InMemory {
@@ -57,15 +76,15 @@ impl Sink for InMemory {
         &self.inflow
     }
 
-    async fn take(&self, at: u64, piece: Bytes) -> Result<(), Fault> {
+    async fn take(&self, at: u64, piece: bytes::Bytes) -> Result<(), Fault> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (pieces, hasher) = &mut *state;
+        let (bytes, hasher) = &mut *state;
         let got = self.inflow.got();
         let end = at + piece.len() as u64;
         if end > got {
-            let piece = piece.slice((got - at) as usize..);
-            hasher.update(&piece);
-            pieces.push(piece);
+            let piece = &piece[(got - at) as usize..];
+            hasher.update(piece);
+            bytes.extend_from_slice(piece);
         }
         self.inflow.reaches(end);
         Ok(())
