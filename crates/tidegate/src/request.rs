@@ -37,6 +37,9 @@ pub(crate) struct Requests {
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
+    /// Bytes that a request is known to bring, though it is answered before they come; 0 where it may be the beginning
+    /// of something large.
+    pub(crate) brings: u64,
 }
 
 impl Requests {
@@ -205,12 +208,14 @@ impl Requests {
         let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
         loop {
             attempt += 1;
+            let was_open = matches!(carried, Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed));
             let turn = match permit.take() {
                 Some(permit) => permit,
+                // It had a turn to be opened, and holds a connection.
+                None if was_open => self.flow.next_permit().await,
                 None => self.turn().await,
             };
             let bytes = carried.bytes();
-            let was_open = matches!(carried, Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed));
             let in_flight = match was_open {
                 true => self.progress.carries(bytes),
                 false => self.progress.request(operation.name(), bytes, attempt > 1),
@@ -226,7 +231,8 @@ impl Requests {
                     // because of its parts, and says nothing of how far the store is; and of an answer that
                     // was open some has come before.
                     let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
-                    turn.end(if tells { Outcome::Moved(bytes) } else { Outcome::Answered });
+                    let moved = Outcome::Moved(bytes.max(self.brings));
+                    turn.end(if tells { moved } else { Outcome::Answered });
                     self.succeeded(paid);
                     if tells {
                         flight.went_well(bytes, matches!(carried, Carried::Payload(_)));

@@ -58,7 +58,7 @@ use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;
-use waiting::Waiter;
+pub(crate) use waiting::{Waiter, Waiting};
 
 /// A directory on local disk. Nothing is read or made until it is used; a clone is the same store.
 #[derive(Clone, Debug)]

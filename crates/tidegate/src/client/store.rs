@@ -167,6 +167,7 @@ impl Store {
             endpoint: self.endpoint.clone(),
             retry: self.engine.retry.clone(),
             progress,
+            brings: 0,
         }
     }
 

@@ -200,7 +200,7 @@ async fn a_far_store_is_met_with_many() {
     assert_eq!(far.limit(), 64);
     // More where many are small, and not where they only begin something large.
     let large = Limiter::new(Concurrency::Auto);
-    requests(&large, 1, 0, Duration::from_millis(40)).await;
+    requests(&large, 40, 0, Duration::from_millis(40)).await;
     requests(&large, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(large.limit(), 64);
     requests(&far, 40, 4 << 10, Duration::from_millis(40)).await;

@@ -7,7 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::source::{Pieces, Source};
-use crate::backend::local::{Arrival, Publish};
+use crate::backend::local::{Arrival, Publish, Waiter};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::client::Store;
@@ -110,18 +110,25 @@ impl DownloadBuilder {
     /// of a large object is asked for, where the disk has no room; [`ErrorKind::Replaced`] where the object is replaced meanwhile;
     /// [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
     pub async fn run(self) -> Result<Object> {
-        let source = Arc::new(Source::new(&self.store, &self.key, self.progress.clone()));
+        let small = self.size_hint.filter(|size| *size <= small::MOST);
+        let mut source = Source::new(&self.store, &self.key, self.progress.clone());
+        source.requests.brings = small.unwrap_or(0);
+        let source = Arc::new(source);
         self.store.check(Operation::Get, &self.key, None)?;
         let began = Instant::now();
         let at_file = |fault: Fault| at_file(fault, &self.path, began);
         let algorithm = self.store.backend().capabilities().checksum;
         let mut large = None;
         // Where a file that is there is an error, that is looked for before a byte is asked for.
-        if self.size_hint.is_some_and(|size| size <= small::MOST) && !self.how.create_only {
+        if small.is_some() && !self.how.create_only {
             let (path, how, source) = (self.path.clone(), self.how, source.clone());
+            // Dropped, it takes the file away at once; the task ends when it may.
+            let waiter = Waiter::default();
             let mut task = JoinSet::new();
-            task.spawn(Small { source, path, how, algorithm, began }.run());
-            match task.join_next().await.map(|ended| self.joined(ended)).transpose()? {
+            task.spawn(Small { source, path, how, algorithm, began, waiting: waiter.waiting() }.run());
+            let ended = task.join_next().await.map(|ended| self.joined(ended)).transpose()?;
+            waiter.done();
+            match ended {
                 Some(Ended::InFile(object)) => return Ok(self.store.relative(object)),
                 Some(Ended::IsLarge(body)) => large = Some(body),
                 None => {}
@@ -132,7 +139,10 @@ impl DownloadBuilder {
         let (arrival, left) = begun.map_err(at_file)?;
         let _waits = Waits(arrival.clone());
         let opened = match left {
-            Some(left) => left.opened(&source).await?,
+            Some(left) => {
+                drop(large.take());
+                left.opened(&source).await?
+            }
             None => None,
         };
         let (opened, stream) = match opened {

@@ -65,11 +65,35 @@ fn requests(policy: RetryPolicy) -> Requests {
         endpoint,
         retry: Arc::new(Retry::new(policy, Some(3))),
         progress: Progress::default(),
+        brings: 0,
     }
 }
 
 fn refused() -> Fault {
     Fault::new(FaultKind::Unreachable, "connection refused")
+}
+
+/// Or there would be as many open answers, and connections, as there are objects.
+#[tokio::test]
+async fn an_answer_that_is_open_goes_before_requests_that_wait() {
+    let requests = requests(RetryPolicy::default());
+    let mut held = Vec::new();
+    let mut waits = loop {
+        let mut turn = Box::pin(requests.turn());
+        match (&mut turn).now_or_never() {
+            Some(permit) => held.push(permit),
+            None => break turn,
+        }
+    };
+    let inflow = Inflow::new(0);
+    inflow.is_opened();
+    let again = || None::<std::future::Ready<_>>;
+    let mut receives = Box::pin(requests.receive(&inflow, false, || async { Ok(()) }, again));
+    assert!((&mut receives).now_or_never().is_none());
+    held.pop();
+    assert!((&mut waits).now_or_never().is_none(), "it stands behind");
+    assert!(receives.now_or_never().expect("its turn").is_ok());
+    assert!(waits.now_or_never().is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -67,14 +67,7 @@ impl Arrival {
         loop {
             tries += 1;
             let path = temp::path(&target, &temp::id(&mark, target.name()))?;
-            // Not through a link, which is none of ours.
-            let opened = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .custom_flags(OFlags::NOFOLLOW.bits() as i32)
-                .open(&path);
+            let opened = no_link().create(true).truncate(false).open(&path);
             let file = match opened {
                 Ok(file) => file,
                 // Not made yet, or removed by a neighbour that failed; whether it is there by now says nothing.
@@ -101,18 +94,17 @@ impl Arrival {
         }
     }
 
-    /// Makes the file at `path` of `bytes`, which `memory` is for, all in one hand-off. What was left under `mark` is
-    /// not gone on with, but removed.
+    /// Makes the file at `path` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits for
+    /// it. What was left under `mark` is not gone on with, but removed.
     pub(crate) async fn of_bytes(
         path: PathBuf,
         mark: String,
         bytes: Bytes,
         memory: Lease,
         how: Publish,
+        waiting: Arc<Waiting>,
     ) -> Result<Object, Fault> {
-        let waiter = Waiter::default();
-        let waiting = waiter.waiting();
-        let published = blocking(move || {
+        blocking(move || {
             let begin = || {
                 // By a name that nobody else has: it may be removed whenever nobody waits for it any more.
                 let mut arrival = Self::begin(&path, &new_mark())?;
@@ -126,10 +118,8 @@ impl Arrival {
             arrival.write(&[bytes], 0)?;
             drop(memory); // before the disk is waited for
             arrival.publish_now(size, how, &waiting)
-        });
-        let published = published.await;
-        waiter.done();
-        published
+        })
+        .await
     }
 
     fn trace(&self) -> Trace {
@@ -226,7 +216,7 @@ impl Arrival {
         self.is_kept.store(true, Relaxed);
         // What lies under the mark is of no use any more, unless somebody is still at work on it.
         if let Some(other) = &self.other
-            && let Ok(file) = File::open(other)
+            && let Ok(file) = no_link().open(other)
             && !is_locked(&file)
         {
             temp::remove(other); // while it is locked, so that nobody finds it
@@ -248,6 +238,13 @@ impl Drop for Arrival {
     fn drop(&mut self) {
         self.leave();
     }
+}
+
+/// Opens a file, not through a link, which is none of ours. To write as well: NFS locks no other.
+fn no_link() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
+    options
 }
 
 /// Whether another holds the file; if not, this one does. Where the file system knows no locks, nobody is at work on it

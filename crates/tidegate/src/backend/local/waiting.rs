@@ -12,11 +12,11 @@ use crate::backend::{Fault, FaultKind};
 
 /// Held by the request.
 #[derive(Debug, Default)]
-pub(super) struct Waiter(Arc<Waiting>);
+pub(crate) struct Waiter(Arc<Waiting>);
 
 /// Held by the work that was handed off.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     over: AtomicBool,
     /// The file, once it is made. The lock is held while it is, so that no file is made behind the back
     /// of a request that is dropped.
@@ -24,12 +24,12 @@ pub(super) struct Waiting {
 }
 
 impl Waiter {
-    pub(super) fn waiting(&self) -> Arc<Waiting> {
+    pub(crate) fn waiting(&self) -> Arc<Waiting> {
         self.0.clone()
     }
 
     /// The work has ended by itself, and has left what it was to leave.
-    pub(super) fn done(self) {
+    pub(crate) fn done(self) {
         self.0.made().take();
     }
 }

@@ -71,6 +71,7 @@ fn requests(endpoint: &Arc<Endpoint>, prefix: &str, policy: &RetryPolicy) -> Req
         endpoint: endpoint.clone(),
         retry: Arc::new(Retry::new(policy.clone(), Some(3))),
         progress: Progress::default(),
+        brings: 0,
     }
 }
 

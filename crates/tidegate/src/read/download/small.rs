@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::{arriving, at_file, check, mark, whole};
-use crate::backend::local::{Arrival, Publish};
+use crate::backend::local::{self, Arrival, Publish};
 use crate::backend::{Body, Fault};
 use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -35,11 +35,13 @@ pub(super) struct Small {
     pub(super) how: Publish,
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
+    /// Whether somebody still waits for the file.
+    pub(super) waiting: Arc<local::Waiting>,
 }
 
 impl Small {
     pub(super) async fn run(self) -> Result<Ended> {
-        let Self { source, path, how, algorithm, began } = self;
+        let Self { source, path, how, algorithm, began, waiting: somebody_waits } = self;
         let Body { object, stream, range } = whole(&source).await?;
         if object.size > MOST {
             return Ok(Ended::IsLarge(Body { object, stream, range }));
@@ -58,7 +60,8 @@ impl Small {
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         check(&object, &hasher.finish(), source.url(), began)?;
         let mark = mark(source.url(), &path);
-        let published = Arrival::of_bytes(path.clone(), mark, bytes.into(), memory, how).await;
+        let published =
+            Arrival::of_bytes(path.clone(), mark, bytes.into(), memory, how, somebody_waits).await;
         published.map_err(|fault| at_file(fault, &path, began))?;
         source.requests.progress.acknowledged(object.size);
         Ok(Ended::InFile(object))

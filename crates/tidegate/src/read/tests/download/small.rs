@@ -111,6 +111,39 @@ async fn one_that_nobody_polls_any_more_holds_up_no_other() {
 }
 
 #[tokio::test]
+async fn a_wrong_hint_does_not_keep_from_going_on() {
+    let data = bytes_of(100 * MIB, 3);
+    let place = Place::with(&data, well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
+    place.cut(Fate::Well).await;
+    place.odd.asked.lock().unwrap().clear();
+    place.run_hinted(1).await.unwrap();
+    place.is_whole(&data);
+    let asked =
+        place.odd.asked.lock().unwrap().iter().flatten().map(|range| range.end - range.start).sum::<u64>();
+    assert!(asked < 60 * MIB + 2 * 8 * MIB, "{asked} were asked for");
+}
+
+/// As soon as it is dropped, and not when its task is.
+#[tokio::test]
+async fn no_file_comes_once_it_is_dropped() {
+    let place = Place::new(&bytes_of(MOST, 3), well()).await;
+    for polls in 0..40 {
+        let path = place.directory.path().join(polls.to_string());
+        let mut download = Box::pin(place.store.download("k", &path).size_hint(MOST).run());
+        for _ in 0..polls {
+            if (&mut download).now_or_never().is_some() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(download);
+        let was_there = path.exists();
+        std::thread::sleep(Duration::from_millis(5)); // no task is dropped meanwhile
+        assert_eq!(path.exists(), was_there, "after {polls} polls");
+    }
+}
+
+#[tokio::test]
 async fn figures_and_sync_are_as_for_others() {
     let data = bytes_of(10_000, 3);
     let place = Place::new(&data, well()).await;
