@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from harness import MIB
+from harness import KIB, MIB
 
 PART = 5 * MIB
 
@@ -93,3 +93,18 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
     run = tidegate("cat", embedded_bucket.url("k"), env=embedded_bucket.env)
     assert (run.exit, run.out) == (0, b"x" * 1000), run
     assert counts() == {"GetObject": 1}
+
+
+@pytest.mark.parametrize("size, count, fewest, most", [(1 * KIB, 400, 100, 200), (1 * MIB, 150, 20, 90)])
+def test_more_small_objects_are_on_their_way_at_once(
+    tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, fewest, most
+):
+    """To a store that is far: 128, and 64 where each has many bytes. A connection may be opened that is not needed."""
+    for number in range(count):
+        (tmp_path / str(number)).write_bytes(bytes(size))
+    knobs(latency={"fixed_ms": 100})
+    counts.reset()
+    run = tidegate("cp", "-r", tmp_path, embedded_bucket.url("tree/"), env=embedded_bucket.env)
+    assert run.exit == 0, run
+    assert counts() == {"PutObject": count}
+    assert fewest <= embedded.control("GET", "counts")["connections"] <= most
