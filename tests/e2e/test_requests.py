@@ -1,10 +1,12 @@
 """How many requests an upload makes, asked of the embedded server: the fewest that do the job."""
 
+import resource
 import subprocess
 
 import pytest
 
 from harness import KIB, MIB
+from harness.command import binary, clean_env
 
 PART = 5 * MIB
 
@@ -95,16 +97,37 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
     assert counts() == {"GetObject": 1}
 
 
-@pytest.mark.parametrize("size, count, fewest, most", [(1 * KIB, 400, 100, 200), (1 * MIB, 150, 20, 90)])
+@pytest.mark.parametrize(
+    "size, count, concurrency, fewest, most",
+    [(1 * KIB, 400, "auto", 100, 200), (1 * KIB, 400, "256", 100, 200), (1 * MIB, 150, "256", 50, 90)],
+)
 def test_more_small_objects_are_on_their_way_at_once(
-    tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, fewest, most
+    tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, concurrency, fewest, most
 ):
-    """To a store that is far: 128, and 64 where each has many bytes. A connection may be opened that is not needed."""
+    """128 to a store that is far, and 64 where each has many bytes, however many requests may fly."""
     for number in range(count):
         (tmp_path / str(number)).write_bytes(bytes(size))
     knobs(latency={"fixed_ms": 100})
     counts.reset()
-    run = tidegate("cp", "-r", tmp_path, embedded_bucket.url("tree/"), env=embedded_bucket.env)
+    options = ("-r", "--concurrency", concurrency)
+    run = tidegate("cp", tmp_path, embedded_bucket.url("tree/"), *options, env=embedded_bucket.env)
     assert run.exit == 0, run
     assert counts() == {"PutObject": count}
+    # A connection may be opened that is not needed.
     assert fewest <= embedded.control("GET", "counts")["connections"] <= most
+
+
+def test_more_files_may_be_open_than_the_system_begins_with(embedded_bucket, knobs, tmp_path):
+    for number in range(400):
+        (tmp_path / str(number)).write_bytes(b"x")
+    knobs(latency={"fixed_ms": 100})
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    command = [binary(), "cp", "-r", str(tmp_path), embedded_bucket.url("tree/"), "--concurrency", "256"]
+    run = subprocess.run(
+        command,
+        env=clean_env() | embedded_bucket.env,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, hard)),
+        capture_output=True,
+        timeout=60,
+    )
+    assert run.returncode == 0, run

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::time::Instant;
 
-use crate::backend::{Body, Fault, FaultKind};
+use crate::backend::Body;
 use crate::checksum::Hasher;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -274,16 +274,10 @@ impl Reader {
     }
 
     fn check_end(&mut self) -> Result<()> {
-        if let Some(hasher) = self.hasher.take()
-            && self.object.matches(&hasher.finish()) == Some(false)
-        {
-            let message =
-                format!("the bytes read have {}, which the store's checksum is not", hasher.finish());
-            let fault = Fault::new(FaultKind::Integrity, message);
-            let (url, took) = (self.source.url(), self.began.elapsed());
-            return Err(Error::from_fault(fault, Operation::Get, url, 1, took));
+        match self.hasher.take() {
+            Some(hasher) => self.source.check(&self.object, &hasher.finish(), self.began),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn fail(&mut self, error: Error) -> Error {

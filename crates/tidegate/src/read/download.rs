@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::source::{Pieces, Source};
 use crate::backend::local::{Arrival, Publish, Waiter};
@@ -106,9 +107,9 @@ impl DownloadBuilder {
     /// is written.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] before a byte
-    /// of a large object is asked for, where the disk has no room; [`ErrorKind::Replaced`] where the object is replaced meanwhile;
-    /// [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
+    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk has no
+    /// room, before a byte of a large object is asked for; [`ErrorKind::Replaced`] where the object is replaced
+    /// meanwhile; [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
     pub async fn run(self) -> Result<Object> {
         let small = self.size_hint.filter(|size| *size <= small::MOST);
         let mut source = Source::new(&self.store, &self.key, self.progress.clone());
@@ -121,17 +122,9 @@ impl DownloadBuilder {
         let mut large = None;
         // Where a file that is there is an error, that is looked for before a byte is asked for.
         if small.is_some() && !self.how.create_only {
-            let (path, how, source) = (self.path.clone(), self.how, source.clone());
-            // Dropped, it takes the file away at once; the task ends when it may.
-            let waiter = Waiter::default();
-            let mut task = JoinSet::new();
-            task.spawn(Small { source, path, how, algorithm, began, waiting: waiter.waiting() }.run());
-            let ended = task.join_next().await.map(|ended| self.joined(ended)).transpose()?;
-            waiter.done();
-            match ended {
-                Some(Ended::InFile(object)) => return Ok(self.store.relative(object)),
-                Some(Ended::IsLarge(body)) => large = Some(body),
-                None => {}
+            match self.small(source.clone(), algorithm, began).await? {
+                Ended::InFile(object) => return Ok(self.store.relative(object)),
+                Ended::IsLarge(body) => large = Some(body),
             }
         }
         let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
@@ -161,12 +154,23 @@ impl DownloadBuilder {
         let prepared = off(move || if is_new { prepare(&held, size, description.as_ref()) } else { Ok(()) });
         prepared.await.map_err(at_file)?;
         let engine = self.store.engine();
-        let arriving = Arriving::new(source, arrival.clone(), opened, engine.budget.clone(), algorithm);
+        let arriving =
+            Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone(), algorithm);
         let (object, checksum) = self.arrive(Arc::new(arriving), stream).await?;
-        let url = self.store.url(&self.key);
-        check(&object, &checksum, &url, began).inspect_err(|_| arrival.keep(false))?;
+        source.check(&object, &checksum, began).inspect_err(|_| arrival.keep(false))?;
         arrival.publish(object.size, self.how).await.map_err(at_file)?;
         Ok(self.store.relative(object))
+    }
+
+    /// Downloads what is said to be small in a task of its own, so that it goes on where nobody polls this.
+    async fn small(&self, source: Arc<Source>, algorithm: Algorithm, began: Instant) -> Result<Ended> {
+        // Dropped, it takes the file away at once; the task ends when it may.
+        let waiter = Waiter::default();
+        let (path, how, waiting) = (self.path.clone(), self.how, waiter.waiting());
+        let small = Small { source, path, how, algorithm, began, waiting };
+        let ended = self.joined(AbortOnDropHandle::new(tokio::spawn(small.run())).await);
+        waiter.done();
+        ended
     }
 
     /// Has all that is missing received; the object, and the checksum of its bytes.
@@ -216,16 +220,6 @@ impl Drop for Waits {
 /// What went wrong with the file.
 fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
     Error::from_fault(fault, Operation::Get, path.display().to_string(), 0, began.elapsed())
-}
-
-/// Whether the bytes that came are those that the store has.
-fn check(object: &Object, checksum: &Checksum, url: &str, began: Instant) -> Result<()> {
-    if object.matches(checksum) != Some(false) {
-        return Ok(());
-    }
-    let message = format!("the bytes read have {checksum}, which the store's checksum is not");
-    let fault = Fault::new(FaultKind::Integrity, message);
-    Err(Error::from_fault(fault, Operation::Get, url, 1, began.elapsed()))
 }
 
 /// The whole object.

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use tokio::time::Instant;
 
 use crate::backend::{Backend, Body, Fault, FaultKind, same_or_replaced};
 use crate::budget::Budget;
+use crate::checksum::Checksum;
 use crate::client::Store;
 use crate::error::{Error, Operation, Result};
 use crate::object::Object;
@@ -152,6 +154,16 @@ impl Source {
             return Err(Fault::new(FaultKind::Transient, message));
         }
         Ok(body)
+    }
+
+    /// An error where the bytes of a read that `began` then are not those that the store has a checksum of.
+    pub(super) fn check(&self, object: &Object, read: &Checksum, began: Instant) -> Result<()> {
+        if object.matches(read) != Some(false) {
+            return Ok(());
+        }
+        let message = format!("the bytes read have {read}, which the store's checksum is not");
+        let fault = Fault::new(FaultKind::Integrity, message);
+        Err(Error::from_fault(fault, Operation::Get, self.url(), 1, began.elapsed()))
     }
 
     pub(super) fn failed(&self, failure: Failure, at: u64) -> Error {

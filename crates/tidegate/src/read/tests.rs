@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Layer, WriteOptions};
+use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::payload::Payload;
 use crate::{Concurrency, RetryPolicy, Tidegate};

@@ -94,10 +94,9 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
             if key.is_empty() || (key.ends_with('/') && object.size == 0) {
                 return Ok(None); // what some tools leave in place of a directory
             }
-            job.report.expect(Some(object.size));
+            job.report.expect(Some(size));
             let from = Place { store: from.clone(), key: object.key.clone() };
-            let size = Some(object.size);
-            download::object(job, &from.url(), &from, size, &target.place(key)).await.map(Some)
+            download::object(job, &from.url(), &from, Some(size), &target.place(key)).await.map(Some)
         };
         (size, copy)
     });

@@ -57,7 +57,14 @@ pub(super) async fn object(
     to: &Place,
 ) -> Outcome<Done> {
     if to.is_local() && !from.is_local() {
-        return into_file(job, source, from, size, to).await;
+        // Into a file, whole or not at all; one that was cut is gone on with.
+        let mut download = job.writing.download(from, to.file()?);
+        if let Some(size) = size {
+            download = download.size_hint(size);
+        }
+        let live = job.report.download(&download.progress());
+        let object = download.run().await?;
+        return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
@@ -73,24 +80,6 @@ pub(super) async fn object(
         }
     }
     through(job, source, from, to).await
-}
-
-/// Into a file, whole or not at all; one that was cut is gone on with.
-async fn into_file(
-    job: &Job<'_>,
-    source: &str,
-    from: &Place,
-    size: Option<u64>,
-    to: &Place,
-) -> Outcome<Done> {
-    let download = job.writing.download(from, to.file()?);
-    let download = match size {
-        Some(size) => download.size_hint(size),
-        None => download,
-    };
-    let live = job.report.download(&download.progress());
-    let object = download.run().await?;
-    Ok(live.done(source.to_owned(), to.url(), object.size, &object))
 }
 
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {

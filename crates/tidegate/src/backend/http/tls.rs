@@ -61,3 +61,18 @@ pub(in crate::backend) fn read_bundle(path: &Path) -> Result<Vec<CertificateDer<
     }
     Ok(certificates)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aes_with_128_bits_is_offered_first_and_nothing_is_left_out() {
+        let config = config(RootCertStore::empty(), "http/1.1").unwrap();
+        let suites: Vec<_> =
+            config.crypto_provider().cipher_suites.iter().map(|suite| suite.suite()).collect();
+        assert_eq!(suites[0], CipherSuite::TLS13_AES_128_GCM_SHA256);
+        assert!(suites[..3].iter().all(|suite| is_aes_128(*suite)), "{suites:?}");
+        assert_eq!(suites.len(), rustls::crypto::ring::default_provider().cipher_suites.len());
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
 
-use super::{arriving, at_file, check, mark, whole};
+use super::{arriving, at_file, mark, whole};
 use crate::backend::local::{self, Arrival, Publish};
 use crate::backend::{Body, Fault};
 use crate::checksum::{Algorithm, Hasher};
@@ -58,7 +58,7 @@ impl Small {
         let received = source.receive(0..object.size, &object, &into, Some(stream)).await;
         received.map_err(|failure| source.failed(failure, into.inflow.got()))?;
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        check(&object, &hasher.finish(), source.url(), began)?;
+        source.check(&object, &hasher.finish(), began)?;
         let mark = mark(source.url(), &path);
         let published =
             Arrival::of_bytes(path.clone(), mark, bytes.into(), memory, how, somebody_waits).await;
