@@ -7,7 +7,8 @@
 //! not, and there is no checksum, no retry, no session.
 //!
 //! To an `https://` endpoint the same goes through TLS, which costs its ciphers and the buffers of its records. It takes
-//! the cipher of TLS 1.3 that tidegate takes, and trusts the authorities in `AWS_CA_BUNDLE` and no other.
+//! the cipher of TLS 1.3 and as many bytes at a time as tidegate does, and trusts the authorities in `AWS_CA_BUNDLE` and
+//! no other.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -101,7 +102,9 @@ impl Floor<'_> {
             Some(config) => {
                 let host = self.address.rsplit_once(':').map_or(self.address, |(host, _)| host);
                 let server = ServerName::try_from(host.to_owned())?;
-                Box::new(StreamOwned::new(ClientConnection::new(Arc::clone(config), server)?, socket))
+                let mut session = ClientConnection::new(Arc::clone(config), server)?;
+                session.set_buffer_limit(Some(BUFFER as usize));
+                Box::new(StreamOwned::new(session, socket))
             }
         };
         Ok(BufReader::with_capacity(4096, stream))

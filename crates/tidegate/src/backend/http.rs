@@ -4,14 +4,18 @@ use std::error::Error;
 use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
+use futures::{Stream, TryStreamExt};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use http_body_util::BodyExt;
 
 use super::{Fault, FaultKind};
 use crate::checksum::Checksum;
 use crate::payload::Payload;
 
 mod body;
+mod client;
 mod connections;
+mod dialer;
 pub(super) mod download;
 mod open;
 mod pages;
@@ -19,6 +23,7 @@ pub(super) mod tls;
 pub(super) mod unanswered;
 
 pub(super) use body::{Failure, Outgoing};
+pub(super) use client::{Client, Response, Sending, sending};
 pub(super) use connections::{Connections, Connector, STREAMS, Version};
 pub(super) use open::OpenBody;
 pub(super) use pages::{Page, paged, stuck};
@@ -29,15 +34,23 @@ pub(super) const LONGEST: usize = 32 << 20;
 pub(super) const LONGEST_REFUSAL: usize = 64 << 10;
 
 /// An answer's body, where it is no longer than `most`.
-pub(super) async fn read(mut response: reqwest::Response, most: usize) -> Result<Bytes, Fault> {
+pub(super) async fn read(response: Response, most: usize) -> Result<Bytes, Fault> {
     let mut all = BytesMut::new();
-    while let Some(piece) = response.chunk().await.map_err(unanswered::fault)? {
+    let mut pieces = pieces(response);
+    while let Some(piece) = pieces.try_next().await? {
         if all.len() + piece.len() > most {
             return Err(Fault::new(FaultKind::Unsupported, "the store's answer is too long"));
         }
         all.extend_from_slice(&piece);
     }
     Ok(all.freeze())
+}
+
+/// An answer's body, as it comes.
+pub(super) fn pieces(
+    response: Response,
+) -> impl Stream<Item = Result<Bytes, Fault>> + Send + Unpin + 'static {
+    response.into_body().into_data_stream().map_err(|error| unanswered::fault(error, None))
 }
 
 /// A payload's checksum where it is known; that of no bytes always is.

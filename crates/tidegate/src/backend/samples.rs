@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Backend, Fault, FaultKind};
@@ -91,7 +91,7 @@ pub(super) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + '
 /// The next request's head in lower case, and how many bytes that and its body are; `None` where the
 /// connection has ended.
 pub(in crate::backend) async fn next_head(
-    socket: &mut TcpStream,
+    socket: &mut (impl AsyncRead + Unpin),
     held: &mut Vec<u8>,
 ) -> Option<(String, usize, usize)> {
     let end = loop {

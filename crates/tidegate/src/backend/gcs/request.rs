@@ -2,13 +2,14 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
 
 use super::client::Shared;
 use super::credentials::Identity;
 use super::fault::{About, refusal};
 use crate::backend::Fault;
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, read, source_fault, unanswered,
+    Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, read, sending, source_fault,
 };
 use crate::checksum::Checksum;
 use crate::payload::{Payload, Unending};
@@ -49,7 +50,7 @@ impl Request {
 /// An answer, whatever it says; its body is not read yet.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) response: reqwest::Response,
+    pub(super) response: Response,
     about: About,
     identity: Identity,
 }
@@ -68,15 +69,13 @@ impl Shared {
         // Emulators know an anonymous request to the XML API from one to S3 by such a header.
         let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
         headers.insert("x-goog-api-client", client);
-        let sent = self.connections.current().request(method, url).headers(headers).body(body).send().await;
-        match sent {
-            Ok(response) => Ok(Answer { response, about, identity }),
-            Err(error) => Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault)),
-        }
+        let sent = self.connections.current().send(method, url, headers, body).await;
+        let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
+        Ok(Answer { response, about, identity })
     }
 
     /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
-    pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
+    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let answer = self.exchange(request).await?;
         if answer.response.status().is_success() {
             return Ok(answer.response);
@@ -104,25 +103,25 @@ impl Shared {
     }
 }
 
-fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (reqwest::Body, Failure) {
+fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (Sending, Failure) {
     let (outgoing, failure) = match content {
         Content::Nothing => {
             // Google wants it said of what could carry something.
             if method != Method::GET {
                 headers.insert(header::CONTENT_LENGTH, 0.into());
             }
-            return (reqwest::Body::default(), Failure::default());
+            return (Sending::default(), Failure::default());
         }
         Content::Text(text) => {
             headers.insert(header::CONTENT_LENGTH, text.len().into());
-            return (text.into(), Failure::default());
+            return (sending(text), Failure::default());
         }
-        Content::Unending(bytes) => return (reqwest::Body::wrap(OpenBody(bytes)), Failure::default()),
+        Content::Unending(bytes) => return (OpenBody(bytes).boxed_unsync(), Failure::default()),
         Content::Payload(payload) => Outgoing::plain(payload),
         Content::Between(head, payload, tail) => Outgoing::between(head, payload, tail),
     };
     headers.insert(header::CONTENT_LENGTH, outgoing.len().into());
-    (reqwest::Body::wrap(outgoing), failure)
+    (outgoing.boxed_unsync(), failure)
 }
 
 /// A payload's checksum, to be said ahead of its bytes: Google has no trailer. A file is read once for it.

@@ -2,8 +2,16 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
+use hyper_util::client::legacy;
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use super::client::Client;
+use super::dialer::Dialer;
 use super::tls;
 use crate::backend::{Fault, FaultKind, wants_new_connection};
 
@@ -25,9 +33,8 @@ pub(in crate::backend) const STREAMS: usize = 8;
 /// What is needed to set up clients of one endpoint.
 #[derive(Clone)]
 pub(in crate::backend) struct Connector {
-    tls: rustls::ClientConfig,
-    is_plain: bool,
-    timeout: Duration,
+    dialer: Dialer,
+    proxies: Option<Arc<Matcher>>,
     version: Version,
 }
 
@@ -38,17 +45,39 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// To the store at `url`, trusting the authorities in `bundle` beside the system's.
+    /// To the store at `url`, trusting the authorities in `bundle` beside the system's, through the proxies that the
+    /// environment or the system names.
     pub(in crate::backend) fn new(
         url: &str,
         timeout: Duration,
         bundle: Option<&Path>,
         version: Version,
     ) -> Result<Self, Fault> {
+        Self::through(Matcher::from_system(), url, timeout, bundle, version)
+    }
+
+    pub(super) fn through(
+        proxies: Matcher,
+        url: &str,
+        timeout: Duration,
+        bundle: Option<&Path>,
+        version: Version,
+    ) -> Result<Self, Fault> {
         let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
-        let is_plain = !url.starts_with("https:");
+        let invalid = |message| Fault::new(FaultKind::Invalid, message);
+        let uri: Uri = url.parse().map_err(|error| invalid(format!("{url} is no address: {error}")))?;
+        let is_plain = uri.scheme_str() != Some("https");
+        // What is not encrypted is for this machine or the next one; proxies forward no HTTP/2 of it.
+        let proxies = (!is_plain || version == Version::One).then(|| Arc::new(proxies));
+        let proxy = proxies.as_ref().and_then(|proxies| proxies.intercept(&uri));
+        let proxy = proxy.as_ref().and_then(|proxy| proxy.uri().scheme_str());
+        if let Some(other) = proxy.filter(|scheme| !matches!(*scheme, "http" | "https")) {
+            return Err(invalid(format!(
+                "the proxy for {url} is one of {other}: only http and https can be used"
+            )));
+        }
         // Reading the system's certificates takes longer than a small transfer: only where they are used.
-        let roots = if !is_plain || proxy_speaks_tls() {
+        let roots = if !is_plain || proxy == Some("https") {
             tls::roots(&bundle)
         } else {
             rustls::RootCertStore::empty()
@@ -57,53 +86,39 @@ impl Connector {
             Version::One => "http/1.1",
             Version::Two => "h2",
         };
-        Ok(Self { tls: tls::config(roots, protocol)?, is_plain, timeout, version })
+        let dialer = Dialer::new(&tls::config(roots, protocol)?, proxies.clone(), timeout);
+        Ok(Self { dialer, proxies, version })
     }
 
     /// A client that keeps so many idle connections; with none, each request opens one of its own.
-    pub(in crate::backend) fn client(&self, idle: usize) -> Result<reqwest::Client, Fault> {
-        let builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(self.tls.clone())
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            // Whatever features others give the library: an object comes as it is stored.
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .tcp_nodelay(true)
-            .connect_timeout(self.timeout)
+    pub(in crate::backend) fn client(&self, idle: usize) -> Client {
+        let mut builder = legacy::Client::builder(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(idle)
             // Less than the 20 s after which S3 hangs up on an idle connection.
-            .pool_idle_timeout(Duration::from_secs(15))
-            .user_agent(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
-        let builder = match self.version {
-            Version::One => builder.http1_only(),
-            Version::Two => {
-                let builder = builder
-                    .http2_prior_knowledge()
-                    .http2_initial_stream_window_size(STREAM_WINDOW)
-                    .http2_initial_connection_window_size(STREAM_WINDOW * STREAMS as u32)
-                    // A connection that something on the way has forgotten is found out; more often, and
-                    // servers of gRPC take it for an attack ("Keepalive User Guide for gRPC").
-                    .http2_keep_alive_interval(Duration::from_secs(60))
-                    .http2_keep_alive_timeout(Duration::from_secs(20));
-                // What is not encrypted is for this machine or the next one; proxies forward no HTTP/2 of it.
-                if self.is_plain { builder.no_proxy() } else { builder }
-            }
-        };
-        builder.build().map_err(|error| {
-            Fault::new(FaultKind::Invalid, "no HTTP client can be set up").with_source(error)
-        })
+            .pool_idle_timeout(Duration::from_secs(15));
+        if self.version == Version::Two {
+            builder
+                .http2_only(true)
+                .http2_initial_stream_window_size(STREAM_WINDOW)
+                .http2_initial_connection_window_size(STREAM_WINDOW * STREAMS as u32)
+                // A connection that something on the way has forgotten is found out; more often, and
+                // servers of gRPC take it for an attack ("Keepalive User Guide for gRPC").
+                .http2_keep_alive_interval(Duration::from_secs(60))
+                .http2_keep_alive_timeout(Duration::from_secs(20));
+        }
+        Client { http: builder.build(self.dialer.clone()), proxies: self.proxies.clone() }
     }
 }
 
 /// How requests get to a store.
 #[derive(Debug)]
 pub(in crate::backend) struct Connections {
-    pooled: reqwest::Client,
+    pooled: Client,
     /// Keeps no connection: each request looks the address up and opens one of its own.
-    unpooled: reqwest::Client,
+    unpooled: Client,
 }
 
 impl Connections {
@@ -114,17 +129,11 @@ impl Connections {
         bundle: Option<&Path>,
     ) -> Result<Self, Fault> {
         let connector = Connector::new(url, connect_timeout, bundle, Version::One)?;
-        Ok(Self { pooled: connector.client(usize::MAX)?, unpooled: connector.client(0)? })
+        Ok(Self { pooled: connector.client(usize::MAX), unpooled: connector.client(0) })
     }
 
     /// What to send the current request with.
-    pub(in crate::backend) fn current(&self) -> &reqwest::Client {
+    pub(in crate::backend) fn current(&self) -> &Client {
         if wants_new_connection() { &self.unpooled } else { &self.pooled }
     }
-}
-
-fn proxy_speaks_tls() -> bool {
-    ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"]
-        .iter()
-        .any(|name| std::env::var(name).is_ok_and(|proxy| proxy.starts_with("https:")))
 }

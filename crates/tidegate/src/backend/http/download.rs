@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
 use http::{HeaderMap, StatusCode, header};
 
-use super::unanswered;
+use super::{Response, pieces};
 use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::object::Object;
@@ -27,7 +27,7 @@ pub(in crate::backend) fn header(range: &Range<u64>) -> String {
 /// The bytes that an answer carries, those of `asked` or all, of the `object` that its headers describe.
 pub(in crate::backend) fn body(
     object: Object,
-    response: reqwest::Response,
+    response: Response,
     asked: Option<Range<u64>>,
     same: Option<&Object>,
 ) -> Result<Body, Fault> {
@@ -36,11 +36,7 @@ pub(in crate::backend) fn body(
     let object = same_or_replaced(Object { size, ..object }, same)?;
     let whole = sent == (0..size);
     let range = within(asked.unwrap_or(0..u64::MAX), size)?;
-    let pieces = stream::try_unfold(response, |mut response| async move {
-        let piece = response.chunk().await.map_err(unanswered::fault)?;
-        Ok(piece.map(|piece| (piece, response)))
-    });
-    let stream = exactly(sent.end - sent.start, pieces);
+    let stream = exactly(sent.end - sent.start, pieces(response));
     if sent == range {
         return Ok(Body { object, range, stream });
     }

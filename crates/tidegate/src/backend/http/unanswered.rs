@@ -3,12 +3,18 @@
 use std::error::Error;
 use std::io;
 
+use hyper_util::client::legacy;
+
+use super::dialer::Unreached;
 use super::innermost;
 use crate::backend::{Fault, FaultKind};
 
-/// The fault of a request that got no answer, or not all of it.
-pub(in crate::backend) fn fault(error: reqwest::Error) -> Fault {
-    let at = error.url().map(authority).unwrap_or_else(|| "the store".to_owned());
+/// The fault of a request to `at` that got no answer, or not all of it.
+pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: Option<&str>) -> Fault {
+    // A proxy on the way has a name of its own.
+    let unreached = find::<Unreached>(&error).map(|unreached| unreached.at.as_str());
+    let at = unreached.or(at).unwrap_or("the store");
+    let is_connect = find::<legacy::Error>(&error).is_some_and(legacy::Error::is_connect);
     let mut kind = FaultKind::Transient;
     let message = if let Some(tls) = find::<rustls::Error>(&error) {
         match tls {
@@ -25,6 +31,9 @@ pub(in crate::backend) fn fault(error: reqwest::Error) -> Fault {
             }
             other => format!("TLS with {at} failed: {other}"),
         }
+    } else if is_timeout(&error) {
+        kind = FaultKind::Timeout;
+        format!("no {} {at} in time", if is_connect { "connection with" } else { "answer from" })
     } else if let Some(why) = find::<io::Error>(&error) {
         match why.kind() {
             io::ErrorKind::ConnectionRefused => format!("connection refused by {at}"),
@@ -32,34 +41,20 @@ pub(in crate::backend) fn fault(error: reqwest::Error) -> Fault {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof => format!("{at} closed the connection"),
-            io::ErrorKind::TimedOut => {
-                kind = FaultKind::Timeout;
-                format!("no answer from {at} in time")
-            }
             _ => format!("no connection with {at}: {}", innermost(&error)),
-        }
-    } else if error.is_timeout() {
-        kind = FaultKind::Timeout;
-        if error.is_connect() {
-            format!("no connection with {at} in time")
-        } else {
-            format!("no answer from {at} in time")
         }
     } else {
         format!("the connection with {at} failed: {}", innermost(&error))
     };
-    if error.is_connect() && kind.is_ambiguous() {
+    if is_connect && kind.is_ambiguous() {
         kind = FaultKind::Unreachable;
     }
-    Fault::new(kind, message).with_source(error.without_url())
+    Fault::new(kind, message).with_source(error)
 }
 
-fn authority(url: &url::Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    match url.port_or_known_default() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    }
+fn is_timeout(error: &(dyn Error + 'static)) -> bool {
+    find::<hyper::Error>(error).is_some_and(hyper::Error::is_timeout)
+        || find::<io::Error>(error).is_some_and(|why| why.kind() == io::ErrorKind::TimedOut)
 }
 
 /// The innermost cause of a type, also where an `io::Error` wraps it.

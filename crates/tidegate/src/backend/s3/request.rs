@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};
+use http_body_util::BodyExt;
 use sha2::{Digest as _, Sha256};
 
 use super::client::Shared;
 use super::fault;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, known, read, source_fault, text, unanswered,
+    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, known, read, sending, source_fault, text,
 };
 use crate::backend::{Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
@@ -45,14 +46,14 @@ impl Request {
 
 /// What is sent, and what is said of it.
 struct Prepared {
-    body: reqwest::Body,
+    body: Sending,
     signed: Signed,
     failure: Failure,
 }
 
 impl Shared {
     /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
-    pub(super) async fn send(&self, request: Request) -> Result<reqwest::Response, Fault> {
+    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let Request { method, url, mut headers, content } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
@@ -62,13 +63,8 @@ impl Shared {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
         }
-        let sent = self.connections.current().request(method, url).headers(headers).body(body).send().await;
-        let response = match sent {
-            Ok(response) => response,
-            Err(error) => {
-                return Err(failure.take().map_or_else(|| unanswered::fault(error), source_fault));
-            }
-        };
+        let sent = self.connections.current().send(method, url, headers, body).await;
+        let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
         if response.status().is_success() {
             return Ok(response);
@@ -106,14 +102,14 @@ impl Shared {
     async fn prepare(&self, content: Content, headers: &mut HeaderMap) -> Result<Prepared, Fault> {
         match content {
             Content::Nothing => Ok(Prepared {
-                body: reqwest::Body::default(),
+                body: Sending::default(),
                 signed: Signed::Nothing,
                 failure: Failure::default(),
             }),
             Content::Text(text) => {
                 headers.insert(header::CONTENT_LENGTH, text.len().into());
                 let signed = Signed::Text(text.clone());
-                Ok(Prepared { body: text.into(), signed, failure: Failure::default() })
+                Ok(Prepared { body: sending(text), signed, failure: Failure::default() })
             }
             Content::Payload(payload) => self.prepare_payload(payload, headers).await,
         }
@@ -144,7 +140,7 @@ impl Shared {
             (body, Signed::UnsignedTrailer, failure)
         };
         headers.insert(header::CONTENT_LENGTH, body.len().into());
-        Ok(Prepared { body: reqwest::Body::wrap(body), signed, failure })
+        Ok(Prepared { body: body.boxed_unsync(), signed, failure })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Frame;
 use percent_encoding::utf8_percent_encode;
 use prost::Message;
@@ -63,14 +63,14 @@ enum End {
     /// There was none yet.
     Open,
     /// The connection broke.
-    Broken(reqwest::Error),
+    Broken(Fault),
     /// The store said so.
     Said(Code),
 }
 
 /// An answer's bytes; the line is others' when it is dropped.
 struct Incoming {
-    body: reqwest::Body,
+    body: hyper::body::Incoming,
     heard: Heard,
     line: Line,
 }
@@ -88,7 +88,7 @@ impl http_body::Body for Incoming {
         let hear = |end| *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = end;
         let frame = frame.map(|frame| {
             frame.map_err(|error| {
-                hear(End::Broken(error));
+                hear(End::Broken(unanswered::fault(error, None)));
                 Status::unknown("the connection broke")
             })
         });
@@ -147,8 +147,8 @@ impl Caller {
         headers.extend(identity.clone());
         let asked = Asked { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
-        let sent = line.client.post(url).headers(headers).body(body).send().await;
-        let response = sent.map_err(|error| asked.broken(error))?;
+        let sent = line.client.send(Method::POST, url, headers, body).await;
+        let response = sent.map_err(|fault| asked.broken(fault))?;
         line.is_waiting = false;
         // An answer of no messages may have its end before it.
         let end = match Status::from_header_map(response.headers()) {
@@ -156,7 +156,7 @@ impl Caller {
             Some(status) => End::Said(status.code()),
             None => End::Open,
         };
-        let (parts, body) = http::Response::from(response).into_parts();
+        let (parts, body) = response.into_parts();
         let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         if parts.status != StatusCode::OK || !kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
             return Err(elsewhere(parts.status));
@@ -179,7 +179,7 @@ impl<A: Message + Default + 'static> Answers<A> {
             Ok(None) if matches!(*heard, End::Said(_)) => Ok(None),
             Ok(None) => Err(Fault::new(FaultKind::Transient, "the store's answer ends without a status")),
             Err(status) => Err(match mem::replace(&mut *heard, End::Open) {
-                End::Broken(error) => self.asked.broken(error),
+                End::Broken(fault) => self.asked.broken(fault),
                 End::Said(code) if code != Code::Ok => self.asked.refused(status),
                 // Of our own: what came can't be read, or has no end.
                 End::Said(_) | End::Open => unreadable(status),
@@ -206,11 +206,10 @@ impl Asked {
         if is_refused { self.caller.shared.keyring.refused(fault, &self.identity) } else { fault }
     }
 
-    fn broken(&self, error: reqwest::Error) -> Fault {
+    fn broken(&self, mut fault: Fault) -> Fault {
         if let Some(failed) = self.failure.take() {
             return source_fault(failed);
         }
-        let mut fault = unanswered::fault(error);
         // What an answer of HTTP/1.1 looks like to who expects frames.
         if fault.message.ends_with("frame with invalid size") {
             fault.message.push_str("; it may not speak HTTP/2, which gRPC needs");

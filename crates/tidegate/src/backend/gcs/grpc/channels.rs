@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::backend::http::{Connector, STREAMS, Version};
+use crate::backend::http::{Client, Connector, STREAMS, Version};
 use crate::backend::{Fault, wants_new_connection};
 
 #[derive(Debug)]
@@ -13,13 +13,13 @@ pub(in crate::backend::gcs) struct Channels {
     connector: Connector,
     kept: Mutex<Vec<Channel>>,
     /// Keeps no connection: each request looks the address up and opens one of its own.
-    unpooled: reqwest::Client,
+    unpooled: Client,
 }
 
 /// A client that keeps one connection, and who uses it.
 #[derive(Debug)]
 struct Channel {
-    client: reqwest::Client,
+    client: Client,
     users: Arc<()>,
 }
 
@@ -29,7 +29,7 @@ struct Channel {
 /// forgotten, which would be found out after more than a minute: no other call is to begin on it.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) client: reqwest::Client,
+    pub(super) client: Client,
     /// Of one that is kept.
     user: Option<(Arc<Channels>, Arc<()>)>,
     /// The store owes the call something.
@@ -52,7 +52,7 @@ impl Channels {
         bundle: Option<&Path>,
     ) -> Result<Self, Fault> {
         let connector = Connector::new(url, connect_timeout, bundle, Version::Two)?;
-        let unpooled = connector.client(0)?;
+        let unpooled = connector.client(0);
         Ok(Self { connector, kept: Mutex::default(), unpooled })
     }
 
@@ -66,7 +66,7 @@ impl Channels {
         let channel = match kept.iter().position(|channel| Arc::strong_count(&channel.users) <= STREAMS) {
             Some(at) => &kept[at],
             None => {
-                kept.push(Channel { client: self.connector.client(1)?, users: Arc::default() });
+                kept.push(Channel { client: self.connector.client(1), users: Arc::default() });
                 &kept[kept.len() - 1]
             }
         };

@@ -13,13 +13,15 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::Frame;
+use http_body_util::BodyExt;
 
 use super::held::Held;
 use super::upload::Upload;
+use crate::backend::http::{Sending, sending};
 
 /// What a call sends.
 pub(super) struct Sent {
-    pub(super) body: reqwest::Body,
+    pub(super) body: Sending,
     pub(super) tie: Tie,
     /// It goes on until it is broken off, over a connection of its own: should the store leave it there, no
     /// other call is held up.
@@ -28,7 +30,7 @@ pub(super) struct Sent {
 
 impl From<Bytes> for Sent {
     fn from(message: Bytes) -> Self {
-        Self { body: message.into(), tie: Tie(None), is_held: false }
+        Self { body: sending(message), tie: Tie(None), is_held: false }
     }
 }
 
@@ -88,12 +90,12 @@ impl<B: Send> Cut for Mutex<State<B>> {
 
 struct Tied<B>(Arc<Mutex<State<B>>>);
 
-fn tied<B>(body: B) -> (reqwest::Body, Tie)
+fn tied<B>(body: B) -> (Sending, Tie)
 where
     B: http_body::Body<Data = Bytes, Error = io::Error> + Unpin + Send + 'static,
 {
     let state = Arc::new(Mutex::new(State { body: Some(body), waker: None }));
-    (reqwest::Body::wrap(Tied(state.clone())), Tie(Some(state)))
+    (Tied(state.clone()).boxed_unsync(), Tie(Some(state)))
 }
 
 impl<B> http_body::Body for Tied<B>

@@ -1,0 +1,76 @@
+//! One request over HTTP, from what is sent to the answer's headers.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
+use hyper_util::client::proxy::matcher::Matcher;
+
+use super::dialer::{Dialer, authority};
+use super::unanswered;
+use crate::backend::{Fault, FaultKind};
+
+/// What a request carries; by default, nothing.
+pub(in crate::backend) type Sending = UnsyncBoxBody<Bytes, io::Error>;
+/// An answer's headers; its body comes in as it is read.
+pub(in crate::backend) type Response = http::Response<Incoming>;
+
+/// Bytes that are there, to be sent.
+pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Sends requests over connections that it opens and, perhaps, keeps. Redirects are answers like others, and
+/// no body is unpacked: an object comes as it is stored.
+#[derive(Clone)]
+pub(in crate::backend) struct Client {
+    pub(super) http: legacy::Client<Dialer, Sending>,
+    pub(super) proxies: Option<Arc<Matcher>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("proxies", &self.proxies).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Sends a request. Dropped before the answer's headers are there, it is broken off, and over HTTP/1.1 its
+    /// connection ends.
+    pub(in crate::backend) async fn send(
+        &self,
+        method: Method,
+        url: String,
+        mut headers: HeaderMap,
+        body: Sending,
+    ) -> Result<Response, Fault> {
+        let uri = Uri::try_from(url).map_err(|error| {
+            Fault::new(FaultKind::Invalid, format!("no request can go there: {error}")).with_source(error)
+        })?;
+        headers.insert(
+            header::USER_AGENT,
+            HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION"))),
+        );
+        // Through a tunnel, who opens it says who asks.
+        let proxy = self.proxies.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP));
+        let proxy = proxy.and_then(|proxies| proxies.intercept(&uri));
+        if let Some(auth) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
+            headers.insert(header::PROXY_AUTHORIZATION, auth.clone());
+        }
+        let mut request = Request::new(body);
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
+        self.http.request(request).await.map_err(|error| unanswered::fault(error, Some(&authority(&uri))))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! A connection from nothing: to the store, or to the proxy before it, with TLS where the address says so.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use http::uri::Scheme;
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::TlsConnector;
+use tower_service::Service;
+
+/// How many encrypted bytes may wait for the socket, and go out in one call. By itself TLS takes 64 KiB, which is
+/// dearer; with more than this, little is won for what each connection may hold.
+const WRITTEN: usize = 256 << 10;
+/// A connection on which nothing moves is asked after this time whether it still is one, and again.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// So often, before it is given up.
+const KEEPALIVE_PROBES: u32 = 3;
+/// What was sent must be acknowledged within this time.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+/// Opens connections.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    tcp: HttpConnector,
+    tls: TlsConnector,
+    proxies: Option<Arc<Proxies>>,
+    timeout: Duration,
+}
+
+/// The proxies that requests are to go through.
+struct Proxies {
+    matcher: Arc<Matcher>,
+    /// TLS with the proxy itself.
+    tls: TlsConnector,
+}
+
+impl Dialer {
+    /// With `tls` where an address asks for it, and through the proxies that `matcher` names. `timeout` is for all of a
+    /// connection: the name, the socket, the proxy and TLS.
+    pub(super) fn new(tls: &ClientConfig, matcher: Option<Arc<Matcher>>, timeout: Duration) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(timeout));
+        tcp.set_keepalive(Some(KEEPALIVE));
+        tcp.set_keepalive_interval(Some(KEEPALIVE));
+        tcp.set_keepalive_retries(Some(KEEPALIVE_PROBES));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+        let proxies = matcher.map(|matcher| {
+            // What is spoken with the store is not what is spoken with the proxy.
+            let mut tls = tls.clone();
+            tls.alpn_protocols.clear();
+            Arc::new(Proxies { matcher, tls: Arc::new(tls).into() })
+        });
+        Self { tcp, tls: Arc::new(tls.clone()).into(), proxies, timeout }
+    }
+
+    async fn dial(self, to: Uri) -> Result<Stream, BoxError> {
+        let Some((proxies, proxy)) =
+            self.proxies.as_ref().and_then(|proxies| Some((proxies, proxies.matcher.intercept(&to)?)))
+        else {
+            return Ok(self.open(to).await?);
+        };
+        let near = Self { tls: proxies.tls.clone(), proxies: None, ..self.clone() };
+        if !is_encrypted(&to) {
+            return Ok(Stream { is_proxied: true, ..near.open(proxy.uri().clone()).await? });
+        }
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), near);
+        if let Some(auth) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(auth.clone());
+        }
+        let stream = tunnel.call(to.clone()).await?.into_inner();
+        Ok(self.encrypted(&to, stream).await?)
+    }
+
+    /// To this address itself.
+    async fn open(mut self, to: Uri) -> Result<Stream, Unreached> {
+        let opened = self.tcp.call(to.clone()).await;
+        let socket = opened.map_err(|error| Unreached::new(&to, error))?.into_inner();
+        if is_encrypted(&to) { self.encrypted(&to, socket).await } else { Ok(Stream::new(socket)) }
+    }
+
+    async fn encrypted(&self, to: &Uri, stream: impl Io + 'static) -> Result<Stream, Unreached> {
+        let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| Unreached::new(to, error))?;
+        let begun = self.tls.connect_with(name, stream, |session| session.set_buffer_limit(Some(WRITTEN)));
+        Ok(Stream::new(begun.await.map_err(|error| Unreached::new(to, error))?))
+    }
+}
+
+fn is_encrypted(to: &Uri) -> bool {
+    to.scheme() == Some(&Scheme::HTTPS)
+}
+
+impl Service<Uri> for Dialer {
+    type Response = TokioIo<Stream>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let dialer = self.clone();
+        Box::pin(async move {
+            let dialed = tokio::time::timeout(dialer.timeout, dialer.dial(to)).await;
+            let stream = dialed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            Ok(TokioIo::new(stream))
+        })
+    }
+}
+
+/// There is no connection with `at`: the store, or the proxy before it.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection with {at}")]
+pub(super) struct Unreached {
+    /// Host and port.
+    pub(super) at: String,
+    source: BoxError,
+}
+
+impl Unreached {
+    fn new(to: &Uri, source: impl Into<BoxError>) -> Self {
+        Self { at: authority(to), source: source.into() }
+    }
+}
+
+/// Host and port of an address.
+pub(super) fn authority(uri: &Uri) -> String {
+    let port = uri.port_u16().unwrap_or(if is_encrypted(uri) { 443 } else { 80 });
+    format!("{}:{port}", uri.host().unwrap_or_default())
+}
+
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A connection's bytes.
+pub(super) struct Stream {
+    io: Box<dyn Io>,
+    /// The proxy at its other end is to pass requests on: they name the store.
+    is_proxied: bool,
+}
+
+impl Stream {
+    fn new(io: impl Io + 'static) -> Self {
+        Self { io: Box::new(io), is_proxied: false }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("is_proxied", &self.is_proxied).finish_non_exhaustive()
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        Connected::new().proxy(self.is_proxied)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
