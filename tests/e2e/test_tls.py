@@ -7,6 +7,7 @@ import pytest
 
 from harness import MIB
 from harness.certificate import Certificate
+from harness.forward_proxy import ForwardProxy
 from harness.process import until
 from harness.s3 import Bucket
 from harness.servers import Embedded
@@ -48,6 +49,32 @@ def test_a_file_goes_up_and_down(tidegate, bucket, make_file, tmp_path):
     down = tidegate("cp", bucket.url("k"), tmp_path / "copy", env=bucket.env)
     assert down.exit == 0, down
     assert (tmp_path / "copy").read_bytes() == source.read_bytes()
+
+
+def test_the_environments_proxy_is_used_and_its_password_is_not_told(tidegate, secure, bucket, make_file, tmp_path):
+    source, digest = make_file(20 * MIB)
+    with ForwardProxy() as proxy:
+        env = bucket.env | {"HTTPS_PROXY": proxy.url}
+        up = tidegate("cp", source, bucket.url("k"), env=env)
+        assert up.exit == 0 and bucket.sha256("k") == digest, up
+        assert set(proxy.asked) == {("CONNECT", secure.address)}
+        down = tidegate("cp", bucket.url("k"), tmp_path / "copy", env=env)
+        assert down.exit == 0 and (tmp_path / "copy").read_bytes() == source.read_bytes(), down
+        proxy.asked.clear()
+        past = tidegate("cp", source, bucket.url("k"), env=env | {"NO_PROXY": "127.0.0.1"})
+        assert past.exit == 0 and not proxy.asked, past
+        wrong = env | {"HTTPS_PROXY": f"http://someone:guessed@{proxy.address}"}
+        refused = tidegate("cp", "--attempts", "1", source, bucket.url("k"), env=wrong)
+        assert refused.exit == 1 and "proxy authorization required" in refused.err, refused
+        assert "guessed" not in refused.err
+
+
+def test_a_proxy_of_another_kind_is_refused(tidegate, bucket, make_file):
+    source, _ = make_file(MIB)
+    refused = tidegate("cp", source, bucket.url("k"), env=bucket.env | {"ALL_PROXY": "socks5://127.0.0.1:1"})
+    assert refused.exit != 0 and len(refused.err.splitlines()) == 1, refused
+    assert "is one of socks5: only http and https can be used" in refused.err
+    bucket.assert_untouched("k")
 
 
 def test_who_does_not_know_the_certificate_is_told_how_to(tidegate, secure, bucket, make_file):

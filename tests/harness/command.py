@@ -17,7 +17,7 @@ from .process import die_with_parent
 _MEASURE = Path(__file__).with_name("measure.py")
 
 # What a developer has set for real stores must not reach the tests.
-_FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "GCE_", "STORAGE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_FOREIGN = ("AWS_", "TIDEGATE_", "GOOGLE_", "GCE_", "STORAGE_", "AZURE_", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "no_proxy", "http_proxy", "https_proxy", "all_proxy")
 
 
 # Where the programs under test write down what they have open: not in the developer's home.

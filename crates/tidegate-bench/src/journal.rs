@@ -22,7 +22,7 @@ use crate::size::{self, GIB, MIB};
 use crate::stats::Distribution;
 use crate::table::Table;
 use disk::Watched;
-use uploads::{Done, Load};
+use uploads::{Done, Load, Place};
 use way::Way;
 
 mod disk;
@@ -43,6 +43,12 @@ pub struct Trial {
     /// Most; each has one at random, the same for all ways.
     #[arg(long, default_value = "2GiB", value_parser = size::parse)]
     pub largest: u64,
+    /// No limits but this machine's, and the producers': what a stream moves and a commit takes means nothing then.
+    #[arg(long, conflicts_with = "to")]
+    pub unshaped: bool,
+    /// A real store instead, such as s3://BUCKET/PREFIX, and our ways only: the objects stay there, one for each stream.
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
     /// MiB a second that one stream moves.
     #[arg(long, default_value_t = 128, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub stream_mib: u64,
@@ -147,28 +153,35 @@ impl Trial {
         let scratch = Scratch::new(Some(&place), u64::from(most) * self.largest)?;
         scratch.remove_when_interrupted()?;
         let folder = tempfile::tempdir()?;
-        let server = Embedded::start(tidegate, folder.path())?;
+        let server = match self.to {
+            Some(_) => None,
+            None => Some(Embedded::start(tidegate, folder.path())?),
+        };
         let before = machine::load();
         let is_wanted = |way: &Way| {
             (self.only.is_empty() || self.only.iter().any(|only| way.name().contains(only)))
                 && (!self.quick || way.published(1).is_some())
+                && self.to.as_deref().is_none_or(|url| way.goes_to(url))
         };
         let ways: Vec<_> = Way::ALL.into_iter().filter(is_wanted).collect();
         let missing = ways.iter().filter(|way| way.find().is_none()).map(|way| way.name()).collect();
         let (mut lines, mut failed) = (Vec::new(), Vec::new());
         for &streams in &self.streams {
-            let scale = ((u64::from(streams) * self.stream_mib) as f64 / self.most_mib as f64).max(1.0);
-            server.behave(&json!({
-                "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
-                "commit_latency": {"fixed_ms": f64::from(self.commit_ms) * scale},
-            }))?;
+            let scale = self.scale(streams);
+            if let (Some(server), true) = (&server, self.is_shaped()) {
+                server.behave(&json!({
+                    "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
+                    "commit_latency": {"fixed_ms": f64::from(self.commit_ms) * scale},
+                }))?;
+            }
+            let place = self.place(server.as_ref(), streams);
             let mut runs: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
             for number in 1..=self.runs {
                 for (way, runs) in &mut runs {
                     let Some(program) = way.find() else { continue };
                     let name = format!("{}, {streams} at once, run {number}", way.name());
                     let sizes = self.sizes(streams, number);
-                    match self.run(*way, &program, &server, scratch.path(), (sizes, streams, scale)) {
+                    match self.run(*way, &program, &place, scratch.path(), (sizes, scale)) {
                         Ok(run) => {
                             let longest = run.seconds.iter().copied().fold(0.0, f64::max);
                             eprintln!("{name}: {longest:.2} s");
@@ -188,6 +201,32 @@ impl Trial {
         Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines, missing, failed })
     }
 
+    /// Whether the store is made to behave as the published figures imply.
+    fn is_shaped(&self) -> bool {
+        !self.unshaped && self.to.is_none()
+    }
+
+    fn scale(&self, streams: u32) -> f64 {
+        let wanted = (u64::from(streams) * self.stream_mib) as f64;
+        if self.is_shaped() { (wanted / self.most_mib as f64).max(1.0) } else { 1.0 }
+    }
+
+    fn place(&self, server: Option<&Embedded>, streams: u32) -> Place {
+        let prefix = format!("{streams}-");
+        match server.map(Embedded::endpoint) {
+            Some(endpoint) => Place {
+                store: format!("gs://{}/", endpoint.bucket),
+                url: endpoint.url.clone(),
+                bucket: endpoint.bucket.to_owned(),
+                prefix,
+            },
+            None => {
+                let store = self.to.as_deref().unwrap_or_default().trim_end_matches('/');
+                Place { store: format!("{store}/"), url: String::new(), bucket: String::new(), prefix }
+            }
+        }
+    }
+
     /// Of the objects of one run.
     fn sizes(&self, streams: u32, number: u32) -> Vec<u64> {
         let mut random = fastrand::Rng::with_seed(u64::from(streams) << 32 | u64::from(number));
@@ -198,22 +237,17 @@ impl Trial {
         &self,
         way: Way,
         program: &Path,
-        server: &Embedded,
-        place: &Path,
-        (sizes, streams, scale): (Vec<u64>, u32, f64),
+        place: &Place,
+        folder: &Path,
+        (sizes, scale): (Vec<u64>, f64),
     ) -> Result<Run> {
-        let (scratch, logs) = (tempfile::tempdir_in(place)?, tempfile::tempdir()?);
-        let load = Load {
-            url: server.endpoint().url.clone(),
-            bucket: server.endpoint().bucket.to_owned(),
-            prefix: format!("{streams}-"),
-            sizes,
-            produce: ((self.producer_mib * MIB) as f64 / scale) as u64,
-        };
+        let (scratch, logs) = (tempfile::tempdir_in(folder)?, tempfile::tempdir()?);
+        let load =
+            Load { place: place.clone(), sizes, produce: ((self.producer_mib * MIB) as f64 / scale) as u64 };
         let program = way.program(program, &load, scratch.path());
         let (log, disk) = (logs.path().join("uploads.log"), Watched::new(scratch.path()));
         let usage = measure::measure(&program, &log, Duration::from_secs(self.limit))?;
-        Ok(Run { seconds: seconds(&log, streams)?, sizes: load.sizes, usage, disk: disk.most() })
+        Ok(Run { seconds: seconds(&log, load.sizes.len())?, sizes: load.sizes, usage, disk: disk.most() })
     }
 
     fn line(way: Way, streams: u32, scale: f64, runs: Vec<Run>) -> Option<Line> {
@@ -224,11 +258,11 @@ impl Trial {
 }
 
 /// What a process said at its end.
-fn seconds(log: &Path, streams: u32) -> Result<Vec<f64>> {
+fn seconds(log: &Path, streams: usize) -> Result<Vec<f64>> {
     let said = std::fs::read_to_string(log)?;
     let done = said.lines().rev().find_map(|line| serde_json::from_str::<Done>(line).ok());
     let seconds = done.ok_or_else(|| format!("no figures were said, but: {said}"))?.seconds;
-    if seconds.len() != streams as usize {
+    if seconds.len() != streams {
         return Err(format!("figures of {} objects, not {streams}", seconds.len()).into());
     }
     Ok(seconds)
@@ -241,10 +275,14 @@ impl Report {
         line.map(|line| line.speed.p50)
     }
 
-    /// What does not hold of what the table is to show: that journaling is above either size of chunks.
+    /// What does not hold of what the table is to show: that journaling is above either size of chunks, where a store's
+    /// streams are what is waited for.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
+        if !self.trial.is_shaped() {
+            return broken;
+        }
         for streams in &self.trial.streams {
             for chunked in Way::CHUNKED {
                 let speeds = (self.speed(Way::JOURNAL, *streams), self.speed(chunked, *streams));
@@ -296,7 +334,11 @@ impl Report {
                 line.way.clone(),
                 line.streams.to_string(),
                 line.scale.to_string(),
-                format!("{:.3}", median / self.trial.stream_mib as f64),
+                if self.trial.is_shaped() {
+                    format!("{:.3}", median / self.trial.stream_mib as f64)
+                } else {
+                    String::new()
+                },
                 gain.map_or_else(String::new, |gain| format!("{gain:.2}")),
                 format!("{:.2}", cpu / (bytes as f64 / GIB as f64)),
                 format!("{:.0}", most(|run| run.usage.peak_kib as f64 / 1024.0)),
@@ -309,12 +351,19 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { stream_mib, commit_ms, producer_mib, most_mib, runs, size, largest, .. } = &self.trial;
+        let Trial { stream_mib, commit_ms, producer_mib, most_mib, runs, size, largest, to, .. } =
+            &self.trial;
+        let store = match to {
+            Some(url) => format!("to {url}"),
+            None if self.trial.unshaped => "to the embedded server, unshaped".to_owned(),
+            None => format!(
+                "a stream moves {stream_mib} MiB/s, a commit takes {commit_ms} ms; more than {most_mib} MiB/s in all: \
+                 rates divided and times multiplied by `scale`"
+            ),
+        };
         writeln!(
             out,
-            "Objects of {} to {} at once; a stream moves {stream_mib} MiB/s, a commit takes {commit_ms} ms, a producer \
-             makes {producer_mib} MiB/s;\nmore than {most_mib} MiB/s in all: rates divided and times multiplied by \
-             `scale`\n",
+            "Objects of {} to {} at once, of producers that make {producer_mib} MiB/s each;\n{store}\n",
             size::format(*size),
             size::format(*largest)
         )?;

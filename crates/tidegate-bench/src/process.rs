@@ -58,8 +58,8 @@ impl Program {
 
     /// Adds variables.
     #[must_use]
-    pub fn variables<'a>(mut self, variables: impl IntoIterator<Item = (&'a str, String)>) -> Self {
-        self.variables.extend(variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    pub fn variables(mut self, variables: impl IntoIterator<Item = (impl Into<String>, String)>) -> Self {
+        self.variables.extend(variables.into_iter().map(|(name, value)| (name.into(), value)));
         self
     }
 

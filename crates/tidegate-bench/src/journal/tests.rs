@@ -9,6 +9,8 @@ fn report(ways: &[(Way, f64)]) -> Report {
         largest: 2 * GIB,
         quick: false,
         full: false,
+        unshaped: false,
+        to: None,
         stream_mib: 128,
         commit_ms: 54,
         producer_mib: 800,
@@ -54,6 +56,21 @@ fn journaling_is_to_be_above_chunks() {
 }
 
 #[test]
+fn without_limits_nothing_is_scaled_and_journaling_need_not_win() {
+    let mut slow = report(&[(Way::CHUNKED[0], 15.0), (Way::JOURNAL, 16.0)]);
+    assert_eq!((slow.trial.scale(32), slow.broken().len()), (16.0, 1));
+    slow.trial.unshaped = true;
+    assert_eq!((slow.trial.scale(32), slow.broken().len()), (1.0, 0));
+    let said = slow.to_string();
+    assert!(said.contains("to the embedded server, unshaped\n"), "{said}");
+    assert_eq!(rows(&said, "journal")[1][3..5], ["", "1.00"]);
+    (slow.trial.unshaped, slow.trial.to) = (false, Some("s3://b/p".to_owned()));
+    assert!(slow.to_string().contains("to s3://b/p\n"));
+    let to = |url: &str| Way::ALL.into_iter().filter(|way| way.goes_to(url)).count();
+    assert_eq!((to("s3://b"), to("gs://b")), (5, 6));
+}
+
+#[test]
 fn objects_are_of_the_same_sizes_for_all_ways() {
     let report = report(&[]);
     let sizes = report.trial.sizes(4, 1);
@@ -90,9 +107,12 @@ fn what_was_in_use_of_a_disk_is_seen_though_it_is_gone() {
 #[test]
 fn each_program_is_told_what_it_knows() {
     let load = Load {
-        url: "http://h:1".to_owned(),
-        bucket: "b".to_owned(),
-        prefix: "p".to_owned(),
+        place: Place {
+            store: "gs://b/".to_owned(),
+            url: "http://h:1".to_owned(),
+            bucket: "b".to_owned(),
+            prefix: "p".to_owned(),
+        },
         sizes: vec![2, 3],
         produce: 4,
     };
@@ -103,10 +123,10 @@ fn each_program_is_told_what_it_knows() {
     };
     let what = "--url http://h:1 --bucket b --prefix p --how";
     let numbers = "--sizes 2,3 --produce 4";
-    assert_eq!(line(Way::JOURNAL), format!("uploads {what} journal {numbers} --scratch /s"));
+    assert_eq!(line(Way::JOURNAL), format!("uploads --store gs://b/ {what} journal {numbers} --scratch /s"));
     assert_eq!(
         line(Way::CHUNKED[0]),
-        format!("uploads {what} chunked {numbers} --chunk 16777216 --scratch /s")
+        format!("uploads --store gs://b/ {what} chunked {numbers} --chunk 16777216 --scratch /s")
     );
     // Google's takes nothing that it has no use for.
     assert!(line(Way::Java { chunk: Some(5) }).ends_with(&format!("{what} chunked {numbers} --chunk 5")));

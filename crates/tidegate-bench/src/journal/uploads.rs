@@ -41,18 +41,29 @@ pub struct Uploads {
     pub scratch: PathBuf,
 }
 
-/// Objects, and where they go. Google's Java client takes the same arguments.
+/// Where objects go.
 #[derive(Clone, Debug, Args)]
-pub struct Load {
-    /// The server's address.
+pub struct Place {
+    /// The store, such as `gs://BUCKET/`, for the library.
+    #[arg(long)]
+    pub store: String,
+    /// The server's address, for what is no library, and Google's; nothing where those don't go there.
     #[arg(long)]
     pub url: String,
-    /// Where the objects go.
+    /// The bucket, for them.
     #[arg(long)]
     pub bucket: String,
     /// The objects are `PREFIX0`, `PREFIX1` and so on.
     #[arg(long)]
     pub prefix: String,
+}
+
+/// Objects, and where they go. Google's Java client takes the same arguments, but for the store.
+#[derive(Clone, Debug, Args)]
+pub struct Load {
+    /// Where they go.
+    #[command(flatten)]
+    pub place: Place,
     /// Bytes of each; all are uploaded at once.
     #[arg(long, value_delimiter = ',', required = true)]
     pub sizes: Vec<u64>,
@@ -128,10 +139,10 @@ impl Uploads {
                 tide.memory((256 * MIB).max(2 * chunk * load.sizes.len() as u64))
             }
         };
-        let store = tide.build()?.open(&format!("gs://{}/", load.bucket)).await?;
+        let store = tide.build()?.open(&load.place.store).await?;
         let piece = producer::piece();
         // Connections, and what is set up once.
-        let mut warm = store.writer(format!("{}warm", load.prefix)).strategy(strategy).start().await?;
+        let mut warm = store.writer(format!("{}warm", load.place.prefix)).strategy(strategy).start().await?;
         warm.write(piece.clone()).await?;
         warm.finish().await?;
         let start = Arc::new(Barrier::new(load.sizes.len()));
@@ -160,7 +171,7 @@ impl Uploads {
     ) -> Result<f64> {
         let (load, began) = (&self.load, Instant::now());
         let mut producer = Producer::new(piece, size, load.produce);
-        let writer = store.writer(format!("{}{number}", load.prefix)).strategy(strategy);
+        let writer = store.writer(format!("{}{number}", load.place.prefix)).strategy(strategy);
         let mut writer = match self.chunk {
             Some(chunk) => writer.part_size(chunk),
             None => writer,
@@ -207,7 +218,8 @@ impl Load {
     fn stream(&self, number: usize, size: u64, piece: Bytes) -> Result<f64> {
         let began = Instant::now();
         let mut producer = Producer::new(piece, size, self.produce);
-        let (url, bucket, prefix) = (self.url.trim_end_matches('/'), &self.bucket, &self.prefix);
+        let Place { url, bucket, prefix, .. } = &self.place;
+        let url = url.trim_end_matches('/');
         let name = format!("{prefix}{number}").replace('/', "%2F");
         let session = Client::default()
             .begin(&format!("{url}/upload/storage/v1/b/{bucket}/o?uploadType=resumable&name={name}"))?;

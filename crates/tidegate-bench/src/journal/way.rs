@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate::Strategy;
 
-use super::uploads::{How, Load};
+use super::uploads::{How, Load, Place};
 use crate::process::Program;
 use crate::size::MIB;
 
@@ -70,6 +70,15 @@ impl Way {
         }
     }
 
+    /// Whether it can be sent to any store of this address: what is no library, and Google's, only go to the embedded
+    /// server.
+    pub(super) fn goes_to(self, url: &str) -> bool {
+        match self {
+            Self::Ours { how: How::Strategy(_), grpc, .. } => !grpc || url.starts_with("gs:"),
+            Self::Ours { how: How::Stream, .. } | Self::Java { .. } => false,
+        }
+    }
+
     /// Its program, where that is built.
     pub(super) fn find(self) -> Option<PathBuf> {
         match self {
@@ -80,10 +89,11 @@ impl Way {
 
     /// The program that uploads these; its journals or spools go to `scratch`.
     pub(super) fn program(self, path: &Path, load: &Load, scratch: &Path) -> Program {
+        let Load { place: Place { store, url, bucket, prefix }, sizes, produce } = load;
         let mut program = Program::new(path);
         let (how, chunk, grpc) = match self {
             Self::Ours { how, chunk, grpc } => {
-                program = program.arg(UPLOADS);
+                program = program.arg(UPLOADS).arg("--store").arg(store);
                 (how.name(), chunk, grpc)
             }
             Self::Java { chunk } => {
@@ -92,7 +102,6 @@ impl Way {
                 (if chunk.is_some() { "chunked" } else { "journal" }, chunk, false)
             }
         };
-        let Load { url, bucket, prefix, sizes, produce } = load;
         let sizes: Vec<_> = sizes.iter().map(u64::to_string).collect();
         for (name, value) in [("--url", url), ("--bucket", bucket), ("--prefix", prefix)] {
             program = program.arg(name).arg(value);
@@ -107,6 +116,12 @@ impl Way {
         }
         if !matches!(self, Self::Java { chunk: Some(_) }) {
             program = program.arg("--scratch").arg(scratch);
+        }
+        if url.is_empty() {
+            // What a store needs that is not ours; programs that are measured see nothing of it else.
+            let names = ["AWS_", "GOOGLE_", "STORAGE_"];
+            let wanted = |(name, _): &(String, String)| names.iter().any(|prefix| name.starts_with(prefix));
+            return program.variables(std::env::vars().filter(wanted));
         }
         program
             .variables([("STORAGE_EMULATOR_HOST", url.clone()), ("STORAGE_EMULATOR_HOST_GRPC", url.clone())])

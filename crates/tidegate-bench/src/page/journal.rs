@@ -52,6 +52,14 @@ impl Report {
         self.trial.get(name).and_then(serde_json::Value::as_f64)
     }
 
+    /// The rate of a stream, where the store was held to it.
+    fn rate(&self) -> Option<f64> {
+        let is_free = ["unshaped", "to"].iter().any(|name| {
+            self.trial.get(*name).is_some_and(|value| value.is_string() || value.as_bool() == Some(true))
+        });
+        self.number("stream_mib").filter(|_| !is_free)
+    }
+
     /// Those with so many streams, on an axis that all plots share.
     fn plot(&self, streams: u64, axis: &Axis) -> Plot {
         let lines = self.lines.iter().filter(|line| line.streams == streams);
@@ -80,7 +88,7 @@ impl Report {
             rows.push(Strip { name: line.way.clone(), values, said: published, kind });
         }
         let objects = if streams == 1 { "stream" } else { "streams" };
-        let reference = self.number("stream_mib");
+        let reference = self.rate();
         let dashed =
             reference.map_or_else(String::new, |rate| format!("; dashed: {rate}, the rate of a stream"));
         Plot {
@@ -116,7 +124,7 @@ impl Shown for Report {
     fn section(&self, _: &str) -> Section {
         let speeds = self.lines.iter().flat_map(|line| line.speeds());
         let published = self.lines.iter().filter_map(|line| line.published.map(|mean| mean.0));
-        let axis = Axis::from_zero(speeds.chain(published).chain(self.number("stream_mib")));
+        let axis = Axis::from_zero(speeds.chain(published).chain(self.rate()));
         let mut streams: Vec<u64> = self.lines.iter().map(|line| line.streams).collect();
         streams.sort_unstable();
         streams.dedup();

@@ -52,6 +52,8 @@ fn journal_of(streams: &[u32]) -> journal::Report {
         largest: 2 * GIB,
         quick: false,
         full: false,
+        unshaped: false,
+        to: None,
         stream_mib: 128,
         commit_ms: 54,
         producer_mib: 800,
