@@ -28,6 +28,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// So often, before it is given up.
 const KEEPALIVE_PROBES: u32 = 3;
 /// What was sent must be acknowledged within this time.
+#[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn Error + Send + Sync>;
