@@ -23,7 +23,7 @@ pub(super) mod tls;
 pub(super) mod unanswered;
 
 pub(super) use body::{Failure, Outgoing};
-pub(super) use client::{Client, Response, Sending, sending};
+pub(super) use client::{AGENT, Client, Response, Sending, sending};
 pub(super) use connections::{Connections, Connector, STREAMS, Version};
 pub(super) use open::OpenBody;
 pub(super) use pages::{Page, paged, stuck};

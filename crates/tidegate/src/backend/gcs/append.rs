@@ -2,6 +2,7 @@
 //! (`cloud.google.com/storage/docs/performing-resumable-uploads`). A session's name is its address.
 
 use http::{Method, StatusCode, header};
+use url::Url;
 
 use super::fault::About;
 use super::request::{Content, Request};
@@ -27,7 +28,9 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     let described = Resource::new(key, options).to_json()?;
     let (headers, _) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
-    let session = Session { key: key.to_owned(), id: location.unwrap_or_default().to_owned() };
+    // As requests can be sent to it.
+    let location = location.and_then(|location| Url::parse(location).ok());
+    let session = Session { key: key.to_owned(), id: location.map(String::from).unwrap_or_default() };
     if !is_appended(&session) {
         let message = "the store's answer does not say where the session is";
         return Err(Fault::new(FaultKind::Transient, message));

@@ -9,7 +9,8 @@ use super::credentials::Identity;
 use super::fault::{About, refusal};
 use crate::backend::Fault;
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, read, sending, source_fault,
+    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, read, sending,
+    source_fault,
 };
 use crate::checksum::Checksum;
 use crate::payload::{Payload, Unending};
@@ -67,7 +68,7 @@ impl Shared {
         };
         headers.extend(identity.clone());
         // Emulators know an anonymous request to the XML API from one to S3 by such a header.
-        let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
+        let client = HeaderValue::from_static(AGENT);
         headers.insert("x-goog-api-client", client);
         let sent = self.connections.current().send(method, url, headers, body).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::uri::Scheme;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use hyper_util::client::proxy::matcher::Matcher;
 
-use super::dialer::{Dialer, authority};
+use super::dialer::{Dialer, ProxyRefusal, authority};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
 
@@ -21,6 +21,9 @@ use crate::backend::{Fault, FaultKind};
 pub(in crate::backend) type Sending = UnsyncBoxBody<Bytes, io::Error>;
 /// An answer's headers; its body comes in as it is read.
 pub(in crate::backend) type Response = http::Response<Incoming>;
+
+/// Who sends, as stores and proxies are told.
+pub(in crate::backend) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 /// Bytes that are there, to be sent.
 pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
@@ -31,8 +34,8 @@ pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
 /// no body is unpacked: an object comes as it is stored.
 #[derive(Clone)]
 pub(in crate::backend) struct Client {
-    pub(super) http: legacy::Client<Dialer, Sending>,
-    pub(super) proxies: Option<Arc<Matcher>>,
+    http: legacy::Client<Dialer, Sending>,
+    proxies: Option<Arc<Matcher>>,
 }
 
 impl fmt::Debug for Client {
@@ -42,6 +45,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
+    /// Over the connections that `http` opens, which may be to `proxies`: what they are to know goes with requests.
+    pub(super) fn new(http: legacy::Client<Dialer, Sending>, proxies: Option<Arc<Matcher>>) -> Self {
+        Self { http, proxies }
+    }
+
     /// Sends a request. Dropped before the answer's headers are there, it is broken off, and over HTTP/1.1 its
     /// connection ends.
     pub(in crate::backend) async fn send(
@@ -54,10 +62,8 @@ impl Client {
         let uri = Uri::try_from(url).map_err(|error| {
             Fault::new(FaultKind::Invalid, format!("no request can go there: {error}")).with_source(error)
         })?;
-        headers.insert(
-            header::USER_AGENT,
-            HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION"))),
-        );
+        // Without `Accept`, anything is (RFC 9110, 12.5.1).
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
         // Through a tunnel, who opens it says who asks.
         let proxy = self.proxies.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP));
         let proxy = proxy.and_then(|proxies| proxies.intercept(&uri));
@@ -68,9 +74,31 @@ impl Client {
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
-        self.http.request(request).await.map_err(|error| unanswered::fault(error, Some(&authority(&uri))))
+        let sent = self.http.request(request).await;
+        let response = sent.map_err(|error| unanswered::fault(error, Some(&authority(&uri))))?;
+        if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
+            let at = authority(proxy.as_ref().map_or(&uri, |proxy| proxy.uri()));
+            return Err(unanswered::refused(&ProxyRefusal::Unknown { at }));
+        }
+        Ok(response)
     }
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::time::Duration;
+
+    use crate::backend::http::{Connector, Version};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_address_is_not_tried_again() {
+        let timeout = Duration::from_secs(1);
+        let client = Connector::new("http://127.0.0.1:1", timeout, None, Version::One).unwrap().client(0);
+        let sent = client.send(Method::GET, "http://h/a b".into(), HeaderMap::new(), Sending::default());
+        let fault = sent.await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::Invalid);
+        assert!(fault.message.starts_with("no request can go there: "), "{}", fault.message);
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Uri;
 use hyper_util::client::legacy;
-use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::client::Client;
@@ -64,20 +64,16 @@ impl Connector {
         version: Version,
     ) -> Result<Self, Fault> {
         let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
-        let invalid = |message| Fault::new(FaultKind::Invalid, message);
-        let uri: Uri = url.parse().map_err(|error| invalid(format!("{url} is no address: {error}")))?;
+        let uri: Uri = url
+            .parse()
+            .map_err(|error| Fault::new(FaultKind::Invalid, format!("{url} is no address: {error}")))?;
         let is_plain = uri.scheme_str() != Some("https");
         // What is not encrypted is for this machine or the next one; proxies forward no HTTP/2 of it.
-        let proxies = (!is_plain || version == Version::One).then(|| Arc::new(proxies));
-        let proxy = proxies.as_ref().and_then(|proxies| proxies.intercept(&uri));
-        let proxy = proxy.as_ref().and_then(|proxy| proxy.uri().scheme_str());
-        if let Some(other) = proxy.filter(|scheme| !matches!(*scheme, "http" | "https")) {
-            return Err(invalid(format!(
-                "the proxy for {url} is one of {other}: only http and https can be used"
-            )));
-        }
+        let proxies = Some(proxies).filter(|_| !is_plain || version == Version::One);
+        let named: Vec<_> = proxies.iter().flat_map(named).collect();
+        let proxies = proxies.filter(|_| !named.is_empty()).map(Arc::new);
         // Reading the system's certificates takes longer than a small transfer: only where they are used.
-        let roots = if !is_plain || proxy == Some("https") {
+        let roots = if !is_plain || named.iter().any(|proxy| proxy.uri().scheme_str() == Some("https")) {
             tls::roots(&bundle)
         } else {
             rustls::RootCertStore::empty()
@@ -86,7 +82,7 @@ impl Connector {
             Version::One => "http/1.1",
             Version::Two => "h2",
         };
-        let dialer = Dialer::new(&tls::config(roots, protocol)?, proxies.clone(), timeout);
+        let dialer = Dialer::new(tls::config(roots, protocol)?, proxies.clone(), timeout);
         Ok(Self { dialer, proxies, version })
     }
 
@@ -109,8 +105,15 @@ impl Connector {
                 .http2_keep_alive_interval(Duration::from_secs(60))
                 .http2_keep_alive_timeout(Duration::from_secs(20));
         }
-        Client { http: builder.build(self.dialer.clone()), proxies: self.proxies.clone() }
+        Client::new(builder.build(self.dialer.clone()), self.proxies.clone())
     }
+}
+
+/// The proxies that there are, whatever hosts are excepted from them.
+fn named(proxies: &Matcher) -> impl Iterator<Item = Intercept> {
+    ["http://any.invalid", "https://any.invalid"]
+        .into_iter()
+        .filter_map(|url| proxies.intercept(&Uri::from_static(url)))
 }
 
 /// How requests get to a store.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
 use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Uri, header};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::client::proxy::matcher::Matcher;
@@ -17,12 +17,17 @@ use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-/// How many encrypted bytes may wait for the socket, and go out in one call. By itself TLS takes 64 KiB, which is
-/// dearer; with more than this, little is won for what each connection may hold.
-const WRITTEN: usize = 256 << 10;
+use super::client::AGENT;
+
+/// How many encrypted bytes may wait for the socket with the store, and go out in one call. By itself TLS takes 64 KiB,
+/// which is dearer; with more than this, little is won for what each connection may hold.
+const TLS_BUFFER: usize = 256 << 10;
+/// The same for a proxy's socket: what goes there was in the store's buffer before.
+const PROXY_TLS_BUFFER: usize = 64 << 10;
 /// A connection on which nothing moves is asked after this time whether it still is one, and again.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// So often, before it is given up.
@@ -38,6 +43,7 @@ type BoxError = Box<dyn Error + Send + Sync>;
 pub(super) struct Dialer {
     tcp: HttpConnector,
     tls: TlsConnector,
+    tls_buffer: usize,
     proxies: Option<Arc<Proxies>>,
     timeout: Duration,
 }
@@ -52,10 +58,11 @@ struct Proxies {
 impl Dialer {
     /// With `tls` where an address asks for it, and through the proxies that `matcher` names. `timeout` is for all of a
     /// connection: the name, the socket, the proxy and TLS.
-    pub(super) fn new(tls: &ClientConfig, matcher: Option<Arc<Matcher>>, timeout: Duration) -> Self {
+    pub(super) fn new(tls: ClientConfig, matcher: Option<Arc<Matcher>>, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        // Divided by a name's addresses, so that one that does not answer leaves time for the next.
         tcp.set_connect_timeout(Some(timeout));
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
@@ -68,44 +75,71 @@ impl Dialer {
             tls.alpn_protocols.clear();
             Arc::new(Proxies { matcher, tls: Arc::new(tls).into() })
         });
-        Self { tcp, tls: Arc::new(tls.clone()).into(), proxies, timeout }
+        Self { tcp, tls: Arc::new(tls).into(), tls_buffer: TLS_BUFFER, proxies, timeout }
     }
 
     async fn dial(self, to: Uri) -> Result<Stream, BoxError> {
+        let until = Instant::now() + self.timeout;
         let Some((proxies, proxy)) =
             self.proxies.as_ref().and_then(|proxies| Some((proxies, proxies.matcher.intercept(&to)?)))
         else {
-            return Ok(self.open(to).await?);
+            return in_time(until, &to, self.open(to.clone())).await;
         };
-        let near = Self { tls: proxies.tls.clone(), proxies: None, ..self.clone() };
+        let near =
+            Self { tls: proxies.tls.clone(), tls_buffer: PROXY_TLS_BUFFER, proxies: None, ..self.clone() };
+        let at = proxy.uri();
+        if let Some(scheme) = at.scheme_str().filter(|scheme| !matches!(*scheme, "http" | "https")) {
+            return Err(ProxyRefusal::Foreign { to: authority(&to), scheme: scheme.to_owned() }.into());
+        }
         if !is_encrypted(&to) {
-            return Ok(Stream { is_proxied: true, ..near.open(proxy.uri().clone()).await? });
+            let stream = in_time(until, at, near.open(at.clone())).await?;
+            return Ok(Stream { is_proxied: true, ..stream });
         }
-        let mut tunnel = Tunnel::new(proxy.uri().clone(), near);
-        if let Some(auth) = proxy.basic_auth() {
-            tunnel = tunnel.with_auth(auth.clone());
-        }
-        let stream = tunnel.call(to.clone()).await?.into_inner();
-        Ok(self.encrypted(&to, stream).await?)
+        let mut headers = HeaderMap::from_iter([(header::USER_AGENT, HeaderValue::from_static(AGENT))]);
+        headers.extend(proxy.basic_auth().map(|auth| (header::PROXY_AUTHORIZATION, auth.clone())));
+        let mut tunnel = Tunnel::new(at.clone(), near).with_headers(headers);
+        let tunnel = async { tunnel.call(to.clone()).await.map_err(|error| not_through(at, error)) };
+        let stream = in_time(until, at, tunnel).await?.into_inner();
+        in_time(until, &to, self.encrypted(&to, stream)).await
     }
 
     /// To this address itself.
-    async fn open(mut self, to: Uri) -> Result<Stream, Unreached> {
+    async fn open(mut self, to: Uri) -> Result<Stream, BoxError> {
         let opened = self.tcp.call(to.clone()).await;
         let socket = opened.map_err(|error| Unreached::new(&to, error))?.into_inner();
         if is_encrypted(&to) { self.encrypted(&to, socket).await } else { Ok(Stream::new(socket)) }
     }
 
-    async fn encrypted(&self, to: &Uri, stream: impl Io + 'static) -> Result<Stream, Unreached> {
+    async fn encrypted(&self, to: &Uri, stream: impl Io + 'static) -> Result<Stream, BoxError> {
         let host = to.host().unwrap_or_default().trim_matches(['[', ']']);
         let name = ServerName::try_from(host.to_owned()).map_err(|error| Unreached::new(to, error))?;
-        let begun = self.tls.connect_with(name, stream, |session| session.set_buffer_limit(Some(WRITTEN)));
+        let buffer = Some(self.tls_buffer);
+        let begun = self.tls.connect_with(name, stream, |session| session.set_buffer_limit(buffer));
         Ok(Stream::new(begun.await.map_err(|error| Unreached::new(to, error))?))
     }
 }
 
 fn is_encrypted(to: &Uri) -> bool {
     to.scheme() == Some(&Scheme::HTTPS)
+}
+
+/// A step on the way, which must be over by then; it is `at` that keeps it waiting.
+async fn in_time<T>(
+    until: Instant,
+    at: &Uri,
+    step: impl Future<Output = Result<T, BoxError>>,
+) -> Result<T, BoxError> {
+    let over = tokio::time::timeout_at(until, step).await;
+    over.unwrap_or_else(|_| Err(Unreached::new(at, io::Error::from(io::ErrorKind::TimedOut)).into()))
+}
+
+/// Why there is no tunnel through the proxy at `at`.
+fn not_through(at: &Uri, error: impl Error + Send + Sync + 'static) -> BoxError {
+    // hyper-util does not export the type of this error.
+    if error.to_string().ends_with("proxy authorization required") {
+        return ProxyRefusal::Unknown { at: authority(at) }.into();
+    }
+    Unreached::new(at, error).into()
 }
 
 impl Service<Uri> for Dialer {
@@ -119,11 +153,7 @@ impl Service<Uri> for Dialer {
 
     fn call(&mut self, to: Uri) -> Self::Future {
         let dialer = self.clone();
-        Box::pin(async move {
-            let dialed = tokio::time::timeout(dialer.timeout, dialer.dial(to)).await;
-            let stream = dialed.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            Ok(TokioIo::new(stream))
-        })
+        Box::pin(async move { Ok(TokioIo::new(dialer.dial(to).await?)) })
     }
 }
 
@@ -140,6 +170,17 @@ impl Unreached {
     fn new(to: &Uri, source: impl Into<BoxError>) -> Self {
         Self { at: authority(to), source: source.into() }
     }
+}
+
+/// A proxy that is not passed at another attempt either.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProxyRefusal {
+    #[error("the proxy for {to} is one of {scheme}: only http and https can be used")]
+    Foreign { to: String, scheme: String },
+    #[error(
+        "the proxy {at} wants a name and a password, or others: its address is http://NAME:PASSWORD@{at}"
+    )]
+    Unknown { at: String },
 }
 
 /// Host and port of an address.
@@ -211,3 +252,6 @@ impl AsyncWrite for Stream {
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,16 +5,26 @@ use std::io;
 
 use hyper_util::client::legacy;
 
-use super::dialer::Unreached;
+use super::dialer::{ProxyRefusal, Unreached};
 use super::innermost;
 use crate::backend::{Fault, FaultKind};
 
+/// The fault of a request that a proxy does not pass on.
+pub(super) fn refused(refusal: &ProxyRefusal) -> Fault {
+    Fault::new(FaultKind::Invalid, refusal.to_string())
+}
+
 /// The fault of a request to `at` that got no answer, or not all of it.
 pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: Option<&str>) -> Fault {
+    if let Some(refusal) = find::<ProxyRefusal>(&error) {
+        return refused(refusal).with_source(error);
+    }
     // A proxy on the way has a name of its own.
     let unreached = find::<Unreached>(&error).map(|unreached| unreached.at.as_str());
     let at = unreached.or(at).unwrap_or("the store");
-    let is_connect = find::<legacy::Error>(&error).is_some_and(legacy::Error::is_connect);
+    // Of an answer that has begun, there is none.
+    let unsent = find::<legacy::Error>(&error);
+    let is_connect = unsent.is_some_and(legacy::Error::is_connect);
     let mut kind = FaultKind::Transient;
     let message = if let Some(tls) = find::<rustls::Error>(&error) {
         match tls {
@@ -46,10 +56,20 @@ pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: O
     } else {
         format!("the connection with {at} failed: {}", innermost(&error))
     };
-    if is_connect && kind.is_ambiguous() {
+    if (is_connect || unsent.is_some_and(is_unprocessed)) && kind.is_ambiguous() {
         kind = FaultKind::Unreachable;
     }
     Fault::new(kind, message).with_source(error)
+}
+
+/// Whether the server says that it did nothing of the request (RFC 9113, 8.7): one that it refused, or that came
+/// after it had said that it would close the connection.
+fn is_unprocessed(error: &legacy::Error) -> bool {
+    find::<h2::Error>(error).is_some_and(|why| {
+        let reason = why.reason();
+        let is_closing = why.is_go_away() && reason == Some(h2::Reason::NO_ERROR);
+        why.is_remote() && (is_closing || why.is_reset() && reason == Some(h2::Reason::REFUSED_STREAM))
+    })
 }
 
 fn is_timeout(error: &(dyn Error + 'static)) -> bool {
@@ -71,4 +91,52 @@ fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a 
         };
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::{HeaderMap, Method};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use crate::backend::FaultKind;
+    use crate::backend::http::{Connector, Sending, Version};
+
+    /// The fault of a request over HTTP/2 to a server that sends `frames` and no more.
+    async fn answered(frames: &'static [u8]) -> FaultKind {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/k", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut heard = Vec::new();
+            // The request's headers: a frame of the type 1 with an end of its block and of the stream, on stream 1.
+            while !heard.windows(6).any(|six| six == [1, 5, 0, 0, 0, 1]) {
+                assert_ne!(socket.read_buf(&mut heard).await.unwrap(), 0);
+            }
+            socket.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).await.unwrap();
+            socket.write_all(frames).await.unwrap();
+            socket.shutdown().await.unwrap();
+            // Hung up with something unread, what was sent could be lost.
+            while socket.read_buf(&mut heard).await.is_ok_and(|read| read > 0) {}
+        });
+        let client = Connector::new(&url, Duration::from_secs(10), None, Version::Two).unwrap().client(0);
+        let sent = client.send(Method::GET, url, HeaderMap::new(), Sending::default());
+        sent.await.unwrap_err().kind
+    }
+
+    #[tokio::test]
+    async fn what_a_server_says_that_it_did_not_process_is_no_lost_answer() {
+        let refused = answered(&[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 7]);
+        assert_eq!(refused.await, FaultKind::Unreachable);
+        let closing = answered(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(closing.await, FaultKind::Unreachable);
+        // An error of its own, in the midst of the request.
+        let failed = answered(&[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+        assert_eq!(failed.await, FaultKind::Transient);
+        // It has closed, and this request was among those that it may have processed.
+        let processed = answered(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+        assert_eq!(processed.await, FaultKind::Transient);
+    }
 }

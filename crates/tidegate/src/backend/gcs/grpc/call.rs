@@ -22,7 +22,7 @@ use crate::backend::gcs::address::SEGMENT;
 use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{Failure, LONGEST, kind_of_status, source_fault, text, unanswered};
+use crate::backend::http::{AGENT, Failure, LONGEST, kind_of_status, source_fault, text, unanswered};
 use crate::backend::{Fault, FaultKind};
 
 /// Where calls about one bucket go.
@@ -142,8 +142,7 @@ impl Caller {
             (header::TE, HeaderValue::from_static("trailers")),
         ]);
         headers.insert("x-goog-request-params", self.routing.clone());
-        let client = HeaderValue::from_static(concat!("tidegate/", env!("CARGO_PKG_VERSION")));
-        headers.insert("x-goog-api-client", client);
+        headers.insert("x-goog-api-client", HeaderValue::from_static(AGENT));
         headers.extend(identity.clone());
         let asked = Asked { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
