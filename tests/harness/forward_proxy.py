@@ -12,9 +12,10 @@ USER, PASSWORD = "someone", "p@ss"
 class _Connection(socketserver.StreamRequestHandler):
     def handle(self):
         method, address, _ = self.rfile.readline().decode().split(" ")
-        head = dict(line.split(": ", 1) for line in iter(lambda: self.rfile.readline().decode().strip(), ""))
+        lines = iter(lambda: self.rfile.readline().decode().strip(), "")
+        head = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
         wanted = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        if head.get("Proxy-Authorization") != f"Basic {wanted}":
+        if head.get("proxy-authorization") != f"Basic {wanted}":
             self.wfile.write(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
             return
         self.server.asked.append((method, address))
