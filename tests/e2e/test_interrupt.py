@@ -1,6 +1,8 @@
 """Ctrl-C, a source that fails, a store that goes away: nothing is published and no session stays behind."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -58,6 +60,30 @@ def test_ctrl_c_before_the_first_part_is_full(tidegate, server):
         result = run.wait(20)
     assert result.exit == 130, result
     bucket.assert_untouched("early")
+
+
+# Two parts, then a little so often that a reader never finds the pipe empty for long.
+TRICKLE = """
+import os, time
+os.write(1, b"a" * (10 << 20))
+while True:
+    os.write(1, b"a")
+    time.sleep(0.0002)
+"""
+
+
+def test_ctrl_c_while_each_read_finds_something(tidegate, embedded):
+    """A pipe is waited for in place: that may not keep a signal from being seen."""
+    bucket = Bucket(embedded.endpoint)
+    command = [sys.executable, "-c", TRICKLE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as producer:
+        run = tidegate.start("cp", "-", bucket.url("cut"), *OPTIONS, stdin=producer.stdout, env=bucket.env)
+        producer.stdout.close()
+        until("a part is stored", lambda: bucket.parts("cut") >= 1)
+        run.interrupt()
+        result = run.wait(10)
+    one_sentence(result, "abort", exit=130)
+    bucket.assert_untouched("cut")
 
 
 def test_ctrl_c_in_the_middle_of_a_file(tidegate, server, slow_bucket, make_file):

@@ -3,15 +3,18 @@
 use std::fs;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe;
+use tokio::task::coop;
 
 /// Standard input as a source of bytes; its errors say that they are its.
 #[derive(Debug)]
 pub(super) enum Stdin {
-    /// A pipe: read when it has something, straight into the buffer that is sent.
+    /// A pipe: read straight into the buffer that is sent.
     Pipe(pipe::Receiver),
     /// Anything else, read in a thread.
     Other(tokio::io::Stdin),
@@ -46,6 +49,34 @@ impl Stdin {
     }
 }
 
+/// How long an empty pipe is waited for in place, before what else there is to do goes on. The next write mostly comes
+/// within that; an event of it would come over another thread, which costs as much as the bytes.
+const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+
+/// Reads what the pipe has now, or within a moment; else when an event says so.
+fn poll_pipe(
+    pipe: &mut pipe::Receiver,
+    cx: &mut Context<'_>,
+    buffer: &mut ReadBuf<'_>,
+) -> Poll<io::Result<()>> {
+    // Where each read finds something, a signal would never be seen.
+    let turn = ready!(coop::poll_proceed(cx));
+    let mut read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
+    if read == Err(Errno::AGAIN) {
+        // Whatever it says, the next read finds out.
+        let _ = poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], Some(&MOMENT));
+        read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
+    }
+    match read {
+        Err(Errno::AGAIN | Errno::INTR) => Pin::new(pipe).poll_read(cx, buffer),
+        read => {
+            turn.made_progress();
+            buffer.advance(read?);
+            Poll::Ready(Ok(()))
+        }
+    }
+}
+
 impl AsyncRead for Stdin {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -53,7 +84,7 @@ impl AsyncRead for Stdin {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = match &mut *self {
-            Self::Pipe(pipe) => Pin::new(pipe).poll_read(cx, buffer),
+            Self::Pipe(pipe) => poll_pipe(pipe, cx, buffer),
             Self::Other(stdin) => Pin::new(stdin).poll_read(cx, buffer),
         };
         read.map_err(|error| io::Error::new(error.kind(), format!("stdin: {error}")))
