@@ -1,5 +1,7 @@
 //! All tools in turn, several times.
 
+mod best;
+
 use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use crate::measure::{self, Usage};
 use crate::scratch::first_difference;
 use crate::tool::{OBJECT, Source, Tool, Tuning};
 use crate::{Error, Result};
+
+pub use best::AGAIN;
 
 /// What is measured.
 #[derive(Debug)]
@@ -25,8 +29,10 @@ pub struct Contest<'a> {
     pub endpoint: Endpoint,
     /// The server behind that, for its counts.
     pub server: &'a Embedded,
-    /// How often each tool runs and counts; once more before, to warm up.
+    /// How often each tool runs and counts; once more before, to warm up, where nothing was tried before.
     pub runs: u32,
+    /// A tool that has taken as long in all its runs has no more of them; one run at least counts.
+    pub enough: Duration,
     /// How many connections the floor has, and the size of its parts.
     pub floor: Tuning,
     /// Whether each has its best settings instead of its defaults.
@@ -80,12 +86,23 @@ impl Contest<'_> {
                 }
             }
         }
-        for round in 0..=self.runs {
-            for entrant in entrants.iter_mut().filter(|entrant| entrant.failed.is_none()) {
+        // What was tried has warmed up.
+        let first = u32::from(self.best);
+        let enough = self.enough.as_secs_f64();
+        let mut spent = vec![0.0; entrants.len()];
+        for round in first..=self.runs {
+            for (entrant, spent) in entrants.iter_mut().zip(&mut spent) {
+                if entrant.failed.is_some() || *spent >= enough {
+                    continue;
+                }
                 let what = if round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
                 match self.run(entrant, entrant.tuning, &what) {
-                    Ok(run) if round > 0 => entrant.runs.push(run),
-                    Ok(_) => {}
+                    Ok(run) => {
+                        *spent += run.usage.wall;
+                        if round > 0 || *spent >= enough {
+                            entrant.runs.push(run);
+                        }
+                    }
                     Err(error) => self.fail(entrant, error)?,
                 }
             }
@@ -100,7 +117,11 @@ impl Contest<'_> {
         }
         eprintln!("{}: {error}", entrant.tool.name());
         entrant.failed = Some(error.to_string());
-        // Nobody else is to find what it left.
+        self.clear()
+    }
+
+    /// Removes what a tool has left that did not come to its end: nobody else is to find it.
+    fn clear(&self) -> Result<()> {
         if let Source::Object { into, .. } | Source::Objects { into, .. } = &self.source {
             std::fs::remove_dir_all(into)?;
             std::fs::create_dir(into)?;
@@ -108,25 +129,19 @@ impl Contest<'_> {
         Ok(())
     }
 
-    /// With what a tool took the least time, of its defaults and what is tried: each of them twice, in turn.
-    fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
-        let mut tried: Vec<_> = entrant.tool.tried(&self.source).into_iter().map(Some).collect();
-        if tried.is_empty() {
-            return Ok(entrant.tuning);
-        }
-        tried.insert(0, entrant.tuning);
-        let mut best = (f64::INFINITY, entrant.tuning);
-        for tuning in tried.iter().chain(&tried) {
-            let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
-            let wall = self.run(entrant, *tuning, &what)?.usage.wall;
-            if wall < best.0 {
-                best = (wall, *tuning);
-            }
-        }
-        Ok(best.1)
+    fn run(&self, entrant: &Entrant, tuning: Option<Tuning>, what: &str) -> Result<Run> {
+        let late = || format!("{} was not done after {} s", entrant.tool.name(), self.limit.as_secs()).into();
+        self.run_within(entrant, tuning, what, self.limit)?.ok_or_else(late)
     }
 
-    fn run(&self, entrant: &Entrant, tuning: Option<Tuning>, what: &str) -> Result<Run> {
+    /// One run; `None` where it was not done within `limit`, and was stopped.
+    fn run_within(
+        &self,
+        entrant: &Entrant,
+        tuning: Option<Tuning>,
+        what: &str,
+        limit: Duration,
+    ) -> Result<Option<Run>> {
         let tool = entrant.tool;
         // Each run has a prefix of its own: some tools leave out what is there already.
         let prefix = if self.source.is_download() {
@@ -149,7 +164,12 @@ impl Contest<'_> {
         }
         self.server.forget()?;
         let before = self.server.cpu()?;
-        let usage = measure::measure(&program, &self.folder.join("tool.log"), self.limit)?;
+        let Some(usage) = measure::measure_within(&program, &self.folder.join("tool.log"), limit)? else {
+            eprintln!("{what}: {}: stopped after {:.3} s", tool.name(), limit.as_secs_f64());
+            self.settle()?;
+            self.clear()?;
+            return Ok(None);
+        };
         let server_cpu = self.server.cpu()? - before;
         let counts = self.server.counts()?;
         if self.source.is_download() {
@@ -158,7 +178,23 @@ impl Contest<'_> {
             self.check_upload(tool, &counts)?;
         }
         eprintln!("{what}: {}: {:.3} s, {:.3} CPU s", tool.name(), usage.wall, usage.cpu());
-        Ok(Run { usage, counts, server_cpu })
+        Ok(Some(Run { usage, counts, server_cpu }))
+    }
+
+    /// Waits until the server is asked nothing more: what a tool had under way when it was stopped is not to be found
+    /// among what the next one asks.
+    fn settle(&self) -> Result<()> {
+        // Each question comes over a connection of its own.
+        let asked = || self.server.counts().map(|counts| Counts { connections: 0, ..counts });
+        let mut before = asked()?;
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let now = asked()?;
+            if now == before {
+                return Ok(());
+            }
+            before = now;
+        }
     }
 
     /// Whether everything was sent and stored; for ours, in the fewest requests that could be.

@@ -76,7 +76,7 @@ impl Endpoint {
 }
 
 /// What the server was asked since it was last told to forget.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Requests by the operation's name.
     pub requests: BTreeMap<String, u64>,

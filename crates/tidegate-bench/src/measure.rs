@@ -87,6 +87,12 @@ pub fn run_measured(report: &Path, command: &[OsString]) -> Result<()> {
 /// Runs a program to its end, which must be a success and come within `limit`, and says what it cost.
 /// What it printed is in `log`, and the end of that in an error.
 pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> {
+    let late = || failed(program, &format!("was not done after {} s", limit.as_secs()), log);
+    measure_within(program, log, limit)?.ok_or_else(late)
+}
+
+/// The same, where not to be done within `limit` is an answer: `None`, and the program was killed.
+pub fn measure_within(program: &Program, log: &Path, limit: Duration) -> Result<Option<Usage>> {
     let report = log.with_extension("usage");
     let subcommand = [MEASURED.into(), report.clone().into_os_string()];
     let mut child = program.through(&subcommand, log)?.spawn()?;
@@ -101,7 +107,7 @@ pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> 
         if began.elapsed() > limit {
             child.kill()?; // and the kernel what it started
             child.wait()?;
-            return Err(failed(program, &format!("was not done after {} s", limit.as_secs()), log));
+            return Ok(None);
         }
         std::thread::sleep(Duration::from_millis(20));
     };
@@ -110,7 +116,7 @@ pub fn measure(program: &Program, log: &Path, limit: Duration) -> Result<Usage> 
     }
     let usage: Usage = serde_json::from_slice(&std::fs::read(report)?)?;
     match usage {
-        Usage { exit: Some(0), .. } => Ok(usage),
+        Usage { exit: Some(0), .. } => Ok(Some(usage)),
         Usage { exit: Some(code), .. } => Err(failed(program, &format!("ended with exit code {code}"), log)),
         Usage { signal, .. } => {
             Err(failed(program, &format!("was ended by signal {}", signal.unwrap_or(0)), log))

@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 
 use crate::Result;
 use crate::size::{GIB, KIB, MIB};
-use crate::transfer::{Common, Network, Transfer, Way};
+use crate::transfer::{Common, ENOUGH, Network, Transfer, Way};
 
 /// What is moved: its name, what that is, and the contest at so small a part of it.
 type Load = (&'static str, &'static str, fn(u64) -> Transfer);
@@ -91,6 +91,9 @@ pub struct Trial {
     /// Seconds that one run of one tool may take.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub limit: u64,
+    /// Seconds of one tool's runs in all that are enough: it has no more of them, though one counts at least.
+    #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
+    pub enough: u64,
     /// Only this contest; may be given several times.
     #[arg(long, value_name = "NAME", value_parser = known)]
     pub only: Vec<String>,
@@ -103,20 +106,33 @@ impl Trial {
     /// The first of a contest; those before it are in the folder.
     pub fn hold(&self, tidegate: &Path) -> Result<()> {
         std::fs::create_dir_all(&self.to)?;
-        let (scratch, limit) = (self.scratch.clone(), self.limit);
-        let common = Common { runs: if self.quick { 1 } else { self.runs }, scratch, limit, json: false };
+        let common = Common {
+            runs: if self.quick { 1 } else { self.runs },
+            scratch: self.scratch.clone(),
+            limit: self.limit,
+            enough: self.enough,
+            json: false,
+        };
         for contest in Named::all().filter(|contest| self.has(contest)) {
             let name = &contest.name;
             eprintln!("## {name}");
             let mut report = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
-            let command = || format!("tidegate-bench peers --only {name} --runs {}", self.runs);
-            report.command = (!self.quick).then(command);
+            report.command = (!self.quick).then(|| self.command(name));
             let said = report.to_string();
             println!("## {name}\n\n{said}");
             std::fs::write(self.to.join(format!("{name}.md")), said)?;
             std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&report)?)?;
         }
         Ok(())
+    }
+
+    /// What measures the contest `name` again.
+    fn command(&self, name: &str) -> String {
+        let mut command = format!("tidegate-bench peers --only {name} --runs {}", self.runs);
+        if self.enough != ENOUGH {
+            command += &format!(" --enough {}", self.enough);
+        }
+        command
     }
 
     fn has(&self, contest: &Named) -> bool {

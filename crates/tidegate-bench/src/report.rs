@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::contest::{Entrant, Run};
+use crate::contest::{AGAIN, Entrant, Run};
 use crate::machine::Conditions;
 use crate::measure::Usage;
 use crate::size::{GIB, MIB};
@@ -22,8 +22,12 @@ pub struct Report {
     pub objects: u64,
     /// Bytes that each run moved.
     pub bytes: u64,
-    /// Runs that count of each tool; there was one more before.
+    /// Runs that count of each tool, or fewer where those took long; there was one more before, or trials.
     pub runs: u32,
+    /// How many seconds were long.
+    pub enough: u64,
+    /// Whether each tool had its best settings.
+    pub best: bool,
     /// What it ran on.
     #[serde(flatten)]
     pub conditions: Conditions,
@@ -108,7 +112,9 @@ fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     }
     let found = entrant.tuning.and_then(told).unwrap_or_else(|| "the defaults".to_owned());
     let tried = tried.join(", ");
-    Some(format!("{defaults}; here {found}, the fastest of two runs each of the defaults, {tried}"))
+    Some(format!(
+        "{defaults}; here {found}, the fastest of the defaults, {tried}: each once, and the best {AGAIN} again"
+    ))
 }
 
 /// The requests that were refused, in all runs together.
@@ -170,6 +176,12 @@ impl Report {
             return vec!["tidegate loses to none of these in wall time, CPU time or peak memory".to_owned()];
         }
         losses.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// Whether a tool's runs took so long that it had no more.
+    fn is_cut(&self, line: &Line) -> bool {
+        let has_failed = self.failed.iter().any(|(name, _)| *name == line.tool);
+        line.runs.len() < self.runs as usize && !has_failed
     }
 
     fn is_upload(&self) -> bool {
@@ -234,8 +246,9 @@ impl fmt::Display for Report {
         writeln!(out, "\n{}", self.table())?;
         writeln!(
             out,
-            "Median (least–most) of {} runs, interleaved, after one to warm up; ×: times tidegate's",
-            self.runs
+            "Median (least–most) of {} runs, interleaved, after {}; ×: times tidegate's",
+            self.runs,
+            if self.best { "the trials" } else { "one to warm up" }
         )?;
         writeln!(
             out,
@@ -247,6 +260,13 @@ impl fmt::Display for Report {
         }
         for (name, how) in &self.missing {
             writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
+        }
+        for line in self.tools.iter().filter(|line| self.is_cut(line)) {
+            let (tool, runs, enough) = (line.tool, line.runs.len(), self.enough);
+            writeln!(
+                out,
+                "- {tool}: only {runs} of these runs, for all of its runs took longer than {enough} s"
+            )?;
         }
         for line in &self.tools {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));

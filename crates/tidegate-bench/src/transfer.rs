@@ -28,10 +28,16 @@ pub struct Common {
     /// Seconds that one run of one tool may take.
     #[arg(long, default_value_t = 300, value_name = "SECONDS")]
     pub limit: u64,
+    /// Seconds of one tool's runs in all that are enough: it has no more of them, though one counts at least.
+    #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
+    pub enough: u64,
     /// Print one JSON object, with every single run, and no table.
     #[arg(long)]
     pub json: bool,
 }
+
+/// What is enough where nothing is said of it.
+pub const ENOUGH: u64 = 20;
 
 /// A network that is not as fast as the machine.
 #[derive(Clone, Copy, Debug, Args)]
@@ -183,6 +189,7 @@ impl Transfer {
             endpoint,
             server: &server,
             runs: common.runs,
+            enough: Duration::from_secs(common.enough),
             floor: self.floor(),
             best: self.best,
             limit,
@@ -198,6 +205,8 @@ impl Transfer {
             objects: contest.objects,
             bytes: contest.bytes,
             runs: common.runs,
+            enough: common.enough,
+            best: self.best,
             conditions: Conditions::since(before),
             source: self.told(&scratch),
             nothing,

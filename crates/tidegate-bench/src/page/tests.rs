@@ -159,6 +159,8 @@ fn contest_of(tools: Vec<report::Line>) -> report::Report {
         objects: 1,
         bytes: GIB,
         runs: 5,
+        enough: 20,
+        best: false,
         conditions: conditions(),
         source: "source: one file".to_owned(),
         nothing: usage(0.002),

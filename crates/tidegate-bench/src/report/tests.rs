@@ -26,7 +26,9 @@ fn report(tools: Vec<Line>) -> Report {
         title: "One file".to_owned(),
         objects: 1,
         bytes: GIB / 2,
-        runs: 1,
+        runs: 0,
+        enough: 20,
+        best: false,
         conditions: Conditions { machine: Machine::this(), load: [0.0, 1.0] },
         source: "source: one file in /tmp".to_owned(),
         nothing,
@@ -74,6 +76,18 @@ fn what_is_missing_failed_or_was_refused_is_named() {
         said.contains("mc: requests of all runs that were answered with an error: HeadObject 3"),
         "{said}"
     );
+}
+
+#[test]
+fn who_had_fewer_runs_than_the_others_is_named() {
+    let mut report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0), line(Tool::Rclone, 30.0, 1.0, 30.0)]);
+    report.runs = 1;
+    let said = report.to_string();
+    assert!(
+        said.contains("- tidegate: only 0 of these runs, for all of its runs took longer than 20 s"),
+        "{said}"
+    );
+    assert!(!said.contains("rclone: only"), "it failed: {said}");
 }
 
 #[test]

@@ -1,0 +1,92 @@
+//! The search for a tool's best settings.
+
+use std::time::Duration;
+
+use super::{Contest, Entrant};
+use crate::Result;
+use crate::tool::{Tool, Tuning};
+
+/// How many of those tried are tried again: the first time may have been luck.
+pub const AGAIN: usize = 3;
+
+impl Contest<'_> {
+    /// With what a tool took the least time, of its defaults and what is tried: each of them once, then the best again.
+    pub(super) fn best_of(&self, entrant: &Entrant) -> Result<Option<Tuning>> {
+        let tried = entrant.tool.tried(&self.source);
+        if tried.is_empty() {
+            return Ok(entrant.tuning);
+        }
+        let all = std::iter::once(entrant.tuning).chain(tried.into_iter().map(Some));
+        let best = search(all, |tuning, least| self.trial(entrant, tuning, least))?;
+        Ok(best.unwrap_or(entrant.tuning))
+    }
+
+    /// The seconds that it takes so; `None` where that is longer than `least`, or where a peer fails. The defaults, which
+    /// are tried before there is any `least`, may do neither.
+    fn trial(&self, entrant: &Entrant, tuning: Option<Tuning>, least: Option<f64>) -> Result<Option<f64>> {
+        let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
+        let Some(least) = least else {
+            return Ok(Some(self.run(entrant, tuning, &what)?.usage.wall));
+        };
+        match self.run_within(entrant, tuning, &what, Duration::from_secs_f64(least)) {
+            Ok(run) => Ok(run.map(|run| run.usage.wall)),
+            Err(error) if entrant.tool == Tool::Tidegate => Err(error),
+            Err(error) => {
+                eprintln!("{what}: {}: {error}", entrant.tool.name());
+                self.clear()?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Which of `all` takes the least, after each was tried once and the best [`AGAIN`] twice. A trial is told the least so
+/// far, and may stop when it has taken as long: it could win nothing more.
+fn search<T: Copy>(
+    all: impl Iterator<Item = T>,
+    mut trial: impl FnMut(T, Option<f64>) -> Result<Option<f64>>,
+) -> Result<Option<T>> {
+    let mut done: Vec<(f64, T)> = Vec::new();
+    let mut run = |done: &mut Vec<(f64, T)>, one: T| -> Result<()> {
+        done.extend(trial(one, done.first().map(|(least, _)| *least))?.map(|took| (took, one)));
+        done.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        Ok(())
+    };
+    for one in all {
+        run(&mut done, one)?;
+    }
+    for (_, one) in done.clone().into_iter().take(AGAIN) {
+        run(&mut done, one)?;
+    }
+    Ok(done.first().map(|(_, one)| *one))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[test]
+    fn the_least_of_all_trials_wins_and_what_takes_longer_is_stopped() {
+        let takes = [("a", [5.0, 3.0]), ("b", [4.0, 4.0]), ("c", [9.0, 9.0]), ("d", [3.5, 3.9])];
+        let seen = RefCell::new(Vec::new());
+        let trial = |name, least: Option<f64>| {
+            let before = seen.borrow().iter().filter(|(other, _)| *other == name).count();
+            seen.borrow_mut().push((name, least));
+            let took = takes.iter().find(|(other, _)| *other == name).unwrap().1[before];
+            Ok((took <= least.unwrap_or(f64::INFINITY)).then_some(took))
+        };
+        assert_eq!(search(takes.iter().map(|(name, _)| *name), trial).unwrap(), Some("a"));
+        let least = |name, least| (name, Some(least));
+        let again = [least("d", 3.5), least("b", 3.5), least("a", 3.5)];
+        let once = [("a", None), least("b", 5.0), least("c", 4.0), least("d", 4.0)];
+        assert_eq!(*seen.borrow(), [&once[..], &again[..]].concat());
+    }
+
+    #[test]
+    fn a_trial_that_fails_ends_the_search() {
+        assert!(search([1, 2].into_iter(), |_, _| Err("broken".into())).is_err());
+        assert_eq!(search([1, 2].into_iter(), |_, _| Ok(None)).unwrap(), None);
+    }
+}
