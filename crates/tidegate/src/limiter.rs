@@ -52,6 +52,8 @@ struct State {
     queues: BTreeMap<u64, VecDeque<u64>>,
     waiters: BTreeMap<u64, Waker>,
     granted: BTreeMap<u64, ()>,
+    /// Those who would make requests, had they memory for what these carry.
+    wanting: usize,
     /// When the store last asked for fewer requests, or did not answer in time.
     overloaded: Option<Instant>,
 }
@@ -87,6 +89,7 @@ impl Limiter {
             queues: BTreeMap::new(),
             waiters: BTreeMap::new(),
             granted: BTreeMap::new(),
+            wanting: 0,
             overloaded: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -109,7 +112,6 @@ impl Limiter {
     }
 
     /// How many may fly now.
-    #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit
     }
@@ -137,6 +139,27 @@ impl Flow {
     /// stand for one which has its turn already.
     pub(crate) fn next_permit(&self) -> Turn {
         Turn { flow: self.clone(), id: None, is_first: true, widening: None }
+    }
+
+    /// How many requests may fly now, of all flows together.
+    pub(crate) fn limit(&self) -> usize {
+        self.limiter.limit()
+    }
+
+    /// For as long as it is held, there would be more requests, had they memory for what they carry.
+    pub(crate) fn wanting(&self) -> Wanting {
+        self.limiter.lock().wanting += 1;
+        Wanting(self.limiter.clone())
+    }
+}
+
+/// A want of memory: whether more requests pay can be found out only where there would be more of them.
+#[derive(Debug)]
+pub(crate) struct Wanting(Limiter);
+
+impl Drop for Wanting {
+    fn drop(&mut self) {
+        self.0.lock().wanting -= 1;
     }
 }
 
@@ -175,7 +198,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
-        let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty());
+        let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty() || state.wanting > 0);
         if self.outcome == Outcome::Overload {
             state.overloaded = Some(Instant::now());
         }

@@ -14,6 +14,7 @@ mod fill;
 mod held;
 mod journal;
 mod journaling;
+mod narrowing;
 mod plan;
 mod relief;
 mod settle;

@@ -59,7 +59,8 @@ impl WriterBuilder {
 
     /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
     /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
-    /// 16 MiB by default, less where the memory budget is below 128 MiB, or as [`Strategy::Auto`] says of a known size.
+    /// 16 MiB by default; less where the memory budget is below 128 MiB, where memory is waited for although more requests
+    /// may fly (down to 5 MiB or the store's least), or as [`Strategy::Auto`] says of a known size.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
         self

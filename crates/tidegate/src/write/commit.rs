@@ -23,6 +23,9 @@ impl Direct {
                     None => self.held.open().map_err(|error| self.fail(error))?,
                 },
                 Action::Part { number, range } => {
+                    if let Some(narrowing) = &mut self.narrowing {
+                        self.plan.narrow(narrowing.next());
+                    }
                     let next = memory_of(self.plan.part(), &self.relief);
                     let taken = self.held.take(next).map_err(|error| self.fail(error))?;
                     match &mut self.deferred {
@@ -161,6 +164,7 @@ impl Direct {
             self.held.check().map_err(|error| self.fail(error))?;
             ready!(self.poll_deferred(cx))?;
             self.memory.forget();
+            self.narrowing = None;
             self.held.finish().map_err(|error| self.fail(error))?;
             self.plan.finish();
             self.stage = Stage::Committing(None);

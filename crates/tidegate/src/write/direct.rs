@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::deferred::Deferred;
 use super::held::Held;
+use super::narrowing::Narrowing;
 use super::plan::Plan;
 use super::relief::Relief;
 use super::spooling::Line;
@@ -33,6 +34,8 @@ pub(super) struct Direct {
     /// Where nothing is sent before `finish`: what is kept until then.
     pub(super) deferred: Option<Deferred>,
     pub(super) memory: Memory,
+    /// Where parts become smaller for want of memory.
+    pub(super) narrowing: Option<Box<Narrowing>>,
     pub(super) stage: Stage,
 }
 
@@ -63,9 +66,14 @@ impl Direct {
         relief: Arc<Relief>,
         idle_limit: Option<Duration>,
     ) -> Self {
-        let plan = Plan::new(upload.backend.capabilities(), policy.cut);
+        let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
         let part = memory_of(plan.part(), &relief);
+        let narrowing = policy.least.map(|_| {
+            let (flow, memory) = (upload.requests.flow.clone(), relief.budget().total());
+            Box::new(Narrowing::new(flow, memory, policy.in_flight, plan.part()))
+        });
         Self {
+            narrowing,
             in_flight: policy.in_flight,
             held: Held::new(upload.clone(), relief.clone(), part, idle_limit),
             line: relief.spooling().map(|spooling| Arc::new(spooling.line())),
@@ -150,7 +158,9 @@ impl Taking for Direct {
         // Locked: nobody finds it with the memory that it waited for, and its last byte long ago.
         let mut state = self.held.lock();
         let progress = &self.upload.requests.progress;
-        let lease = ready!(self.memory.poll(cx, bytes, progress, || self.held.grow(bytes)));
+        let lease = self.memory.poll(cx, bytes, progress, || self.held.grow(bytes));
+        self.narrowing.iter_mut().for_each(|narrowing| narrowing.waits(lease.is_pending()));
+        let lease = ready!(lease);
         state.goes_on();
         Poll::Ready(lease)
     }
@@ -215,6 +225,7 @@ impl Taking for Direct {
     fn fail(&mut self, error: Error) -> Error {
         self.stage = Stage::Failed;
         self.memory.forget();
+        self.narrowing = None;
         self.deferred = None;
         self.abandon();
         error

@@ -89,6 +89,8 @@ pub(crate) struct Plan {
     number: u32,
     start: u64,
     part: u64,
+    /// The least that [`narrow`](Self::narrow) makes of a part; `None` where parts stay as they are scheduled.
+    least: Option<u64>,
     stage: Stage,
     /// Parts asked for and not yet acknowledged.
     outstanding: BTreeSet<u32>,
@@ -124,9 +126,24 @@ impl Plan {
             number: 1,
             start: 0,
             part,
+            least: None,
             stage: Stage::Lazy,
             outstanding: BTreeSet::new(),
             receipts: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with parts that may become smaller than they are scheduled, down to `least` bytes.
+    pub(crate) fn down_to(self, least: Option<u64>) -> Self {
+        Self { least, ..self }
+    }
+
+    /// The part that has just begun, and has no byte yet, becomes of at most `most` bytes, as far as it may.
+    pub(crate) fn narrow(&mut self, most: u64) {
+        if let (Some(least), Some(schedule)) = (self.least, self.cut.schedule())
+            && self.size == self.start
+        {
+            self.part = self.part.min(most.max(schedule.narrowed(least).part_at(self.start)));
         }
     }
 
@@ -145,11 +162,13 @@ impl Plan {
         self.start + self.part - self.size
     }
 
-    /// The largest object that it takes, in bytes.
+    /// The largest object that it takes, in bytes, however small its parts are made.
     pub(crate) fn reach(&self) -> u64 {
         let reach = match self.cut {
             Cut::Whole { limit } => limit,
-            Cut::Parts(schedule) | Cut::Chunks(schedule) => schedule.reach(),
+            Cut::Parts(schedule) | Cut::Chunks(schedule) => {
+                schedule.narrowed(self.least.unwrap_or(u64::MAX)).reach()
+            }
         };
         reach.min(self.max_object)
     }

@@ -98,6 +98,9 @@ pub(crate) struct Policy {
     pub(crate) in_flight: usize,
     /// Whether nothing is sent before all bytes are in.
     pub(crate) deferred: bool,
+    /// The least size of parts that become smaller where memory is short (`write/narrowing.rs`); `None` where they stay
+    /// as they are scheduled.
+    pub(crate) least: Option<u64>,
 }
 
 impl Strategy {

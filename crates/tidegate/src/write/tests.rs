@@ -16,6 +16,7 @@ mod disks;
 mod ended;
 mod fair;
 mod limits;
+mod narrowing;
 mod pressure;
 mod receipts;
 mod rings;

@@ -139,8 +139,8 @@ impl Writer {
 
     /// The largest object that this writer takes, in bytes: what the store takes and, where there is no
     /// spool, what parts that fit in half of the memory budget reach. With 64 MiB of memory and S3's
-    /// 10,000 parts that is 286 GiB.
-    /// A byte past it is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
+    /// 10,000 parts that is 243 GiB, and a little more where parts have not become smaller for want of memory.
+    /// A byte past that is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
     /// beginning, and so reaches further.
     pub fn reach(&self) -> u64 {
         self.side.reach()

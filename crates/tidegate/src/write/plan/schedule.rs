@@ -128,6 +128,11 @@ impl Schedule {
         Self::new(&limits, Some(wanted), hint, memory, spool)
     }
 
+    /// The same with parts of `base` bytes, where that is less, until they grow.
+    pub(crate) fn narrowed(self, base: u64) -> Self {
+        Self { base: base.min(self.base), ..self }
+    }
+
     /// Most parts of one object.
     pub(crate) fn max_parts(&self) -> u32 {
         self.max_parts

@@ -90,6 +90,43 @@ proptest! {
     }
 
     #[test]
+    fn parts_that_are_made_smaller_are_within_the_stores_rules(
+        size in 0u64..40_000,
+        piece in 1u64..9000,
+        part in 5u64..=4096,
+        least in 4u64..=4096,
+        narrowed in prop::collection::vec(0u64..5000, 16),
+    ) {
+        let store = small_store();
+        let least = least.min(part - 1);
+        let schedule = Schedule::new(&store, Some(part), None, None, false).unwrap();
+        let mut plan = Plan::new(&store, Cut::Parts(schedule)).down_to(Some(least));
+        let (reach, mut ranges) = (plan.reach(), Vec::new());
+        prop_assert!(reach <= schedule.reach());
+        while plan.size() < size {
+            if plan.more().is_err() {
+                prop_assert!(plan.size() >= reach, "refused {} of {reach}", plan.size());
+                return Ok(());
+            }
+            plan.push(piece.min(size - plan.size()).min(plan.room()));
+            while let Some(action) = plan.next() {
+                if let Action::Part { range, .. } = action {
+                    ranges.push(range);
+                    plan.narrow(narrowed[ranges.len() - 1]);
+                    prop_assert!(plan.part() <= schedule.part_at(plan.size()) && plan.part() >= least);
+                }
+            }
+        }
+        let first = ranges.first().map_or(0, |first| first.end);
+        prop_assert!(first == 0 || first == part, "the first part is as it was scheduled");
+        let mut end = 0;
+        for range in ranges {
+            prop_assert!(range.start == end && (least..=store.max_part).contains(&(range.end - range.start)));
+            end = range.end;
+        }
+    }
+
+    #[test]
     fn chunks_are_of_one_size_and_the_last_one_publishes(
         size in 0u64..40_000,
         piece in 1u64..9000,

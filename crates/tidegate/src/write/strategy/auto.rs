@@ -129,4 +129,25 @@ mod tests {
         assert_eq!(picked(60, SLOW, |target| target.memory = Some(48 * MIB)), (Strategy::Parallel, 6));
         assert_eq!(picked(32, UNSEEN, |target| target.size_hint = None), (Strategy::Parallel, 16));
     }
+
+    #[test]
+    fn parts_become_smaller_only_where_memory_bounds_them_and_nobody_has_said_their_size() {
+        let least = |with: fn(&mut Target<'_>)| {
+            let capabilities = Capabilities::default();
+            let mut target = target(0, UNSEEN, &capabilities);
+            target.size_hint = None;
+            with(&mut target);
+            policy(&target).unwrap().least
+        };
+        assert_eq!(least(|_| {}), Some(5 * MIB));
+        assert_eq!(least(|target| target.size_hint = Some(500 << 30)), Some(5 * MIB));
+        assert_eq!(least(|target| target.size_hint = Some(900 << 30)), None, "so small they reach 757 GiB");
+        assert_eq!(least(|target| target.part_size = Some(16 * MIB)), None);
+        assert_eq!(least(|target| target.spool = true), None);
+        assert_eq!(least(|target| target.memory = None), None);
+        assert_eq!(least(|target| target.memory = Some(32 * MIB)), None, "parts of 5 MiB are the least");
+        let equal = Capabilities { equal_parts: true, ..Capabilities::default() };
+        let target = Target { size_hint: None, ..target(0, UNSEEN, &equal) };
+        assert_eq!(policy(&target).unwrap().least, None);
+    }
 }

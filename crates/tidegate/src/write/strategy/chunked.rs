@@ -3,5 +3,11 @@
 use super::{Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
-    Ok(Policy { strategy: Strategy::Chunked, cut: target.in_order()?, in_flight: 1, deferred: false })
+    Ok(Policy {
+        strategy: Strategy::Chunked,
+        cut: target.in_order()?,
+        in_flight: 1,
+        deferred: false,
+        least: None,
+    })
 }

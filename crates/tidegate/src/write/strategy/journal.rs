@@ -14,5 +14,5 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
         Some(grain) if !target.parallel => target.appended(grain)?,
         _ => target.in_parts()?,
     };
-    Ok(Policy { strategy: Strategy::Journal, cut, in_flight, deferred: false })
+    Ok(Policy { strategy: Strategy::Journal, cut, in_flight, deferred: false, least: None })
 }

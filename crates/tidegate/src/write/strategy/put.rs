@@ -11,5 +11,11 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let limit = target
         .size_hint
         .map_or(target.bound().map_or(most, |memory| most.min(memory / 2)), |size| size.max(1));
-    Ok(Policy { strategy: Strategy::Put, cut: Cut::Whole { limit }, in_flight: 1, deferred: false })
+    Ok(Policy {
+        strategy: Strategy::Put,
+        cut: Cut::Whole { limit },
+        in_flight: 1,
+        deferred: false,
+        least: None,
+    })
 }

@@ -9,5 +9,5 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let (cut, in_flight) = target.in_parts()?;
     // A file is on a disk already: it is sent from where it is.
     let deferred = target.memory.is_some();
-    Ok(Policy { strategy: Strategy::Spool, cut, in_flight, deferred })
+    Ok(Policy { strategy: Strategy::Spool, cut, in_flight, deferred, least: None })
 }
