@@ -69,7 +69,7 @@ pub(crate) struct Args {
     strategy: Strategy,
 
     /// Size of a part, from 5MiB to 5GiB; it grows for very large objects; default: 16MiB, less
-    /// for a file of up to 64MiB.
+    /// for a file of up to 64MiB, and for a pipe that waits for memory.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
