@@ -86,12 +86,14 @@ impl Contest<'_> {
                 }
             }
         }
-        // What was tried has warmed up.
-        let first = u32::from(self.best);
         let enough = self.enough.as_secs_f64();
         let mut spent = vec![0.0; entrants.len()];
-        for round in first..=self.runs {
+        for round in 0..=self.runs {
             for (entrant, spent) in entrants.iter_mut().zip(&mut spent) {
+                // What was tried has warmed up.
+                if round == 0 && self.best && !entrant.tool.tried(&self.source).is_empty() {
+                    continue;
+                }
                 if entrant.failed.is_some() || *spent >= enough {
                     continue;
                 }

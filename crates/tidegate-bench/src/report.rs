@@ -113,7 +113,8 @@ fn settings(entrant: &Entrant, source: &Source, best: bool) -> Option<String> {
     let found = entrant.tuning.and_then(told).unwrap_or_else(|| "the defaults".to_owned());
     let tried = tried.join(", ");
     Some(format!(
-        "{defaults}; here {found}, the fastest of the defaults, {tried}: each once, and the best {AGAIN} again"
+        "{defaults}; here {found}, the fastest of the defaults, {tried}: each once, and the best {AGAIN} again, unless \
+         one run is enough"
     ))
 }
 

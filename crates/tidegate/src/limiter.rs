@@ -52,8 +52,9 @@ struct State {
     queues: BTreeMap<u64, VecDeque<u64>>,
     waiters: BTreeMap<u64, Waker>,
     granted: BTreeMap<u64, ()>,
-    /// Those who would make requests, had they memory for what these carry.
+    /// Those who would make requests, had they memory for what these carry, and when one of them last asked for it.
     wanting: usize,
+    asked: Option<Instant>,
     /// When the store last asked for fewer requests, or did not answer in time.
     overloaded: Option<Instant>,
 }
@@ -90,6 +91,7 @@ impl Limiter {
             waiters: BTreeMap::new(),
             granted: BTreeMap::new(),
             wanting: 0,
+            asked: None,
             overloaded: None,
         };
         Self { state: Arc::new(Mutex::new(state)) }
@@ -146,7 +148,7 @@ impl Flow {
         self.limiter.limit()
     }
 
-    /// For as long as it is held, there would be more requests, had they memory for what they carry.
+    /// For as long as it is held, and asked about, there would be more requests, had they memory for what they carry.
     pub(crate) fn wanting(&self) -> Wanting {
         self.limiter.lock().wanting += 1;
         Wanting(self.limiter.clone())
@@ -156,6 +158,16 @@ impl Flow {
 /// A want of memory: whether more requests pay can be found out only where there would be more of them.
 #[derive(Debug)]
 pub(crate) struct Wanting(Limiter);
+
+impl Wanting {
+    /// One that is not asked about for so long is of somebody who went away.
+    const LASTS: Duration = Duration::from_secs(60);
+
+    /// The memory was asked for, again perhaps, and is not there.
+    pub(crate) fn asks(&self) {
+        self.0.lock().asked = Some(Instant::now());
+    }
+}
 
 impl Drop for Wanting {
     fn drop(&mut self) {
@@ -198,7 +210,7 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.limiter.lock();
-        let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty() || state.wanting > 0);
+        let (in_flight, waiting) = (state.in_flight, !state.waiters.is_empty() || state.is_wanting());
         if self.outcome == Outcome::Overload {
             state.overloaded = Some(Instant::now());
         }
@@ -282,6 +294,10 @@ impl Drop for Turn {
 }
 
 impl State {
+    fn is_wanting(&self) -> bool {
+        self.wanting > 0 && self.asked.is_some_and(|at| at.elapsed() < Wanting::LASTS)
+    }
+
     fn take_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id

@@ -6,8 +6,12 @@ use super::{Contest, Entrant};
 use crate::Result;
 use crate::tool::{Tool, Tuning};
 
-/// How many of those tried are tried again: the first time may have been luck.
+/// How many of those tried are tried again: the first time may have been luck. What takes long differs by less, and is
+/// not.
 pub const AGAIN: usize = 3;
+
+/// A program's start and end, which are not of its time, and no trial is stopped for.
+const AROUND: Duration = Duration::from_millis(50);
 
 impl Contest<'_> {
     /// With what a tool took the least time, of its defaults and what is tried: each of them once, then the best again.
@@ -17,18 +21,19 @@ impl Contest<'_> {
             return Ok(entrant.tuning);
         }
         let all = std::iter::once(entrant.tuning).chain(tried.into_iter().map(Some));
-        let best = search(all, |tuning, least| self.trial(entrant, tuning, least))?;
+        let best =
+            search(all, self.enough.as_secs_f64(), |tuning, least| self.trial(entrant, tuning, least))?;
         Ok(best.unwrap_or(entrant.tuning))
     }
 
-    /// The seconds that it takes so; `None` where that is longer than `least`, or where a peer fails. The defaults, which
+    /// The seconds that it takes so; `None` where that is certainly longer than `least`, or where a peer fails. The defaults, which
     /// are tried before there is any `least`, may do neither.
     fn trial(&self, entrant: &Entrant, tuning: Option<Tuning>, least: Option<f64>) -> Result<Option<f64>> {
         let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
         let Some(least) = least else {
             return Ok(Some(self.run(entrant, tuning, &what)?.usage.wall));
         };
-        match self.run_within(entrant, tuning, &what, Duration::from_secs_f64(least)) {
+        match self.run_within(entrant, tuning, &what, Duration::from_secs_f64(least) + AROUND) {
             Ok(run) => Ok(run.map(|run| run.usage.wall)),
             Err(error) if entrant.tool == Tool::Tidegate => Err(error),
             Err(error) => {
@@ -40,10 +45,11 @@ impl Contest<'_> {
     }
 }
 
-/// Which of `all` takes the least, after each was tried once and the best [`AGAIN`] twice. A trial is told the least so
-/// far, and may stop when it has taken as long: it could win nothing more.
+/// Which of `all` takes the least, after each was tried once and the best [`AGAIN`] twice, unless once was `enough`. A
+/// trial is told the least so far, and may stop when it has taken as long: it could win nothing more.
 fn search<T: Copy>(
     all: impl Iterator<Item = T>,
+    enough: f64,
     mut trial: impl FnMut(T, Option<f64>) -> Result<Option<f64>>,
 ) -> Result<Option<T>> {
     let mut done: Vec<(f64, T)> = Vec::new();
@@ -55,7 +61,7 @@ fn search<T: Copy>(
     for one in all {
         run(&mut done, one)?;
     }
-    for (_, one) in done.clone().into_iter().take(AGAIN) {
+    for (_, one) in done.clone().into_iter().filter(|(took, _)| *took < enough).take(AGAIN) {
         run(&mut done, one)?;
     }
     Ok(done.first().map(|(_, one)| *one))
@@ -77,7 +83,7 @@ mod tests {
             let took = takes.iter().find(|(other, _)| *other == name).unwrap().1[before];
             Ok((took <= least.unwrap_or(f64::INFINITY)).then_some(took))
         };
-        assert_eq!(search(takes.iter().map(|(name, _)| *name), trial).unwrap(), Some("a"));
+        assert_eq!(search(takes.iter().map(|(name, _)| *name), 20.0, trial).unwrap(), Some("a"));
         let least = |name, least| (name, Some(least));
         let again = [least("d", 3.5), least("b", 3.5), least("a", 3.5)];
         let once = [("a", None), least("b", 5.0), least("c", 4.0), least("d", 4.0)];
@@ -85,8 +91,19 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_long_enough_once_is_not_tried_again() {
+        let tried = RefCell::new(0);
+        let trial = |took, _| {
+            *tried.borrow_mut() += 1;
+            Ok(Some(took))
+        };
+        assert_eq!(search([30.0, 19.0].into_iter(), 20.0, trial).unwrap(), Some(19.0));
+        assert_eq!(*tried.borrow(), 3);
+    }
+
+    #[test]
     fn a_trial_that_fails_ends_the_search() {
-        assert!(search([1, 2].into_iter(), |_, _| Err("broken".into())).is_err());
-        assert_eq!(search([1, 2].into_iter(), |_, _| Ok(None)).unwrap(), None);
+        assert!(search([1, 2].into_iter(), 20.0, |_, _| Err("broken".into())).is_err());
+        assert_eq!(search([1, 2].into_iter(), 20.0, |_, _| Ok(None)).unwrap(), None);
     }
 }

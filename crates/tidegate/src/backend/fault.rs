@@ -88,7 +88,8 @@ pub enum FaultKind {
     TooLarge,
     /// The store asks for fewer requests (429, 503 `SlowDown`).
     Throttled,
-    /// No connection came up, so nothing was sent; it may work when tried again.
+    /// Certainly not carried out: no connection came up, or the server says that it did nothing of it; it may work when
+    /// tried again.
     Unreachable,
     /// It may work when tried again; whether the store carried it out is not known.
     Transient,

@@ -68,9 +68,9 @@ impl Direct {
     ) -> Self {
         let plan = Plan::new(upload.backend.capabilities(), policy.cut).down_to(policy.least);
         let part = memory_of(plan.part(), &relief);
-        let narrowing = policy.least.map(|_| {
+        let narrowing = policy.least.map(|least| {
             let (flow, memory) = (upload.requests.flow.clone(), relief.budget().total());
-            Box::new(Narrowing::new(flow, memory, policy.in_flight, plan.part()))
+            Box::new(Narrowing::new(flow, memory, policy.in_flight, plan.part(), least))
         });
         Self {
             narrowing,
@@ -89,6 +89,7 @@ impl Direct {
     /// Ends the upload; waits until the store has let go of the session.
     pub(super) async fn abort(mut self) -> Result<()> {
         self.stage = Stage::Failed;
+        self.narrowing = None;
         self.upload.abort(self.held.give_up()).await
     }
 

@@ -16,8 +16,9 @@ pub(super) struct Narrowing {
     memory: u64,
     /// Most parts that the writer may have in flight.
     in_flight: usize,
-    /// Size of the parts where there is memory enough.
+    /// Size of the parts where there is memory enough, and the least that the plan makes of one.
     whole: u64,
+    least: u64,
     /// That of the last one.
     part: u64,
     /// For as long as memory is waited for.
@@ -29,15 +30,15 @@ pub(super) struct Narrowing {
 }
 
 impl Narrowing {
-    pub(super) fn new(flow: Flow, memory: u64, in_flight: usize, whole: u64) -> Self {
-        Self { flow, memory, in_flight, whole, part: whole, wanting: None, waited: false, calm: 0 }
+    pub(super) fn new(flow: Flow, memory: u64, in_flight: usize, whole: u64, least: u64) -> Self {
+        Self { flow, memory, in_flight, whole, least, part: whole, wanting: None, waited: false, calm: 0 }
     }
 
     /// The writer waits for memory, or has it.
     pub(super) fn waits(&mut self, is_waiting: bool) {
         if is_waiting {
             self.waited = true;
-            self.wanting.get_or_insert_with(|| self.flow.wanting());
+            self.wanting.get_or_insert_with(|| self.flow.wanting()).asks();
         } else {
             self.wanting = None;
         }
@@ -51,7 +52,7 @@ impl Narrowing {
             let is_enough = self.memory / at_once.max(1) >= self.whole;
             // One more is being filled.
             let fits = self.memory / (at_once + 1) / STEP * STEP;
-            self.part = if is_enough { self.whole } else { fits.max(STEP) };
+            self.part = if is_enough { self.whole } else { fits.max(self.least) };
         } else if self.part < self.whole {
             self.calm = self.calm.saturating_add(self.part);
             // Parts that ended together have left room for many. Who has not waited for as much as there is of memory
@@ -76,7 +77,7 @@ mod tests {
     fn parts_become_smaller_where_memory_is_waited_for_and_more_of_them_may_fly() {
         let next = |concurrency, in_flight, waits: &[bool]| {
             let limiter = Limiter::new(Concurrency::Fixed(concurrency));
-            let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, in_flight, 16 * MIB);
+            let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, in_flight, 16 * MIB, 5 * MIB);
             let next = waits.iter().map(|waits| {
                 narrowing.waits(*waits);
                 narrowing.waits(false);
@@ -86,16 +87,17 @@ mod tests {
         };
         assert_eq!(next(16, 64, &[true, true]), [16, 16]);
         assert_eq!(next(32, 64, &[false, true, true]), [16, 7, 7]);
-        let calm = next(63, 64, &[[true].as_slice(), &[false; 64 + 32 + 16]].concat());
-        assert_eq!([0, 63, 64, 95, 96, 111, 112].map(|at| calm[at]), [4, 4, 8, 8, 16, 16, 16]);
+        // As much as there is of memory comes in 52 parts of 5 MiB, and 26 of 10.
+        let calm = next(63, 64, &[[true].as_slice(), &[false; 52 + 26]].concat());
+        assert_eq!([0, 51, 52, 77, 78].map(|at| calm[at]), [5, 5, 10, 10, 16]);
         assert_eq!(next(64, 16, &[true]), [16]);
-        assert_eq!(next(10_000, 10_000, &[true]), [1]);
+        assert_eq!(next(10_000, 10_000, &[true]), [5]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_memory_counts_as_one_who_waits_for_a_turn() {
         let limiter = Limiter::new(Concurrency::Auto);
-        let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, 64, 16 * MIB);
+        let mut narrowing = Narrowing::new(limiter.flow(), 256 * MIB, 64, 16 * MIB, 5 * MIB);
         let moved = async || {
             let permit = limiter.flow().permit().await;
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -109,5 +111,10 @@ mod tests {
         assert!(grown > first);
         narrowing.waits(false);
         assert_eq!(moved().await, grown);
+        narrowing.waits(true);
+        tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        assert_eq!(moved().await, grown, "who has not asked for a minute went away");
+        narrowing.waits(true);
+        assert!(moved().await > grown);
     }
 }

@@ -140,11 +140,16 @@ impl Plan {
 
     /// The part that has just begun, and has no byte yet, becomes of at most `most` bytes, as far as it may.
     pub(crate) fn narrow(&mut self, most: u64) {
-        if let (Some(least), Some(schedule)) = (self.least, self.cut.schedule())
+        if let Some(least) = self.least_part()
             && self.size == self.start
         {
-            self.part = self.part.min(most.max(schedule.narrowed(least).part_at(self.start)));
+            self.part = self.part.min(most.max(least));
         }
+    }
+
+    /// The least that the part may have that is being filled, so that all of them reach as far as is said.
+    fn least_part(&self) -> Option<u64> {
+        Some(self.cut.schedule()?.narrowed(self.least?).part_at(self.start))
     }
 
     /// Size of the part that is being filled, in bytes.
@@ -267,7 +272,8 @@ impl Plan {
         self.number += 1;
         self.start = self.size;
         if let Some(schedule) = self.cut.schedule() {
-            self.part = schedule.part_at(self.start);
+            // Smaller parts grow in steps of their own.
+            self.part = schedule.part_at(self.start).max(self.least_part().unwrap_or(0));
         }
     }
 

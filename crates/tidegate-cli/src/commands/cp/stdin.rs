@@ -14,8 +14,8 @@ use tokio::task::coop;
 /// Standard input as a source of bytes; its errors say that they are its.
 #[derive(Debug)]
 pub(super) enum Stdin {
-    /// A pipe: read straight into the buffer that is sent.
-    Pipe(pipe::Receiver),
+    /// A pipe: read straight into the buffer that is sent. With whether an empty one is waited for in place.
+    Pipe(pipe::Receiver, bool),
     /// Anything else, read in a thread.
     Other(tokio::io::Stdin),
 }
@@ -24,9 +24,10 @@ impl Stdin {
     /// What a pipe is made to hold, so that each read finds much: the system's limit for everyone.
     const PIPE: usize = 1 << 20;
 
-    pub(super) fn open() -> Self {
+    /// Where it `waits`, an empty pipe is waited for in place (`MOMENT`).
+    pub(super) fn open(waits: bool) -> Self {
         match Self::pipe() {
-            Ok(pipe) => Self::Pipe(pipe),
+            Ok(pipe) => Self::Pipe(pipe, waits),
             Err(_) => Self::Other(tokio::io::stdin()),
         }
     }
@@ -53,16 +54,17 @@ impl Stdin {
 /// within that; an event of it would come over another thread, which costs as much as the bytes.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Reads what the pipe has now, or within a moment; else when an event says so.
+/// Reads what the pipe has now, or where it `waits` within a moment; else when an event says so.
 fn poll_pipe(
     pipe: &mut pipe::Receiver,
+    waits: bool,
     cx: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
     // Where each read finds something, a signal would never be seen.
     let turn = ready!(coop::poll_proceed(cx));
     let mut read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
-    if read == Err(Errno::AGAIN) {
+    if waits && read == Err(Errno::AGAIN) {
         // Whatever it says, the next read finds out.
         let _ = poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], Some(&MOMENT));
         read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
@@ -84,7 +86,7 @@ impl AsyncRead for Stdin {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let read = match &mut *self {
-            Self::Pipe(pipe) => poll_pipe(pipe, cx, buffer),
+            Self::Pipe(pipe, waits) => poll_pipe(pipe, *waits, cx, buffer),
             Self::Other(stdin) => Pin::new(stdin).poll_read(cx, buffer),
         };
         read.map_err(|error| io::Error::new(error.kind(), format!("stdin: {error}")))

@@ -20,7 +20,9 @@ use crate::stores::Place;
 pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
     let to = job.stores.object(target).await?;
     job.report.expect(job.writing.expect_size);
-    let done = stream(job, "-".to_owned(), &mut Stdin::open(), None, &to).await?;
+    // What is read into a journal's buffer, another task takes from there.
+    let mut input = Stdin::open(!job.writing.is_journaled());
+    let done = stream(job, "-".to_owned(), &mut input, None, &to).await?;
     job.report.done(done)
 }
 

@@ -76,9 +76,10 @@ impl Client {
         *request.headers_mut() = headers;
         let sent = self.http.request(request).await;
         let response = sent.map_err(|error| unanswered::fault(error, Some(&authority(&uri))))?;
-        if response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED {
-            let at = authority(proxy.as_ref().map_or(&uri, |proxy| proxy.uri()));
-            return Err(unanswered::refused(&ProxyRefusal::Unknown { at }));
+        if let Some(proxy) = proxy
+            && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            return Err(unanswered::refused(&ProxyRefusal::unknown(proxy.uri())));
         }
         Ok(response)
     }

@@ -137,7 +137,7 @@ async fn in_time<T>(
 fn not_through(at: &Uri, error: impl Error + Send + Sync + 'static) -> BoxError {
     // hyper-util does not export the type of this error.
     if error.to_string().ends_with("proxy authorization required") {
-        return ProxyRefusal::Unknown { at: authority(at) }.into();
+        return ProxyRefusal::unknown(at).into();
     }
     Unreached::new(at, error).into()
 }
@@ -178,9 +178,16 @@ pub(super) enum ProxyRefusal {
     #[error("the proxy for {to} is one of {scheme}: only http and https can be used")]
     Foreign { to: String, scheme: String },
     #[error(
-        "the proxy {at} wants a name and a password, or others: its address is http://NAME:PASSWORD@{at}"
+        "the proxy {at} wants a name and a password, or others: its address is {scheme}://NAME:PASSWORD@{at}"
     )]
-    Unknown { at: String },
+    Unknown { at: String, scheme: String },
+}
+
+impl ProxyRefusal {
+    /// The proxy at this address does not know who asks.
+    pub(super) fn unknown(at: &Uri) -> Self {
+        Self::Unknown { at: authority(at), scheme: at.scheme_str().unwrap_or("http").to_owned() }
+    }
 }
 
 /// Host and port of an address.

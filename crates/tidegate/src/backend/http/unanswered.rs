@@ -135,8 +135,10 @@ mod tests {
         // An error of its own, in the midst of the request.
         let failed = answered(&[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
         assert_eq!(failed.await, FaultKind::Transient);
-        // It has closed, and this request was among those that it may have processed.
-        let processed = answered(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+        // It has closed, for an error or for none, and this request was among those that it may have processed.
+        let broken = answered(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2]);
+        assert_eq!(broken.await, FaultKind::Transient);
+        let processed = answered(&[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
         assert_eq!(processed.await, FaultKind::Transient);
     }
 }

@@ -90,40 +90,61 @@ proptest! {
     }
 
     #[test]
-    fn parts_that_are_made_smaller_are_within_the_stores_rules(
-        size in 0u64..40_000,
-        piece in 1u64..9000,
+    fn parts_that_are_made_smaller_are_within_the_stores_rules_and_reach_as_far_as_is_said(
+        hundredths in 0u64..150,
+        pieces in 1u64..300,
         part in 5u64..=4096,
         least in 4u64..=4096,
-        narrowed in prop::collection::vec(0u64..5000, 16),
+        narrowed in prop::collection::vec(0.0f64..1.2, 64),
     ) {
-        let store = small_store();
+        let store = Capabilities { max_parts: 64, ..small_store() };
         let least = least.min(part - 1);
         let schedule = Schedule::new(&store, Some(part), None, None, false).unwrap();
         let mut plan = Plan::new(&store, Cut::Parts(schedule)).down_to(Some(least));
-        let (reach, mut ranges) = (plan.reach(), Vec::new());
+        let (reach, mut ranges) = (plan.reach(), Vec::<Range<u64>>::new());
         prop_assert!(reach <= schedule.reach());
+        let size = reach * hundredths / 100;
         while plan.size() < size {
             if plan.more().is_err() {
                 prop_assert!(plan.size() >= reach, "refused {} of {reach}", plan.size());
                 return Ok(());
             }
-            plan.push(piece.min(size - plan.size()).min(plan.room()));
+            plan.push((size / pieces + 1).min(size - plan.size()).min(plan.room()));
             while let Some(action) = plan.next() {
-                if let Action::Part { range, .. } = action {
+                if let Action::Part { number, range } = action {
+                    plan.stored(receipt(number, &range));
                     ranges.push(range);
-                    plan.narrow(narrowed[ranges.len() - 1]);
-                    prop_assert!(plan.part() <= schedule.part_at(plan.size()) && plan.part() >= least);
+                    let (scheduled, share) = (plan.part(), narrowed[ranges.len() - 1]);
+                    plan.narrow((scheduled as f64 * share) as u64);
+                    prop_assert!((least..=scheduled).contains(&plan.part()));
                 }
             }
         }
-        let first = ranges.first().map_or(0, |first| first.end);
-        prop_assert!(first == 0 || first == part, "the first part is as it was scheduled");
-        let mut end = 0;
+        plan.finish();
+        let mut published = false;
+        while let Some(action) = plan.next() {
+            match action {
+                Action::Part { number, range } => {
+                    plan.stored(receipt(number, &range));
+                    ranges.push(range);
+                }
+                Action::Put { size: put } => published = put == size && ranges.is_empty(),
+                Action::Complete { size: whole } => published = whole == size && !ranges.is_empty(),
+                other => prop_assert!(other == Action::Open, "{:?} at the end", other),
+            }
+        }
+        prop_assert!(published);
+        if let Some(first) = ranges.first() {
+            prop_assert_eq!(first.end, part.min(size), "the first part is as it was scheduled");
+        }
+        let (mut end, last) = (0, ranges.last().cloned());
         for range in ranges {
-            prop_assert!(range.start == end && (least..=store.max_part).contains(&(range.end - range.start)));
+            let bytes = range.end - range.start;
+            let is_last = Some(&range) == last.as_ref();
+            prop_assert!(range.start == end && bytes <= store.max_part && (bytes >= least || is_last));
             end = range.end;
         }
+        prop_assert!(end == size || end == 0);
     }
 
     #[test]
@@ -214,6 +235,25 @@ fn memory_bounds_the_reach_and_a_part_bounds_memory() {
     assert_eq!(refused, Err(ScheduleError::Memory { part: 16 * MIB, memory: 8 * MIB }));
     let refused = Schedule::new(&store, None, Some(5 << 40), Some(64 * MIB), false);
     assert!(matches!(refused, Err(ScheduleError::Reach { .. })), "{refused:?}");
+}
+
+/// 44 MiB of memory make parts of 5.5 MiB, and smaller ones of 5 MiB grow in other steps.
+#[test]
+fn a_stream_whose_parts_are_all_as_small_as_may_be_reaches_as_far_as_is_said() {
+    for memory in [44, 64, 256] {
+        let store = Capabilities { max_object: u64::MAX, ..Capabilities::default() };
+        let schedule = Schedule::new(&store, None, None, Some(memory * MIB), false).unwrap();
+        let mut plan = Plan::new(&store, Cut::Parts(schedule)).down_to(Some(5 * MIB));
+        let reach = plan.reach();
+        while plan.more().is_ok() {
+            plan.push(plan.room());
+            while plan.next().is_some() {
+                plan.narrow(0);
+            }
+        }
+        assert!(plan.size() >= reach, "{} of {reach}", plan.size());
+        assert!(plan.size() < schedule.reach());
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ fn least(target: &Target<'_>, cut: Cut) -> Option<u64> {
     let (Cut::Parts(schedule), Some(_), None) = (cut, target.bound(), target.part_size) else { return None };
     let least = target.capabilities.min_part.max(LEAST);
     let may_differ = !target.capabilities.equal_parts && least < schedule.part_at(0);
-    let reaches = || schedule.narrowed(least).reach() >= target.size_hint.unwrap_or(0);
-    (may_differ && reaches()).then_some(least)
+    // Where all of them end takes a while to find out: that is only asked of what may not fit in the least of each.
+    let surely = least.saturating_mul(u64::from(schedule.max_parts()));
+    let reaches = |size| size <= surely || size <= schedule.narrowed(least).reach();
+    (may_differ && target.size_hint.is_none_or(reaches)).then_some(least)
 }
