@@ -11,7 +11,7 @@ use super::job::Job;
 use super::journaled;
 use super::opened::Opened;
 use super::report::Done;
-use super::stdin::Stdin;
+use super::stdin::{Stdin, Wait};
 use super::verify;
 use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
@@ -21,7 +21,8 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
     let to = job.stores.object(target).await?;
     job.report.expect(job.writing.expect_size);
     // What is read into a journal's buffer, another task takes from there.
-    let mut input = Stdin::open(!job.writing.is_journaled());
+    let wait = if job.writing.is_journaled() { Wait::Elsewhere } else { Wait::Here };
+    let mut input = Stdin::open(wait);
     let done = stream(job, "-".to_owned(), &mut input, None, &to).await?;
     job.report.done(done)
 }
