@@ -26,8 +26,8 @@ impl Contest<'_> {
         Ok(best.unwrap_or(entrant.tuning))
     }
 
-    /// The seconds that it takes so; `None` where that is certainly longer than `least`, or where a peer fails. The defaults, which
-    /// are tried before there is any `least`, may do neither.
+    /// The seconds that it takes so; `None` where that is certainly longer than `least`, or where a peer fails. The
+    /// defaults, which are tried before there is any `least`, may do neither.
     fn trial(&self, entrant: &Entrant, tuning: Option<Tuning>, least: Option<f64>) -> Result<Option<f64>> {
         let what = tuning.map_or_else(|| "defaults".to_owned(), |tuning| tuning.to_string());
         let Some(least) = least else {

@@ -63,8 +63,8 @@ impl Stdin {
     }
 }
 
-/// How long an empty pipe is left alone first: many small writes come to be one read, and wake nobody. At 7 GB/s it would
-/// be full by then.
+/// How long an empty pipe is left alone first: many small writes come to be one read, and wake nobody. (With what the system
+/// adds, at 7 GB/s it would be full by then.)
 const GATHER: Duration = Duration::from_micros(100);
 
 /// How long an empty pipe is waited for in place after that, before what else there is to do goes on. The next write mostly

@@ -285,6 +285,26 @@ async fn a_proxy_that_gives_no_tunnel_is_named() {
 }
 
 #[tokio::test]
+async fn without_a_proxy_what_only_proxies_say_is_the_stores_answer() {
+    let store =
+        Proxy::start(None, Some("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"))
+            .await;
+    let url = format!("http://{}/k", store.address);
+    let answer = get(&plainly(Matcher::builder().build(), &url, TIMEOUT), &url).await.unwrap();
+    assert_eq!(answer.status(), StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+}
+
+#[test]
+fn what_a_proxys_address_is_to_be_is_as_secret_as_it_was() {
+    for (proxy, says) in
+        [("https://p:8443", "https://NAME:PASSWORD@p:8443"), ("http://p", "http://NAME:PASSWORD@p:80")]
+    {
+        let said = ProxyRefusal::unknown(&proxy.parse().unwrap()).to_string();
+        assert!(said.ends_with(&format!("its address is {says}")), "{said}");
+    }
+}
+
+#[tokio::test]
 async fn a_proxy_of_another_kind_is_refused() {
     for url in ["http://store.invalid/k", "https://store.invalid:4433/k"] {
         let (kind, said) = refused(&plainly(named("socks5://127.0.0.1:1"), url, TIMEOUT), url).await;
