@@ -8,6 +8,7 @@ mod commands;
 mod dev;
 mod exit;
 mod interrupt;
+mod listing;
 mod options;
 mod output;
 mod runtime;

@@ -8,7 +8,7 @@ use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::spread::Spread;
 use crate::stores::Stores;
-use crate::{output, text};
+use crate::{listing, output, text};
 
 /// Removals on their way at once.
 const IN_FLIGHT: usize = 64;
@@ -74,7 +74,7 @@ fn refuse_trees(location: &Location) -> Outcome {
 }
 
 async fn remove_below(store: &Store, prefix: &str, location: &Location) -> Outcome<u64> {
-    let keys = store.list(prefix, true).try_filter_map(async |entry| {
+    let keys = listing::ahead(store.list(prefix, true)).try_filter_map(async |entry| {
         Ok(match entry {
             Entry::Object(object) => Some(object.key),
             _ => None,

@@ -14,6 +14,7 @@ use super::walk::{self, Missed};
 use super::{download, naming, upload};
 use crate::dev;
 use crate::exit::{Failure, Outcome};
+use crate::listing;
 use crate::stores::Place;
 
 /// Objects on their way at once, and small ones: so many for as long as all that are on their way have no more bytes.
@@ -83,7 +84,7 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     let (from, prefix) = job.stores.tree(source).await?;
     let target = Target::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
-    let copies = from.list(prefix, true).map(move |entry| {
+    let copies = listing::ahead(from.list(prefix, true)).map(move |entry| {
         let size = match &entry {
             Ok(Entry::Object(object)) => object.size,
             _ => 0,

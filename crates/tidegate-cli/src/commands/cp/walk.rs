@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 
 use futures::Stream;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::exit::Failure;
+use crate::listing;
 use crate::stores::not_utf8;
 
 /// Files that are found and wait.
@@ -36,9 +38,10 @@ pub(super) fn files(
     except: Option<PathBuf>,
     journals: &[PathBuf],
 ) -> impl Stream<Item = Result<Found, Missed>> {
-    let (found, mut waiting) = mpsc::channel(WAITING);
+    let (found, waiting) = mpsc::channel(WAITING);
     let journals = journals.to_owned();
-    tokio::task::spawn_blocking(move || {
+    let mut task = JoinSet::new();
+    task.spawn_blocking(move || {
         let walk = WalkDir::new(&root).min_depth(1).follow_links(true).into_iter();
         let is_kept =
             |entry: &DirEntry| !(entry.file_type().is_dir() && is_same(entry.path(), except.as_deref()));
@@ -55,7 +58,7 @@ pub(super) fn files(
             }
         }
     });
-    futures::stream::poll_fn(move |cx| waiting.poll_recv(cx))
+    listing::found(waiting, task)
 }
 
 fn is_same(path: &Path, except: Option<&Path>) -> bool {

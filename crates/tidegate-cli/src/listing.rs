@@ -1,0 +1,103 @@
+//! Listings that go on while what they found is at work.
+
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::task::{Poll, ready};
+
+use futures::stream::poll_fn;
+use futures::{Stream, StreamExt};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+/// Entries that are listed and wait: as many as a page of S3's has, so that the next one is asked for when the first of
+/// them is taken.
+const WAITING: usize = 1000;
+
+/// The same entries, listed ahead of who takes them. A task of its own does that, so that no page that is on its way is
+/// held up by who has no time for the next entry.
+pub(crate) fn ahead<T: Send + 'static>(
+    entries: impl Stream<Item = T> + Send + 'static,
+) -> impl Stream<Item = T> {
+    let (listed, waiting) = mpsc::channel(WAITING);
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        let mut entries = pin!(entries);
+        while let Some(entry) = entries.next().await {
+            if listed.send(entry).await.is_err() {
+                return; // nobody waits any more
+            }
+        }
+    });
+    found(waiting, task)
+}
+
+/// What a task finds, of which nothing else must be in the set. It ends with the stream where it can be stopped.
+pub(crate) fn found<T>(mut waiting: mpsc::Receiver<T>, mut task: JoinSet<()>) -> impl Stream<Item = T> {
+    poll_fn(move |cx| {
+        if let Some(entry) = ready!(waiting.poll_recv(cx)) {
+            return Poll::Ready(Some(entry));
+        }
+        match ready!(task.poll_join_next(cx)) {
+            // That is no end: what it has not found would be missing, and nobody told.
+            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
+            _ => Poll::Ready(None),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::AssertUnwindSafe;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use futures::{FutureExt, stream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_is_listed_ahead_and_no_more() {
+        let listed = Arc::new(AtomicUsize::new(0));
+        let counted = listed.clone();
+        let entries = stream::iter(0..10 * WAITING).inspect(move |_| {
+            counted.fetch_add(1, Relaxed);
+        });
+        let mut entries = pin!(ahead(entries));
+        assert_eq!(entries.next().await, Some(0));
+        // One more is in the hands of who would pass it on.
+        while listed.load(Relaxed) < WAITING + 2 {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(listed.load(Relaxed), WAITING + 2);
+        let rest: Vec<_> = entries.collect().await;
+        assert_eq!(rest, (1..10 * WAITING).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn it_ends_with_who_takes_it() {
+        let held = Arc::new(());
+        let holds = held.clone();
+        let entries = ahead(stream::once(async { 0 }).chain(stream::pending()).inspect(move |_| {
+            let _ = &holds;
+        }));
+        let mut entries = Box::pin(entries);
+        assert_eq!(entries.next().await, Some(0));
+        drop(entries);
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_listing_that_panics_has_not_ended() {
+        let entries =
+            stream::iter(0..3).map(|entry| if entry < 2 { entry } else { panic!("a page is broken") });
+        let mut entries = pin!(ahead(entries));
+        assert_eq!(entries.next().await, Some(0));
+        assert_eq!(entries.next().await, Some(1));
+        assert!(AssertUnwindSafe(entries.next()).catch_unwind().await.is_err());
+    }
+}
