@@ -7,6 +7,7 @@ import pytest
 
 from harness import KIB, MIB
 from harness.command import binary, clean_env
+from harness.process import until
 
 PART = 5 * MIB
 
@@ -99,12 +100,12 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
 
 @pytest.mark.parametrize(
     "size, count, concurrency, fewest, most",
-    [(1 * KIB, 400, "auto", 100, 200), (1 * KIB, 400, "256", 100, 200), (1 * MIB, 150, "256", 50, 90)],
+    [(1 * KIB, 1200, "auto", 180, 330), (1 * KIB, 800, "512", 180, 330), (1 * MIB, 150, "256", 50, 90)],
 )
 def test_more_small_objects_are_on_their_way_at_once(
     tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, concurrency, fewest, most
 ):
-    """128 to a store that is far, and 64 where each has many bytes, however many requests may fly."""
+    """256 to a store that is far, and 64 where each has many bytes, however many requests may fly."""
     for number in range(count):
         (tmp_path / str(number)).write_bytes(bytes(size))
     knobs(latency={"fixed_ms": 100})
@@ -115,6 +116,19 @@ def test_more_small_objects_are_on_their_way_at_once(
     assert counts() == {"PutObject": count}
     # A connection may be opened that is not needed.
     assert fewest <= embedded.control("GET", "counts")["connections"] <= most
+
+
+def test_the_next_page_is_asked_for_while_the_first_is_at_work(tidegate, embedded_bucket, counts, knobs, tmp_path):
+    for number in range(1001):
+        embedded_bucket.put(f"tree/{number:04}", b"x")
+    counts.reset()
+    knobs(faults=[{"operation": "GetObject", "action": "hold_answer"}])
+    command = ("cp", "-r", embedded_bucket.url("tree/"), tmp_path)
+    # With room for all that are held.
+    run = tidegate.start(*command, "--concurrency", "512", env=embedded_bucket.env)
+    until("a second page is asked for", lambda: counts().get("ListObjectsV2") == 2)
+    run.interrupt()
+    assert run.wait(20).exit == 130
 
 
 def test_more_files_may_be_open_than_the_system_begins_with(embedded_bucket, knobs, tmp_path):

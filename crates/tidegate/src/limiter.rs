@@ -64,6 +64,8 @@ struct State {
 pub(crate) enum Outcome {
     /// Answered; this many bytes were moved.
     Moved(u64),
+    /// The same, of a read.
+    Brought(u64),
     /// Answered in another way, which says nothing of the store's capacity.
     Answered,
     /// The store asked for fewer requests.

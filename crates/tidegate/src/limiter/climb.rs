@@ -79,6 +79,10 @@ struct Start {
     ended: usize,
     first: f64,
     recent: f64,
+    /// When there began to be `FEW_SMALL`, and the least that a small one has taken that began after that: those before
+    /// may have had their connections opened for them.
+    many_since: Option<Instant>,
+    least: Option<Duration>,
 }
 
 impl Start {
@@ -88,7 +92,8 @@ impl Start {
             return false;
         }
         if work / 2 > self.size {
-            *self = Self { size: work, ..Self::default() };
+            let Self { many_since, least, .. } = *self;
+            *self = Self { size: work, many_since, least, ..Self::default() };
         }
         let speed = work as f64 / seconds(took);
         self.ended += 1;
@@ -138,9 +143,13 @@ impl Climb {
     /// The quick start ends at this many requests, or when they are down to this share of the first
     /// ones' speed: until then more of them hide latency.
     const FEW: usize = 64;
-    /// The same where each brings few bytes, and takes little memory, and the store is far. At 40 ms they are 3,200 a
-    /// second; a store that takes fewer (S3: 3,500 writes of a prefix) says so.
+    /// The same where each moves few bytes, and takes little memory, and the store is far; and where they take so long
+    /// that these are fewer a second than S3 takes of a prefix, as many as it takes, up to `MOST_SMALL`.
     const FEW_SMALL: usize = 128;
+    const MOST_SMALL: usize = 256;
+    /// "Best practices design patterns: optimizing Amazon S3 performance".
+    const READS_A_SECOND: f64 = 5500.0;
+    const WRITES_A_SECOND: f64 = 3500.0;
     const CROWDED: f64 = 0.35;
     /// Where a connection moves this many bytes a second, `WIDE` of them are near what one machine
     /// moves, and each more costs memory: only steps that show a gain are made from there.
@@ -193,7 +202,12 @@ impl Climb {
         now: Instant,
     ) -> usize {
         match (outcome, self.phase) {
-            (Outcome::Moved(bytes), Phase::Start(_)) => self.start(bytes, waiting, now - began, now),
+            (Outcome::Moved(bytes), Phase::Start(_)) => {
+                self.start(bytes, Self::WRITES_A_SECOND, waiting, began, now);
+            }
+            (Outcome::Brought(bytes), Phase::Start(_)) => {
+                self.start(bytes, Self::READS_A_SECOND, waiting, began, now);
+            }
             _ => self.climb(outcome, in_flight, waiting, now),
         }
         self.limit
@@ -208,14 +222,15 @@ impl Climb {
                     self.window = Some(Window::from(now));
                 }
             }
-            Outcome::Moved(bytes) => self.count(bytes, waiting, in_flight, now),
+            Outcome::Moved(bytes) | Outcome::Brought(bytes) => self.count(bytes, waiting, in_flight, now),
             _ => {}
         }
     }
 
-    /// A request ended that took `took`.
-    fn start(&mut self, bytes: u64, waiting: bool, took: Duration, now: Instant) {
+    /// A request ended, one of those of which a store may take `most` a second.
+    fn start(&mut self, bytes: u64, most: f64, waiting: bool, began: Instant, now: Instant) {
         let Phase::Start(start) = &mut self.phase else { return };
+        let took = now - began;
         let is_far = bytes <= Self::SMALL && took >= Self::FAR;
         if is_far && self.limit < Self::FEW {
             // Requests to a far store wait more than they move, so many can.
@@ -223,7 +238,18 @@ impl Climb {
             return;
         }
         // Without bytes it may be the beginning of something large.
-        let few = if is_far && bytes > 0 { Self::FEW_SMALL } else { Self::FEW };
+        let few = match is_far && bytes > 0 {
+            true if self.limit < Self::FEW_SMALL => Self::FEW_SMALL,
+            true => {
+                if began < *start.many_since.get_or_insert(now) {
+                    return;
+                }
+                let least = start.least.map_or(took, |least| least.min(took));
+                start.least = Some(least);
+                ((most * seconds(least)) as usize).clamp(Self::FEW_SMALL, Self::MOST_SMALL)
+            }
+            false => Self::FEW,
+        };
         let counts = start.take_in(bytes + Self::REQUEST_WORK, took);
         let is_few = self.limit < Self::WIDE;
         let is_enough = is_few && bytes > Self::SMALL && bytes as f64 / seconds(took) >= Self::VERY_FAST;

@@ -158,7 +158,7 @@ impl State {
     fn ended(&mut self, outcome: Outcome, now: Instant) {
         self.in_flight = self.in_flight.saturating_sub(1);
         match outcome {
-            Outcome::Moved(_) | Outcome::Answered => {
+            Outcome::Moved(_) | Outcome::Brought(_) | Outcome::Answered => {
                 self.answered.add(now);
                 self.window = (self.window + 1).min(Self::MOST);
             }

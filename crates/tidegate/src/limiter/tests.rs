@@ -89,6 +89,11 @@ async fn it_steps_back_once_for_requests_that_flew_together() {
 
 /// Requests one after the other, while others wait.
 async fn requests(limiter: &Limiter, count: usize, bytes: u64, took: Duration) {
+    ended(limiter, count, Outcome::Moved(bytes), took).await;
+}
+
+/// The same, which end in this way.
+async fn ended(limiter: &Limiter, count: usize, outcome: Outcome, took: Duration) {
     let flow = limiter.flow();
     for _ in 0..count {
         let permit = flow.permit().await;
@@ -98,7 +103,7 @@ async fn requests(limiter: &Limiter, count: usize, bytes: u64, took: Duration) {
             granted.extend(turn.as_mut().now_or_never());
         }
         sleep(took).await;
-        permit.end(Outcome::Moved(bytes));
+        permit.end(outcome);
     }
 }
 
@@ -203,12 +208,34 @@ async fn a_far_store_is_met_with_many() {
     requests(&large, 40, 0, Duration::from_millis(40)).await;
     requests(&large, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(large.limit(), 64);
-    requests(&far, 40, 4 << 10, Duration::from_millis(40)).await;
+    let small = Outcome::Moved(4 << 10);
+    ended(&far, 32, small, Duration::from_millis(90)).await;
     assert_eq!(far.limit(), 128);
     // A large one may take as long anywhere: so much time with few in flight widens, and no more.
     let near = Limiter::new(Concurrency::Auto);
     requests(&near, 1, 16 << 20, Duration::from_millis(400)).await;
     assert!(near.limit() <= Climb::WIDE + 2, "{}", near.limit());
+}
+
+/// Of S3 3,500 writes and 5,500 reads a second and prefix.
+#[tokio::test(start_paused = true)]
+async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
+    for (outcome, took, limit) in [
+        (Outcome::Moved(4 << 10), 20, 128),
+        (Outcome::Moved(4 << 10), 40, 140),
+        (Outcome::Brought(4 << 10), 20, 128),
+        (Outcome::Brought(4 << 10), 40, 220),
+        (Outcome::Brought(4 << 10), 100, 256),
+    ] {
+        let limiter = Limiter::new(Concurrency::Auto);
+        ended(&limiter, 1, Outcome::Moved(0), Duration::from_millis(took)).await;
+        // Their connections are opened first.
+        ended(&limiter, 33, outcome, Duration::from_millis(2 * took)).await;
+        assert_eq!(limiter.limit(), 128);
+        // Two more for each that ends; later on it climbs.
+        ended(&limiter, (limit - 128) / 2 + 10, outcome, Duration::from_millis(took)).await;
+        assert_eq!(limiter.limit(), limit, "{outcome:?} in {took} ms");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,7 +20,7 @@ use crate::stores::Place;
 /// Objects on their way at once, and small ones: so many for as long as all that are on their way have no more bytes.
 /// How many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
-const SMALL_IN_FLIGHT: usize = 128;
+const SMALL_IN_FLIGHT: usize = 256;
 const SMALL_BYTES: u64 = 16 << 20;
 
 /// With so many failures and nothing copied, what fails is not one object but the store or the way to it.
