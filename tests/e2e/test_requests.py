@@ -100,7 +100,7 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
 
 @pytest.mark.parametrize(
     "size, count, concurrency, fewest, most",
-    [(1 * KIB, 1200, "auto", 180, 330), (1 * KIB, 800, "512", 180, 330), (1 * MIB, 150, "256", 50, 90)],
+    [(1 * KIB, 1200, "auto", 150, 400), (1 * KIB, 800, "512", 150, 400), (1 * MIB, 150, "256", 50, 90)],
 )
 def test_more_small_objects_are_on_their_way_at_once(
     tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, concurrency, fewest, most
@@ -126,17 +126,18 @@ def test_the_next_page_is_asked_for_while_the_first_is_at_work(tidegate, embedde
     command = ("cp", "-r", embedded_bucket.url("tree/"), tmp_path)
     # With room for all that are held.
     run = tidegate.start(*command, "--concurrency", "512", env=embedded_bucket.env)
-    until("a second page is asked for", lambda: counts().get("ListObjectsV2") == 2)
+    until("a second page is asked for", lambda: counts().get("ListObjectsV2", 0) >= 2)
     run.interrupt()
     assert run.wait(20).exit == 130
 
 
-def test_more_files_may_be_open_than_the_system_begins_with(embedded_bucket, knobs, tmp_path):
+@pytest.mark.parametrize("most", [None, 300])
+def test_more_files_may_be_open_than_the_system_begins_with(embedded_bucket, knobs, tmp_path, most):
     for number in range(400):
         (tmp_path / str(number)).write_bytes(b"x")
     knobs(latency={"fixed_ms": 100})
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    command = [binary(), "cp", "-r", str(tmp_path), embedded_bucket.url("tree/"), "--concurrency", "256"]
+    hard = most or resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    command = [binary(), "cp", "-r", str(tmp_path), embedded_bucket.url("tree/"), "--concurrency", "512"]
     run = subprocess.run(
         command,
         env=clean_env() | embedded_bucket.env,

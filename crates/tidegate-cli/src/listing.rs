@@ -9,8 +9,7 @@ use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Entries that are listed and wait: as many as a page of S3's has, so that the next one is asked for when the first of
-/// them is taken.
+/// Entries that are listed and wait, beside those of the page that is fetched meanwhile: as many as a page of S3's has.
 const WAITING: usize = 1000;
 
 /// The same entries, listed ahead of who takes them. A task of its own does that, so that no page that is on its way is
@@ -39,8 +38,8 @@ pub(crate) fn found<T>(mut waiting: mpsc::Receiver<T>, mut task: JoinSet<()>) ->
         }
         match ready!(task.poll_join_next(cx)) {
             // That is no end: what it has not found would be missing, and nobody told.
-            Some(Err(error)) if error.is_panic() => resume_unwind(error.into_panic()),
-            _ => Poll::Ready(None),
+            Some(Err(error)) => resume_unwind(error.try_into_panic().unwrap_or_else(|ended| Box::new(ended))),
+            Some(Ok(())) | None => Poll::Ready(None),
         }
     })
 }
@@ -51,9 +50,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+    use std::time::Duration;
+
     use futures::{FutureExt, stream};
+    use tokio::time::timeout;
 
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
 
     #[tokio::test]
     async fn a_page_is_listed_ahead_and_no_more() {
@@ -65,9 +69,12 @@ mod tests {
         let mut entries = pin!(ahead(entries));
         assert_eq!(entries.next().await, Some(0));
         // One more is in the hands of who would pass it on.
-        while listed.load(Relaxed) < WAITING + 2 {
-            tokio::task::yield_now().await;
-        }
+        let ahead = async {
+            while listed.load(Relaxed) < WAITING + 2 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, ahead).await.unwrap();
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -86,9 +93,12 @@ mod tests {
         let mut entries = Box::pin(entries);
         assert_eq!(entries.next().await, Some(0));
         drop(entries);
-        while Arc::strong_count(&held) > 1 {
-            tokio::task::yield_now().await;
-        }
+        let ended = async {
+            while Arc::strong_count(&held) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, ended).await.unwrap();
     }
 
     #[tokio::test]

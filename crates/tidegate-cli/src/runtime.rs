@@ -35,6 +35,12 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     outcome
 }
 
+/// How many files may be open.
+pub(crate) fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
+}
+
 /// Raises the limit of open files as far as the user may.
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};

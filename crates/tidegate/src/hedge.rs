@@ -207,7 +207,7 @@ where
     let mut second = pin!(second);
     let take_second = |result: &Result<T, Fault>| match result {
         Ok(_) => {
-            turn.end(Outcome::Moved(bytes));
+            turn.end(Outcome::of(operation, bytes));
             hedges.stored(bytes, hedged.elapsed());
         }
         Err(fault) => {

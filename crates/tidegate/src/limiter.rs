@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use crate::error::Operation;
+
 mod climb;
 mod lane;
 mod lanes;
@@ -64,7 +66,7 @@ struct State {
 pub(crate) enum Outcome {
     /// Answered; this many bytes were moved.
     Moved(u64),
-    /// The same, of a read.
+    /// The same, where it was to read an object.
     Brought(u64),
     /// Answered in another way, which says nothing of the store's capacity.
     Answered,
@@ -74,6 +76,16 @@ pub(crate) enum Outcome {
     Overload,
     /// Anything else: whether the store took it is not known.
     Other,
+}
+
+impl Outcome {
+    /// Of a request that was answered as it should be.
+    pub(crate) fn of(operation: Operation, bytes: u64) -> Self {
+        match operation {
+            Operation::Get => Self::Brought(bytes),
+            _ => Self::Moved(bytes),
+        }
+    }
 }
 
 impl Limiter {

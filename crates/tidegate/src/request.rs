@@ -231,12 +231,8 @@ impl Requests {
                     // because of its parts, and says nothing of how far the store is; and of an answer that
                     // was open some has come before.
                     let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
-                    let bytes_moved = bytes.max(self.brings);
-                    turn.end(match operation {
-                        _ if !tells => Outcome::Answered,
-                        Operation::Get => Outcome::Brought(bytes_moved),
-                        _ => Outcome::Moved(bytes_moved),
-                    });
+                    let moved = Outcome::of(operation, bytes.max(self.brings));
+                    turn.end(if tells { moved } else { Outcome::Answered });
                     self.succeeded(paid);
                     if tells {
                         flight.went_well(bytes, matches!(carried, Carried::Payload(_)));

@@ -79,10 +79,12 @@ struct Start {
     ended: usize,
     first: f64,
     recent: f64,
-    /// When there began to be `FEW_SMALL`, and the least that a small one has taken that began after that: those before
-    /// may have had their connections opened for them.
-    many_since: Option<Instant>,
+    /// The least that one of few bytes has taken, and when there began to be `FEW_SMALL`: those that began before may all
+    /// have had their connections opened for them.
     least: Option<Duration>,
+    many_since: Option<Instant>,
+    /// So many in a row moved nothing, when there were `FEW`.
+    empty: usize,
 }
 
 impl Start {
@@ -92,8 +94,7 @@ impl Start {
             return false;
         }
         if work / 2 > self.size {
-            let Self { many_since, least, .. } = *self;
-            *self = Self { size: work, many_since, least, ..Self::default() };
+            *self = Self { size: work, ended: 0, first: 0.0, recent: 0.0, ..*self };
         }
         let speed = work as f64 / seconds(took);
         self.ended += 1;
@@ -143,8 +144,8 @@ impl Climb {
     /// The quick start ends at this many requests, or when they are down to this share of the first
     /// ones' speed: until then more of them hide latency.
     const FEW: usize = 64;
-    /// The same where each moves few bytes, and takes little memory, and the store is far; and where they take so long
-    /// that these are fewer a second than S3 takes of a prefix, as many as it takes, up to `MOST_SMALL`.
+    /// The same where each moves few bytes, and takes little memory, and the store is far. Where that takes them so long
+    /// that they are fewer a second than S3 takes of a prefix, as many as it takes, up to `MOST_SMALL`.
     const FEW_SMALL: usize = 128;
     const MOST_SMALL: usize = 256;
     /// "Best practices design patterns: optimizing Amazon S3 performance".
@@ -227,8 +228,8 @@ impl Climb {
         }
     }
 
-    /// A request ended, one of those of which a store may take `most` a second.
-    fn start(&mut self, bytes: u64, most: f64, waiting: bool, began: Instant, now: Instant) {
+    /// A request ended, one of those of which a store may take only so many a second.
+    fn start(&mut self, bytes: u64, a_second: f64, waiting: bool, began: Instant, now: Instant) {
         let Phase::Start(start) = &mut self.phase else { return };
         let took = now - began;
         let is_far = bytes <= Self::SMALL && took >= Self::FAR;
@@ -237,20 +238,27 @@ impl Climb {
             self.limit = Self::FEW;
             return;
         }
-        // Without bytes it may be the beginning of something large.
-        let few = match is_far && bytes > 0 {
-            true if self.limit < Self::FEW_SMALL => Self::FEW_SMALL,
-            true => {
+        let is_small = is_far && bytes > 0;
+        let mut few = Self::FEW;
+        if is_small {
+            let least = start.least.map_or(took, |least| least.min(took));
+            start.least = Some(least);
+            few = Self::FEW_SMALL;
+            if self.limit >= few {
                 if began < *start.many_since.get_or_insert(now) {
                     return;
                 }
-                let least = start.least.map_or(took, |least| least.min(took));
-                start.least = Some(least);
-                ((most * seconds(least)) as usize).clamp(Self::FEW_SMALL, Self::MOST_SMALL)
+                few = ((a_second * seconds(least)) as usize).clamp(few, Self::MOST_SMALL);
             }
-            false => Self::FEW,
-        };
-        let counts = start.take_in(bytes + Self::REQUEST_WORK, took);
+        }
+        // Without bytes it may be the beginning of something large, or a page of the names of what is small.
+        start.empty = if bytes == 0 && self.limit >= Self::FEW { start.empty + 1 } else { 0 };
+        if (1..Self::WIDE).contains(&start.empty) {
+            return;
+        }
+        // What small ones take is the way, whatever their size.
+        let size = if is_small { Self::SMALL } else { bytes };
+        let counts = start.take_in(size + Self::REQUEST_WORK, took);
         let is_few = self.limit < Self::WIDE;
         let is_enough = is_few && bytes > Self::SMALL && bytes as f64 / seconds(took) >= Self::VERY_FAST;
         let fast = start.first >= Self::FAST;

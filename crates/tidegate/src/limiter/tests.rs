@@ -208,8 +208,7 @@ async fn a_far_store_is_met_with_many() {
     requests(&large, 40, 0, Duration::from_millis(40)).await;
     requests(&large, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(large.limit(), 64);
-    let small = Outcome::Moved(4 << 10);
-    ended(&far, 32, small, Duration::from_millis(90)).await;
+    requests(&far, 32, 4 << 10, Duration::from_millis(40)).await;
     assert_eq!(far.limit(), 128);
     // A large one may take as long anywhere: so much time with few in flight widens, and no more.
     let near = Limiter::new(Concurrency::Auto);
@@ -220,22 +219,33 @@ async fn a_far_store_is_met_with_many() {
 /// Of S3 3,500 writes and 5,500 reads a second and prefix.
 #[tokio::test(start_paused = true)]
 async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
-    for (outcome, took, limit) in [
-        (Outcome::Moved(4 << 10), 20, 128),
-        (Outcome::Moved(4 << 10), 40, 140),
-        (Outcome::Brought(4 << 10), 20, 128),
-        (Outcome::Brought(4 << 10), 40, 220),
-        (Outcome::Brought(4 << 10), 100, 256),
-    ] {
+    let (writes, reads): (fn(u64) -> Outcome, fn(u64) -> Outcome) = (Outcome::Moved, Outcome::Brought);
+    for (kind, took, limit) in
+        [(writes, 20, 128), (writes, 40, 140), (reads, 20, 128), (reads, 40, 220), (reads, 100, 256)]
+    {
         let limiter = Limiter::new(Concurrency::Auto);
-        ended(&limiter, 1, Outcome::Moved(0), Duration::from_millis(took)).await;
+        let page = Outcome::Moved(0);
+        ended(&limiter, 1, page, Duration::from_millis(took)).await;
+        // The next page, which comes before all else, has not the last word.
+        ended(&limiter, 1, page, Duration::from_millis(took)).await;
         // Their connections are opened first.
-        ended(&limiter, 33, outcome, Duration::from_millis(2 * took)).await;
+        ended(&limiter, 33, kind(4 << 10), Duration::from_millis(2 * took)).await;
         assert_eq!(limiter.limit(), 128);
-        // Two more for each that ends; later on it climbs.
-        ended(&limiter, (limit - 128) / 2 + 10, outcome, Duration::from_millis(took)).await;
-        assert_eq!(limiter.limit(), limit, "{outcome:?} in {took} ms");
+        // Two more for each that ends, whatever its size, and though some are slower; later on it climbs.
+        for number in 0..(limit - 128) / 2 + 10 {
+            let took = Duration::from_millis(took + number as u64 % 3 * took / 2);
+            ended(&limiter, 1, kind([4 << 10, 60 << 10][number % 2]), took).await;
+        }
+        assert_eq!(limiter.limit(), limit, "{:?} in {took} ms", kind(0));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_move_nothing_end_the_quick_start_of_small_ones_in_a_while() {
+    let limiter = Limiter::new(Concurrency::Auto);
+    requests(&limiter, 20, 0, Duration::from_millis(40)).await;
+    requests(&limiter, 20, 4 << 10, Duration::from_millis(40)).await;
+    assert_eq!(limiter.limit(), 64);
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use super::{download, naming, upload};
 use crate::dev;
 use crate::exit::{Failure, Outcome};
 use crate::listing;
+use crate::runtime::open_files;
 use crate::stores::Place;
 
 /// Objects on their way at once, and small ones: so many for as long as all that are on their way have no more bytes.
@@ -116,10 +117,12 @@ where
     let mut copies = std::pin::pin!(copies.fuse());
     let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
     let (mut copied, mut failed) = (0, 0);
+    // Each has a file and a connection.
+    let small = SMALL_IN_FLIGHT.min(open_files() / 3).max(1);
     loop {
         // A journal has files of its own.
         let are_small = bytes <= SMALL_BYTES && !job.writing.is_journaled();
-        let most = if are_small { SMALL_IN_FLIGHT } else { IN_FLIGHT };
+        let most = if are_small { small } else { small.min(IN_FLIGHT) };
         let ended = tokio::select! {
             biased;
             Some((size, copy)) = copies.next(), if on_their_way.len() < most => {
