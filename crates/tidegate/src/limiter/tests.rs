@@ -219,9 +219,9 @@ async fn a_far_store_is_met_with_many() {
 /// Of S3 3,500 writes and 5,500 reads a second and prefix.
 #[tokio::test(start_paused = true)]
 async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
-    let (writes, reads): (fn(u64) -> Outcome, fn(u64) -> Outcome) = (Outcome::Moved, Outcome::Brought);
-    for (kind, took, limit) in
-        [(writes, 20, 128), (writes, 40, 140), (reads, 20, 128), (reads, 40, 220), (reads, 100, 256)]
+    let (write, read) = (Operation::Put, Operation::Get);
+    for (operation, took, limit) in
+        [(write, 20, 128), (write, 40, 140), (read, 20, 128), (read, 40, 220), (read, 100, 256)]
     {
         let limiter = Limiter::new(Concurrency::Auto);
         let page = Outcome::Moved(0);
@@ -229,14 +229,15 @@ async fn small_requests_to_a_far_store_fly_as_many_as_it_takes_of_a_prefix() {
         // The next page, which comes before all else, has not the last word.
         ended(&limiter, 1, page, Duration::from_millis(took)).await;
         // Their connections are opened first.
-        ended(&limiter, 33, kind(4 << 10), Duration::from_millis(2 * took)).await;
+        ended(&limiter, 33, Outcome::of(operation, 4 << 10), Duration::from_millis(2 * took)).await;
         assert_eq!(limiter.limit(), 128);
         // Two more for each that ends, whatever its size, and though some are slower; later on it climbs.
         for number in 0..(limit - 128) / 2 + 10 {
             let took = Duration::from_millis(took + number as u64 % 3 * took / 2);
-            ended(&limiter, 1, kind([4 << 10, 60 << 10][number % 2]), took).await;
+            let outcome = Outcome::of(operation, [4 << 10, 60 << 10][number % 2]);
+            ended(&limiter, 1, outcome, took).await;
         }
-        assert_eq!(limiter.limit(), limit, "{:?} in {took} ms", kind(0));
+        assert_eq!(limiter.limit(), limit, "{operation:?} in {took} ms");
     }
 }
 
