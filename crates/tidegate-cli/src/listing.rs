@@ -49,7 +49,6 @@ mod tests {
     use std::panic::AssertUnwindSafe;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
     use std::time::Duration;
 
     use futures::{FutureExt, stream};

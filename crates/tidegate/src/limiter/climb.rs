@@ -88,6 +88,11 @@ struct Start {
 }
 
 impl Start {
+    /// The least that one of few bytes has taken, with this one.
+    fn take_least(&mut self, took: Duration) -> Duration {
+        *self.least.insert(self.least.map_or(took, |least| least.min(took)))
+    }
+
     /// Takes in a request that moved `work` in `took`; whether it is one of those that count.
     fn take_in(&mut self, work: u64, took: Duration) -> bool {
         if work < self.size / 2 {
@@ -228,7 +233,7 @@ impl Climb {
         }
     }
 
-    /// A request ended, one of those of which a store may take only so many a second.
+    /// A request ended, one of those of which S3 takes so many a second.
     fn start(&mut self, bytes: u64, a_second: f64, waiting: bool, began: Instant, now: Instant) {
         let Phase::Start(start) = &mut self.phase else { return };
         let took = now - began;
@@ -241,9 +246,8 @@ impl Climb {
         let is_small = is_far && bytes > 0;
         let mut few = Self::FEW;
         if is_small {
-            let least = start.least.map_or(took, |least| least.min(took));
-            start.least = Some(least);
             few = Self::FEW_SMALL;
+            let least = start.take_least(took);
             if self.limit >= few {
                 if began < *start.many_since.get_or_insert(now) {
                     return;
