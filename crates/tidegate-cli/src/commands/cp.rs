@@ -180,7 +180,8 @@ impl Args {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(End::place).collect();
             self.spread.open(stores, &named).await?;
             let report = Report::new(show, stores, writing.is_journaled())?;
-            let job = Job { stores, writing, report, journals: &self.journal };
+            let concurrency = self.concurrency;
+            let job = Job { stores, writing, report, concurrency, journals: &self.journal };
             let copied = {
                 let mut copy = std::pin::pin!(copy(&job, source, target, self.recursive));
                 tokio::select! {

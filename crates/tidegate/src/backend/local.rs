@@ -39,6 +39,7 @@ use crate::object::Object;
 use crate::payload::Payload;
 
 mod arrival;
+mod batch;
 mod copy;
 mod fault;
 mod list;
@@ -52,6 +53,7 @@ mod waiting;
 mod write;
 
 pub(crate) use arrival::Arrival;
+pub(crate) use batch::Coming;
 use fault::{blocking, fault, invalid};
 use list::{Walk, Want};
 use parents::Parents;

@@ -32,7 +32,7 @@ const CHUNK: u64 = 8 << 20;
 const MOST_CHUNKS: u64 = 1 << 16;
 
 /// How many chunks wait for their turn to be asked for, or are under way.
-const AT_ONCE: u64 = 32;
+const AT_ONCE: u64 = 64;
 
 /// Sets up a download into a file.
 ///

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use tidegate::backend::Entry;
-use tidegate::{Location, Store};
+use tidegate::{Concurrency, Location, Store};
 
 use super::job::Job;
 use super::report::Done;
@@ -18,8 +18,8 @@ use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::Place;
 
-/// Objects on their way at once, and small ones: so many for as long as all that are on their way have no more bytes.
-/// How many requests that makes the limiter decides.
+/// Objects on their way at once, or as many as requests may fly where that is set and more; and small ones: so many for
+/// as long as all that are on their way have no more bytes. How many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
 const SMALL_IN_FLIGHT: usize = 256;
 const SMALL_BYTES: u64 = 16 << 20;
@@ -117,12 +117,16 @@ where
     let mut copies = std::pin::pin!(copies.fuse());
     let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
     let (mut copied, mut failed) = (0, 0);
-    // Each has a file and a connection.
-    let small = SMALL_IN_FLIGHT.min(open_files() / 3).max(1);
+    // Each has a file and a connection, and a journal has files of its own.
+    let most = match job.concurrency {
+        Concurrency::Fixed(requests) if !job.writing.is_journaled() => IN_FLIGHT.max(requests),
+        _ => IN_FLIGHT,
+    };
+    let may = |count: usize| count.min(open_files() / 3).max(1);
+    let (most, small) = (may(most), may(most.max(SMALL_IN_FLIGHT)));
     loop {
-        // A journal has files of its own.
         let are_small = bytes <= SMALL_BYTES && !job.writing.is_journaled();
-        let most = if are_small { small } else { small.min(IN_FLIGHT) };
+        let most = if are_small { small } else { most };
         let ended = tokio::select! {
             biased;
             Some((size, copy)) = copies.next(), if on_their_way.len() < most => {

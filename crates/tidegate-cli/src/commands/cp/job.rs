@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use tidegate::{Attributes, CopyBuilder, DownloadBuilder, Strategy, WriterBuilder};
+use tidegate::{Attributes, Concurrency, CopyBuilder, DownloadBuilder, Strategy, WriterBuilder};
 
 use super::report::Report;
 use crate::stores::{Place, Stores};
@@ -12,6 +12,8 @@ pub(super) struct Job<'a> {
     pub(super) stores: &'a Stores,
     pub(super) writing: Writing,
     pub(super) report: Report<'a>,
+    /// How many requests may fly at once.
+    pub(super) concurrency: Concurrency,
     /// The directories for journals.
     pub(super) journals: &'a [PathBuf],
 }

@@ -17,10 +17,10 @@ use super::waiting::{Waiter, Waiting};
 use super::write::write_all_at;
 use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
-use crate::budget::Lease;
 use crate::object::Object;
 
 mod queue;
+mod small;
 
 use queue::Queue;
 
@@ -48,17 +48,8 @@ impl Arrival {
     /// The file that is to be at `path`: what was left under `mark`, 16 hexadecimal digits, or else a new one.
     /// One that another process has at work is left to it: then it is a new one under another mark.
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
-        let nameless = || invalid("it names no file");
-        let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
-        let target = Target::to_write(&root, name)?;
+        let (target, _) = target_at(path)?;
         let parents = &*PARENTS;
-        match std::fs::metadata(target.path()) {
-            Ok(metadata) => target::check_regular(&metadata)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fault(error, target.directory())),
-        }
         let failed = |error| {
             parents.remove_empty(target.directory());
             fault(error, target.directory())
@@ -92,34 +83,6 @@ impl Arrival {
                 mark = new_mark();
             }
         }
-    }
-
-    /// Makes the file at `path` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits for
-    /// it. What was left under `mark` is not gone on with, but removed.
-    pub(crate) async fn of_bytes(
-        path: PathBuf,
-        mark: String,
-        bytes: Bytes,
-        memory: Lease,
-        how: Publish,
-        waiting: Arc<Waiting>,
-    ) -> Result<Object, Fault> {
-        blocking(move || {
-            let begin = || {
-                // By a name that nobody else has: it may be removed whenever nobody waits for it any more.
-                let mut arrival = Self::begin(&path, &new_mark())?;
-                let left = temp::id(&mark, arrival.target.name());
-                arrival.other = Some(temp::path(&arrival.target, &left)?);
-                Ok(arrival)
-            };
-            let arrival = waiting.make(begin, Self::trace)?;
-            let size = bytes.len() as u64;
-            arrival.reserve(size)?;
-            arrival.write(&[bytes], 0)?;
-            drop(memory); // before the disk is waited for
-            arrival.publish_now(size, how, &waiting)
-        })
-        .await
     }
 
     fn trace(&self) -> Trace {
@@ -214,23 +177,44 @@ impl Arrival {
         }
         let published = temp::publish(&PARENTS, &self.file, &self.path, &self.target, how, waiting)?;
         self.is_kept.store(true, Relaxed);
-        // What lies under the mark is of no use any more, unless somebody is still at work on it.
-        if let Some(other) = &self.other
-            && let Ok(file) = no_link().open(other)
-            && !is_locked(&file)
-        {
-            temp::remove(other); // while it is locked, so that nobody finds it
-        }
+        self.other.iter().for_each(|other| remove_left(other));
         Ok(published)
     }
 
-    /// What an error at the file means: a disk that fails is no store to be asked again.
     fn fault(&self, error: io::Error) -> Fault {
-        let mut fault = fault(error, self.target.directory());
-        if fault.kind.is_retriable() {
-            fault.kind = FaultKind::Source;
-        }
-        fault
+        at_file(error, &self.target)
+    }
+}
+
+/// Where a file is to be, and whether there is one already.
+fn target_at(path: &Path) -> Result<(Target, bool), Fault> {
+    let nameless = || invalid("it names no file");
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let root = std::path::absolute(directory.unwrap_or(Path::new("."))).map_err(|_| nameless())?;
+    let target = Target::to_write(&root, name)?;
+    match std::fs::metadata(target.path()) {
+        Ok(metadata) => target::check_regular(&metadata).map(|()| (target, true)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((target, false)),
+        Err(error) => Err(fault(error, target.directory())),
+    }
+}
+
+/// What an error at the file means: a disk that fails is no store to be asked again.
+fn at_file(error: io::Error, target: &Target) -> Fault {
+    let mut fault = fault(error, target.directory());
+    if fault.kind.is_retriable() {
+        fault.kind = FaultKind::Source;
+    }
+    fault
+}
+
+/// What lies under a mark is of no use any more, unless somebody is still at work on it.
+fn remove_left(left: &Path) {
+    if let Ok(file) = no_link().open(left)
+        && !is_locked(&file)
+    {
+        temp::remove(left); // while it is locked, so that nobody finds it
     }
 }
 

@@ -14,11 +14,14 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => {
-                Err(Fault::new(FaultKind::Transient, "the runtime is shutting down").with_source(error))
-            }
+            Err(error) => Err(shut_down().with_source(error)),
         },
     }
+}
+
+/// What was handed off was never done.
+pub(super) fn shut_down() -> Fault {
+    Fault::new(FaultKind::Transient, "the runtime is shutting down")
 }
 
 /// A request that will be wrong again.

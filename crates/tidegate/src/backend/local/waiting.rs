@@ -61,6 +61,13 @@ impl Waiting {
         Ok(file)
     }
 
+    /// Does `work` where somebody still waits, who is not gone before it is done.
+    pub(super) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> Result<T, Fault> {
+        let _made = self.made();
+        self.check()?;
+        Ok(work())
+    }
+
     /// Faults where nobody waits any more.
     pub(super) fn check(&self) -> Result<(), Fault> {
         if self.over.load(Ordering::Acquire) {

@@ -243,6 +243,7 @@ impl Sink for InFile {
 mod tests {
     use super::*;
     use crate::Tidegate;
+    use crate::read::download::AT_ONCE;
     use crate::small_disk::SmallDisk;
 
     /// Of an object of 4 MiB.
@@ -258,12 +259,12 @@ mod tests {
     /// As the documentation of `DownloadBuilder::run` has it.
     #[tokio::test]
     async fn all_chunks_hold_half_of_the_memory_at_most() {
-        for (mib, at_once) in [(256, 32), (64, 12), (4, 1)] {
+        for (mib, at_once) in [(512, 64), (256, 51), (64, 12), (4, 1)] {
             let tide = Tidegate::builder().memory(mib << 20).build().unwrap();
             let store = tide.open("memory://b").await.unwrap();
             let directory = tempfile::tempdir().unwrap();
             let arriving = arriving(&store, &directory.path().join("out"));
-            assert_eq!(arriving.at_once(32), at_once, "{mib} MiB");
+            assert_eq!(arriving.at_once(AT_ONCE), at_once, "{mib} MiB");
             let most = (mib << 19).max(arriving.holds);
             assert!(arriving.holds * at_once as u64 <= most && arriving.holds <= mib << 20, "{mib} MiB");
         }

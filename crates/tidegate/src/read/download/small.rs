@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Instant;
 
 use super::{arriving, at_file, mark, whole};
-use crate::backend::local::{self, Arrival, Publish};
+use crate::backend::local::{self, Arrival, Coming, Publish};
 use crate::backend::{Body, Fault};
 use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -42,6 +42,7 @@ pub(super) struct Small {
 impl Small {
     pub(super) async fn run(self) -> Result<Ended> {
         let Self { source, path, how, algorithm, began, waiting: somebody_waits } = self;
+        let coming = Coming::soon();
         let Body { object, stream, range } = whole(&source).await?;
         if object.size > MOST {
             return Ok(Ended::IsLarge(Body { object, stream, range }));
@@ -61,7 +62,7 @@ impl Small {
         source.check(&object, &hasher.finish(), began)?;
         let mark = mark(source.url(), &path);
         let published =
-            Arrival::of_bytes(path.clone(), mark, bytes.into(), memory, how, somebody_waits).await;
+            Arrival::of_bytes(coming, path.clone(), mark, bytes.into(), memory, how, somebody_waits).await;
         published.map_err(|fault| at_file(fault, &path, began))?;
         source.requests.progress.acknowledged(object.size);
         Ok(Ended::InFile(object))
