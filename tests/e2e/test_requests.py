@@ -100,12 +100,17 @@ def test_of_a_download(tidegate, embedded_bucket, counts, tmp_path):
 
 @pytest.mark.parametrize(
     "size, count, concurrency, fewest, most",
-    [(1 * KIB, 1200, "auto", 170, 400), (1 * KIB, 800, "512", 180, 400), (1 * MIB, 150, "256", 50, 90)],
+    [
+        (1 * KIB, 1200, "auto", 170, 400),
+        (1 * KIB, 800, "512", 400, 650),
+        (1 * MIB, 150, "auto", 16, 90),
+        (1 * MIB, 150, "256", 110, 170),
+    ],
 )
 def test_more_small_objects_are_on_their_way_at_once(
     tidegate, embedded, embedded_bucket, counts, knobs, tmp_path, size, count, concurrency, fewest, most
 ):
-    """Up to 256 to a store that is far, and 64 where each has many bytes, however many requests may fly."""
+    """Up to 256 to a store that is far, 64 where each has many bytes, and as many as may fly where that is said."""
     for number in range(count):
         (tmp_path / str(number)).write_bytes(bytes(size))
     knobs(latency={"fixed_ms": 100})

@@ -75,14 +75,28 @@ pub(super) async fn batched<T: Send + 'static>(
 ) -> Result<T, Fault> {
     drop(coming);
     let mut told = hand_off(work, Handle::current());
-    loop {
+    let given_up = GivenUp;
+    let told = loop {
         match timeout(GATHERED_FOR, &mut told).await {
-            Ok(Ok(Ok(result))) => return result,
-            Ok(Ok(Err(panic))) => std::panic::resume_unwind(panic),
-            Ok(Err(_)) => return Err(shut_down()),
+            Ok(told) => break told,
             // Nothing more comes, or those before it wait for the disk.
-            Err(_) => start(lock().helper()),
+            Err(_) => start(lock().helper(0)),
         }
+    };
+    std::mem::forget(given_up);
+    match told {
+        Ok(Ok(result)) => result,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(_) => Err(shut_down()),
+    }
+}
+
+/// Whoever waited waits no more, and would not see to it that the work is done, which holds memory.
+struct GivenUp;
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        start(lock().helper(0));
     }
 }
 
@@ -95,7 +109,7 @@ fn hand_off<T: Send + 'static>(
     let helper = {
         let mut queue = lock();
         queue.waiting.push_back(Waiting { work, since: Instant::now(), runtime });
-        queue.helper()
+        queue.helper(enough())
     };
     start(helper);
     told
@@ -106,13 +120,17 @@ fn lock() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many are gathered, of as many as are to come.
+fn enough() -> usize {
+    GATHERED.min(COMING.load(Relaxed) / COMING_FOR_EACH)
+}
+
 impl Queue {
-    /// Where there is to be one more thread, which is counted already.
-    fn helper(&mut self) -> Option<Handle> {
+    /// Where there is to be one more thread, which is counted already; not the first before `enough` wait.
+    fn helper(&mut self, enough: usize) -> Option<Handle> {
         let first = self.waiting.front()?;
-        let enough = (COMING.load(Relaxed) / COMING_FOR_EACH).min(GATHERED);
         let is_due = match self.threads {
-            0 => self.waiting.len() >= enough || first.since.elapsed() >= GATHERED_FOR,
+            0 => self.waiting.len() >= enough,
             threads => threads < MOST_THREADS && first.since.elapsed() >= LATE,
         };
         let runtime = is_due.then(|| first.runtime.clone())?;
@@ -154,7 +172,7 @@ impl Thread {
             self.has_ended = true;
             queue.threads -= 1;
         }
-        let helper = queue.helper();
+        let helper = queue.helper(enough());
         drop(queue);
         start(helper);
         next.map(|waiting| waiting.work)

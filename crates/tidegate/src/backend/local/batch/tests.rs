@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
+use futures::FutureExt;
 use futures::future::join_all;
 use tokio::runtime::{Builder, Runtime};
 
@@ -54,6 +55,22 @@ fn what_nobody_waits_for_is_done() {
     let (runtime, done) = (runtime(), Arc::new(AtomicBool::new(false)));
     let does = done.clone();
     drop(hand_off(move || does.store(true, Relaxed), runtime.handle().clone()));
+    while !done.load(Relaxed) {
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_given_up_is_done_though_more_would_be_gathered() {
+    let (runtime, done) = (runtime(), Arc::new(AtomicBool::new(false)));
+    let _coming: Vec<_> = (0..1000).map(|_| Coming::soon()).collect();
+    let does = done.clone();
+    let mut given_up = Box::pin(batched(Coming::soon(), move || Ok(does.store(true, Relaxed))));
+    let _entered = runtime.enter();
+    assert!((&mut given_up).now_or_never().is_none());
+    thread::sleep(Duration::from_millis(50));
+    assert!(!done.load(Relaxed), "it is gathered, and nobody polls");
+    drop(given_up);
     while !done.load(Relaxed) {
         thread::yield_now();
     }
