@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::backend::gcs::{GcsClient, GcsSettings};
-use crate::backend::local::Local;
+use crate::backend::local::{Batches, Local};
 use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
 use crate::backend::{Backend, Fault};
@@ -28,7 +28,8 @@ pub use store::Store;
 /// The engine: one memory budget, one limiter an endpoint, shared by every store, writer and reader
 /// that comes from it. A clone is the same engine.
 ///
-/// It has no threads of its own: tasks run on the tokio runtime that calls it.
+/// It has no threads of its own: tasks run on the tokio runtime that calls it, which is to have its drivers of time and
+/// input and output enabled.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -60,6 +61,7 @@ pub(crate) struct Engine {
     pub(crate) progress: Progress,
     pub(crate) aborts: Aborts,
     pub(crate) records: Records,
+    pub(crate) batches: Batches,
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,
     concurrency: Concurrency,

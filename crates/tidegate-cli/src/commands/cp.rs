@@ -73,7 +73,8 @@ pub(crate) struct Args {
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// How many requests may fly at once: a number, or auto to find out.
+    /// How many requests may fly at once: a number, or auto to find out. With -r a number above 64 has as many objects
+    /// on their way.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 

@@ -53,7 +53,7 @@ mod waiting;
 mod write;
 
 pub(crate) use arrival::Arrival;
-pub(crate) use batch::Coming;
+pub(crate) use batch::{Batch, Batches};
 use fault::{blocking, fault, invalid};
 use list::{Walk, Want};
 use parents::Parents;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Engine, Tidegate};
 use crate::backend::gcs::GcsSettings;
+use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
 use crate::budget::Budget;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -259,6 +260,7 @@ impl Builder {
             progress: Progress::default(),
             aborts: Aborts::default(),
             records: Records::new(self.records),
+            batches: Batches::default(),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,

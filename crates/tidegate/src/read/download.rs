@@ -102,7 +102,8 @@ impl DownloadBuilder {
     /// Until then the bytes are in a file `.tidegate-….part` beside it. Of an object that is larger than a request
     /// (8 MiB) it stays when the download fails, is dropped or killed, and a later one of the same object to the
     /// same path goes on with it: what is there is read again and compared with its checksums. A sweep of the
-    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight, and half of all at most;
+    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight or waiting for its turn,
+    /// of which there are 64 at most, and half of all at most;
     /// of an object that [`size_hint`](Self::size_hint) says is small, twice its size, and there is a file only when it
     /// is written.
     ///
@@ -167,7 +168,8 @@ impl DownloadBuilder {
         // Dropped, it takes the file away at once; the task ends when it may.
         let waiter = Waiter::default();
         let (path, how, waiting) = (self.path.clone(), self.how, waiter.waiting());
-        let small = Small { source, path, how, algorithm, began, waiting };
+        let batch = self.store.engine().batches.here();
+        let small = Small { source, path, how, algorithm, began, batch, waiting };
         let ended = self.joined(AbortOnDropHandle::new(tokio::spawn(small.run())).await);
         waiter.done();
         ended

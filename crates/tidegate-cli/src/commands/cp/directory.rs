@@ -18,10 +18,11 @@ use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::Place;
 
-/// Objects on their way at once, or as many as requests may fly where that is set and more; and small ones: so many for
+/// Objects on their way at once, or as many as requests may fly where that is set and more, within bounds; and small ones: so many for
 /// as long as all that are on their way have no more bytes. How many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
 const SMALL_IN_FLIGHT: usize = 256;
+const MOST_IN_FLIGHT: usize = 1024;
 const SMALL_BYTES: u64 = 16 << 20;
 
 /// With so many failures and nothing copied, what fails is not one object but the store or the way to it.
@@ -119,7 +120,9 @@ where
     let (mut copied, mut failed) = (0, 0);
     // Each has a file and a connection, and a journal has files of its own.
     let most = match job.concurrency {
-        Concurrency::Fixed(requests) if !job.writing.is_journaled() => IN_FLIGHT.max(requests),
+        Concurrency::Fixed(requests) if !job.writing.is_journaled() => {
+            requests.clamp(IN_FLIGHT, MOST_IN_FLIGHT)
+        }
         _ => IN_FLIGHT,
     };
     let may = |count: usize| count.min(open_files() / 3).max(1);

@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -22,7 +22,7 @@ const GATHERED: usize = 16;
 const COMING_FOR_EACH: usize = 8;
 const GATHERED_FOR: Duration = Duration::from_millis(2);
 
-/// Those who wait are told together: of so many works at most, or when this much has gone by since the last time.
+/// Those who wait are told together, of so many works at most, or when this much has gone by since the last time.
 const TOLD_AT_ONCE: usize = 16;
 const TOLD_AFTER: Duration = Duration::from_micros(500);
 
@@ -31,171 +31,187 @@ const TOLD_AFTER: Duration = Duration::from_micros(500);
 const LATE: Duration = Duration::from_millis(10);
 const MOST_THREADS: usize = 64;
 
-/// A thread does works of all runtimes for so long: its own may be waiting for it to end.
-const LONGEST: Duration = Duration::from_millis(10);
+/// The longest that somebody who waits does not look.
+const LONGEST_LOOK: Duration = Duration::from_millis(128);
 
-static QUEUE: Mutex<Queue> = Mutex::new(Queue { waiting: VecDeque::new(), threads: 0 });
+/// Of each runtime its own.
+#[derive(Debug, Default)]
+pub(crate) struct Batches(Mutex<Vec<(Id, Weak<Batch>)>>);
 
-/// How many works are to come.
-static COMING: AtomicUsize = AtomicUsize::new(0);
+impl Batches {
+    /// That of the runtime that this is called on.
+    pub(crate) fn here(&self) -> Arc<Batch> {
+        let runtime = Handle::current();
+        let (id, mut all) = (runtime.id(), lock(&self.0));
+        if let Some(batch) = all.iter().find(|(of, _)| *of == id).and_then(|(_, batch)| batch.upgrade()) {
+            return batch;
+        }
+        all.retain(|(_, batch)| batch.strong_count() > 0);
+        let batch = Arc::new(Batch { runtime, coming: AtomicUsize::new(0), queue: Mutex::default() });
+        all.push((id, Arc::downgrade(&batch)));
+        batch
+    }
+}
 
+/// The works of one runtime.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    runtime: Handle,
+    /// How many works are to come.
+    coming: AtomicUsize,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<(Box<dyn Work>, Instant)>,
     threads: usize,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let waiting = self.waiting.len();
+        f.debug_struct("Queue").field("waiting", &waiting).field("threads", &self.threads).finish()
+    }
 }
 
 /// A work that is to come soon, until it is handed off or this is dropped.
 #[derive(Debug)]
-pub(crate) struct Coming(());
-
-impl Coming {
-    pub(crate) fn soon() -> Self {
-        COMING.fetch_add(1, Relaxed);
-        Self(())
-    }
-}
+pub(crate) struct Coming(Arc<Batch>);
 
 impl Drop for Coming {
     fn drop(&mut self) {
-        COMING.fetch_sub(1, Relaxed);
+        self.0.coming.fetch_sub(1, Relaxed);
     }
 }
 
-struct Waiting {
-    work: Box<dyn Work>,
-    since: Instant,
-    runtime: Handle,
-}
-
-/// Runs `work` on the runtime's blocking pool, behind others that wait. It runs to its end even where nobody waits any
-/// more.
-pub(super) async fn batched<T: Send + 'static>(
-    coming: Coming,
-    work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    drop(coming);
-    let mut told = hand_off(work, Handle::current());
-    let given_up = GivenUp;
-    let told = loop {
-        match timeout(GATHERED_FOR, &mut told).await {
-            Ok(told) => break told,
+impl Coming {
+    /// Runs `work` on the runtime's blocking pool, behind others that wait. It runs to its end even where nobody waits
+    /// any more, unless the runtime is shut down before it has begun.
+    pub(super) async fn done<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let batch = self.0.clone();
+        drop(self);
+        let (result, mut told) = batch.hand_off(work);
+        let given_up = GivenUp(&batch);
+        let mut look = GATHERED_FOR;
+        while timeout(look, &mut told).await.is_err() && lock(&result).is_none() {
             // Nothing more comes, or those before it wait for the disk.
-            Err(_) => start(lock().helper(0)),
+            batch.help(0);
+            look = (2 * look).min(LONGEST_LOOK);
         }
-    };
-    std::mem::forget(given_up);
-    match told {
-        Ok(Ok(result)) => result,
-        Ok(Err(panic)) => std::panic::resume_unwind(panic),
-        Err(_) => Err(shut_down()),
+        std::mem::forget(given_up);
+        let result = lock(&result).take();
+        match result {
+            Some(Ok(result)) => result,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Err(shut_down()),
+        }
     }
 }
 
 /// Whoever waited waits no more, and would not see to it that the work is done, which holds memory.
-struct GivenUp;
+struct GivenUp<'a>(&'a Arc<Batch>);
 
-impl Drop for GivenUp {
+impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        start(lock().helper(0));
+        self.0.help(0);
     }
 }
 
-fn hand_off<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-    runtime: Handle,
-) -> oneshot::Receiver<thread::Result<T>> {
-    let (tell, told) = oneshot::channel();
-    let work = Box::new(Told { work: Some(work), done: None, tell });
-    let helper = {
-        let mut queue = lock();
-        queue.waiting.push_back(Waiting { work, since: Instant::now(), runtime });
-        queue.helper(enough())
-    };
-    start(helper);
-    told
-}
-
-fn lock() -> MutexGuard<'static, Queue> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Every change is made whole before the lock is given up, so a poisoned state is sound.
-    QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many are gathered, of as many as are to come.
-fn enough() -> usize {
-    GATHERED.min(COMING.load(Relaxed) / COMING_FOR_EACH)
-}
+type Slot<T> = Arc<Mutex<Option<thread::Result<T>>>>;
 
-impl Queue {
-    /// Where there is to be one more thread, which is counted already; not the first before `enough` wait.
-    fn helper(&mut self, enough: usize) -> Option<Handle> {
-        let first = self.waiting.front()?;
-        let is_due = match self.threads {
-            0 => self.waiting.len() >= enough,
-            threads => threads < MOST_THREADS && first.since.elapsed() >= LATE,
-        };
-        let runtime = is_due.then(|| first.runtime.clone())?;
-        self.threads += 1;
-        Some(runtime)
+impl Batch {
+    /// One more work is to come.
+    pub(crate) fn coming(self: &Arc<Self>) -> Coming {
+        self.coming.fetch_add(1, Relaxed);
+        Coming(self.clone())
     }
-}
 
-fn start(helper: Option<Handle>) {
-    if let Some(runtime) = helper {
-        let thread = Thread { has_ended: false };
-        runtime.spawn_blocking(move || thread.run());
+    /// Where the work's result will be; whoever waits is told of it, or that it was given up.
+    fn hand_off<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> (Slot<T>, oneshot::Receiver<()>) {
+        let (tell, told) = oneshot::channel();
+        let result = Slot::default();
+        let work = Box::new(Told { work: Some(work), result: result.clone(), tell });
+        lock(&self.queue).waiting.push_back((work, Instant::now()));
+        self.help(GATHERED.min(self.coming.load(Relaxed) / COMING_FOR_EACH));
+        (result, told)
+    }
+
+    /// Starts one more thread where there is to be one; not the first before `enough` wait.
+    fn help(self: &Arc<Self>, enough: usize) {
+        {
+            let mut queue = lock(&self.queue);
+            let Some((_, since)) = queue.waiting.front() else { return };
+            let is_due = match queue.threads {
+                0 => queue.waiting.len() >= enough,
+                threads => threads < MOST_THREADS && since.elapsed() >= LATE,
+            };
+            if !is_due {
+                return;
+            }
+            queue.threads += 1;
+        }
+        // Not with the lock: a runtime that is shut down drops it here.
+        let thread = Thread { batch: self.clone(), has_ended: false };
+        self.runtime.spawn_blocking(move || thread.run());
     }
 }
 
 /// One of those that the queue counts.
 struct Thread {
+    batch: Arc<Batch>,
     has_ended: bool,
 }
 
 impl Thread {
     fn run(mut self) {
-        let (began, mut told_at, mut done) = (Instant::now(), Instant::now(), Vec::new());
-        while let Some(mut work) = self.next(began) {
+        let (mut told_at, mut done) = (Instant::now(), Vec::new());
+        while let Some(mut work) = self.next() {
             work.run();
             done.push(work);
             if done.len() == TOLD_AT_ONCE || told_at.elapsed() >= TOLD_AFTER {
                 done.drain(..).for_each(|work| work.tell());
                 told_at = Instant::now();
             }
+            self.batch.help(0);
         }
         done.into_iter().for_each(|work| work.tell());
     }
 
-    fn next(&mut self, began: Instant) -> Option<Box<dyn Work>> {
-        let mut queue = lock();
-        let next = if began.elapsed() < LONGEST { queue.waiting.pop_front() } else { None };
+    fn next(&mut self) -> Option<Box<dyn Work>> {
+        let mut queue = lock(&self.batch.queue);
+        let next = queue.waiting.pop_front();
         if next.is_none() {
             self.has_ended = true;
             queue.threads -= 1;
         }
-        let helper = queue.helper(enough());
-        drop(queue);
-        start(helper);
-        next.map(|waiting| waiting.work)
+        next.map(|(work, _)| work)
     }
 }
 
 impl Drop for Thread {
-    /// One that never ran, as its runtime is shut down, leaves what waits to the runtimes that it came from.
+    /// One that never ran, for its runtime is shut down: nothing that waits will be done.
     fn drop(&mut self) {
         if self.has_ended {
             return;
         }
         let left = {
-            let mut queue = lock();
+            let mut queue = lock(&self.batch.queue);
             queue.threads -= 1;
             if queue.threads == 0 { std::mem::take(&mut queue.waiting) } else { VecDeque::new() }
         };
-        for Waiting { mut work, runtime, .. } in left {
-            runtime.spawn_blocking(move || {
-                work.run();
-                work.tell();
-            });
-        }
+        drop(left);
     }
 }
 
@@ -204,23 +220,22 @@ trait Work: Send {
     fn tell(self: Box<Self>);
 }
 
-/// A work, and then what it came to.
+/// A work, and where its result goes.
 struct Told<F, T> {
     work: Option<F>,
-    done: Option<thread::Result<T>>,
-    tell: oneshot::Sender<thread::Result<T>>,
+    result: Slot<T>,
+    tell: oneshot::Sender<()>,
 }
 
 impl<F: FnOnce() -> T + Send, T: Send> Work for Told<F, T> {
     fn run(&mut self) {
-        self.done = self.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
+        let result = self.work.take().map(|work| catch_unwind(AssertUnwindSafe(work)));
+        *lock(&self.result) = result;
     }
 
     fn tell(self: Box<Self>) {
-        if let Some(done) = self.done {
-            // Who asked may be gone.
-            let _ = self.tell.send(done);
-        }
+        // Who asked may be gone.
+        let _ = self.tell.send(());
     }
 }
 

@@ -62,6 +62,7 @@ impl Waiting {
     }
 
     /// Does `work` where somebody still waits, who is not gone before it is done.
+    #[cfg(target_os = "linux")]
     pub(super) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> Result<T, Fault> {
         let _made = self.made();
         self.check()?;

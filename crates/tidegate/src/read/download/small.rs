@@ -1,12 +1,15 @@
 //! A small object: all of it is received into memory, and then its file is made, written and named in one go.
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 
+use futures::poll;
 use tokio::time::Instant;
 
 use super::{arriving, at_file, mark, whole};
-use crate::backend::local::{self, Arrival, Coming, Publish};
+use crate::backend::local::{self, Arrival, Batch, Publish};
 use crate::backend::{Body, Fault};
 use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -35,21 +38,32 @@ pub(super) struct Small {
     pub(super) how: Publish,
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
+    pub(super) batch: Arc<Batch>,
     /// Whether somebody still waits for the file.
     pub(super) waiting: Arc<local::Waiting>,
 }
 
 impl Small {
     pub(super) async fn run(self) -> Result<Ended> {
-        let Self { source, path, how, algorithm, began, waiting: somebody_waits } = self;
-        let coming = Coming::soon();
+        let Self { source, path, how, algorithm, began, batch, waiting: somebody_waits } = self;
+        let mut coming = batch.coming();
         let Body { object, stream, range } = whole(&source).await?;
         if object.size > MOST {
             return Ok(Ended::IsLarge(Body { object, stream, range }));
         }
         let budget = &source.budget;
         let waiting = source.requests.progress.waiting(Waiting::Memory);
-        let memory = budget.lease((2 * object.size).max(BUFFER).min(budget.total())).await;
+        let mut lease = pin!(budget.lease((2 * object.size).max(BUFFER).min(budget.total())));
+        let memory = match poll!(lease.as_mut()) {
+            Poll::Ready(memory) => memory,
+            Poll::Pending => {
+                // Others are not to wait for this one, which waits for their memory.
+                drop(coming);
+                let memory = lease.await;
+                coming = batch.coming();
+                memory
+            }
+        };
         drop(waiting);
         let memory = memory.map_err(|starved| {
             Error::new(ErrorKind::Starved, Operation::Get, source.url(), starved.to_string())

@@ -1,10 +1,8 @@
-use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
+use std::sync::{Barrier, mpsc};
 
 use futures::FutureExt;
-use futures::future::join_all;
+use futures::future::{join_all, select_all};
 use tokio::runtime::{Builder, Runtime};
 
 use super::*;
@@ -13,59 +11,85 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
+fn batch(batches: &Batches, runtime: &Runtime) -> Arc<Batch> {
+    let _entered = runtime.enter();
+    batches.here()
+}
+
 #[test]
 fn each_is_done_and_told_of_what_it_came_to() {
-    let works = (0..5000_u64).map(|n| async move {
-        // Some of them long before the others, some behind them.
-        tokio::time::sleep(Duration::from_micros(n % 700)).await;
-        let made = move || if n % 3 == 0 { Err(shut_down()) } else { Ok(n) };
-        (n, tokio::spawn(batched(Coming::soon(), made)).await.unwrap().ok())
+    let batches = Arc::new(Batches::default());
+    let works = (0..5000_u64).map(|n| {
+        let batches = batches.clone();
+        async move {
+            let coming = batches.here().coming();
+            // Some of them long before the others, some behind them.
+            tokio::time::sleep(Duration::from_micros(n % 700)).await;
+            let made = move || if n % 3 == 0 { Err(shut_down()) } else { Ok(n) };
+            (n, tokio::spawn(coming.done(made)).await.unwrap().ok())
+        }
     });
     let ended = runtime().block_on(join_all(works));
     assert!(ended.iter().all(|(n, result)| *result == (n % 3 != 0).then_some(*n)));
     assert_eq!(ended.len(), 5000);
+    assert!(lock(&batches.0).iter().all(|(_, batch)| batch.strong_count() == 0));
 }
 
 #[test]
 fn a_panic_is_of_whoever_asked() {
-    runtime().block_on(async {
-        let panics = tokio::spawn(batched(Coming::soon(), || -> Result<(), Fault> { panic!("on purpose") }));
-        let behind = tokio::spawn(batched(Coming::soon(), || Ok(1)));
+    let runtime = runtime();
+    let batch = batch(&Batches::default(), &runtime);
+    runtime.block_on(async {
+        let panics = tokio::spawn(batch.coming().done(|| -> Result<(), Fault> { panic!("on purpose") }));
+        let behind = tokio::spawn(batch.coming().done(|| Ok(1)));
         assert!(panics.await.unwrap_err().is_panic());
         assert_eq!(behind.await.unwrap().unwrap(), 1);
     });
 }
 
 #[test]
-fn a_slow_one_holds_up_no_other() {
-    let at_once = Arc::new(Barrier::new(20));
+fn slow_ones_are_done_many_at_once() {
+    let (runtime, at_once) = (runtime(), Arc::new(Barrier::new(20)));
+    let batch = batch(&Batches::default(), &runtime);
     let works = (0..20).map(|_| {
         let at_once = at_once.clone();
-        batched(Coming::soon(), move || {
+        batch.coming().done(move || {
             at_once.wait();
             Ok(())
         })
     });
-    let ended = runtime().block_on(async { timeout(Duration::from_secs(20), join_all(works)).await });
+    let ended = runtime.block_on(async { timeout(Duration::from_secs(20), join_all(works)).await });
     assert!(ended.unwrap().iter().all(Result::is_ok));
 }
 
 #[test]
-fn what_nobody_waits_for_is_done() {
-    let (runtime, done) = (runtime(), Arc::new(AtomicBool::new(false)));
-    let does = done.clone();
-    drop(hand_off(move || does.store(true, Relaxed), runtime.handle().clone()));
-    while !done.load(Relaxed) {
-        thread::yield_now();
-    }
+fn what_is_done_is_told_though_the_next_takes_long() {
+    let (runtime, (ends, waits)) = (runtime(), mpsc::channel::<()>());
+    let batch = batch(&Batches::default(), &runtime);
+    let _coming: Vec<_> = (0..1000).map(|_| batch.coming()).collect();
+    runtime.block_on(async {
+        let quick = batch.coming().done(|| Ok("quick")).boxed();
+        let slow = batch.coming().done(move || Ok(waits.recv().map_or("slow", |()| "never"))).boxed();
+        let (first, _, others) = timeout(Duration::from_secs(20), select_all([quick, slow])).await.unwrap();
+        assert_eq!(first.unwrap(), "quick");
+        drop(ends);
+        assert_eq!(others.into_iter().next().unwrap().await.unwrap(), "slow");
+    });
 }
 
 #[test]
 fn what_is_given_up_is_done_though_more_would_be_gathered() {
     let (runtime, done) = (runtime(), Arc::new(AtomicBool::new(false)));
-    let _coming: Vec<_> = (0..1000).map(|_| Coming::soon()).collect();
+    let batch = batch(&Batches::default(), &runtime);
+    let _coming: Vec<_> = (0..1000).map(|_| batch.coming()).collect();
     let does = done.clone();
-    let mut given_up = Box::pin(batched(Coming::soon(), move || Ok(does.store(true, Relaxed))));
+    let mut given_up = batch
+        .coming()
+        .done(move || {
+            does.store(true, Relaxed);
+            Ok(())
+        })
+        .boxed();
     let _entered = runtime.enter();
     assert!((&mut given_up).now_or_never().is_none());
     thread::sleep(Duration::from_millis(50));
@@ -76,49 +100,34 @@ fn what_is_given_up_is_done_though_more_would_be_gathered() {
     }
 }
 
+/// Whether its tasks are dropped before or after its threads, and whoever takes up what is left.
 #[test]
-fn a_runtime_that_is_gone_holds_up_no_other() {
-    let gone = runtime();
-    let handle = gone.handle().clone();
-    drop(gone);
-    let (runs, waits) = std::sync::mpsc::channel::<()>();
-    let other = runtime();
-    // No thread is to be at it by chance.
-    let held = hand_off(move || waits.recv(), other.handle().clone());
-    let lost = hand_off(|| (), handle.clone());
-    let kept = hand_off(|| (), other.handle().clone());
-    drop(runs);
-    assert!(held.blocking_recv().unwrap().unwrap().is_err());
-    kept.blocking_recv().unwrap().unwrap();
-    // They are done by a thread of the other runtime, or given up.
-    for lost in [lost, hand_off(|| (), handle)] {
-        let _ = lost.blocking_recv();
+fn a_runtime_may_end_with_works_that_wait() {
+    let batches = Arc::new(Batches::default());
+    for round in 0..200 {
+        let runtime = runtime();
+        let batch = batch(&batches, &runtime);
+        let coming: Vec<_> = (0..round % 3 * 100).map(|_| batch.coming()).collect();
+        for _ in 0..50 {
+            runtime.spawn(batch.coming().done(|| Ok(())));
+        }
+        thread::sleep(Duration::from_micros(round * 10));
+        drop(runtime);
+        drop(coming);
+        let (_, told) = batch.hand_off(|| ());
+        assert!(told.blocking_recv().is_err(), "nothing of it is done any more");
+        assert_eq!(lock(&batch.queue).waiting.len(), 0);
     }
-    assert!(other.block_on(batched(Coming::soon(), || Ok(()))).is_ok());
 }
 
 #[test]
-fn a_runtime_ends_while_others_go_on() {
-    let (ends, goes_on) = (runtime(), runtime());
-    let over = Arc::new(AtomicBool::new(false));
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let others: Vec<_> = (0..8)
-        .map(|_| {
-            let (over, order) = (over.clone(), order.clone());
-            goes_on.spawn(async move {
-                while !over.load(Relaxed) {
-                    let order = order.clone();
-                    batched(Coming::soon(), move || Ok(order.lock().unwrap().push(()))).await.unwrap();
-                }
-            })
-        })
-        .collect();
-    ends.block_on(async { join_all((0..100).map(|_| batched(Coming::soon(), || Ok(())))).await });
-    drop(ends); // waits for its threads
-    let before = order.lock().unwrap().len();
-    while order.lock().unwrap().len() < before + 100 {
-        thread::yield_now();
-    }
-    over.store(true, Relaxed);
-    goes_on.block_on(join_all(others)).into_iter().for_each(|ended| ended.unwrap());
+fn a_runtime_that_is_busy_holds_up_no_other() {
+    let busy = Builder::new_multi_thread().max_blocking_threads(1).enable_all().build().unwrap();
+    let (other, batches, (ends, waits)) = (runtime(), Batches::default(), mpsc::channel::<()>());
+    busy.spawn_blocking(move || waits.recv());
+    let held = busy.spawn(batch(&batches, &busy).coming().done(|| Ok(1)));
+    let done = other.block_on(batch(&batches, &other).coming().done(|| Ok(2)));
+    assert_eq!(done.unwrap(), 2);
+    drop(ends);
+    assert_eq!(busy.block_on(held).unwrap().unwrap(), 1);
 }

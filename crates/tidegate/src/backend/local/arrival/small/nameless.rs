@@ -1,0 +1,107 @@
+//! Without a name (`O_TMPFILE`, open(2)), which takes half of the calls, and leaves nothing wherever the process ends.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::slice::from_ref;
+
+use bytes::Bytes;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open};
+use rustix::io::Errno;
+
+use crate::backend::Fault;
+use crate::backend::local::arrival::{PARENTS, at_file};
+use crate::backend::local::target::{self, Target};
+use crate::backend::local::waiting::Waiting;
+use crate::backend::local::write::write_all_at;
+use crate::object::Object;
+
+/// Makes the file. `None`, and nothing is there, where the file system can't, the directory is yet to be made, or another
+/// file has come.
+pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &Waiting) -> Result<Option<Object>, Fault> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
+    let (file, failed) = (File::from(file), |error| at_file(error, target));
+    write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
+    // Before it is there: what fails then is all of it.
+    let metadata = file.metadata().map_err(failed)?;
+    if waiting.meanwhile(|| give_name(&file, target))?.is_err() {
+        return Ok(None);
+    }
+    PARENTS.settle(target.directory());
+    Ok(Some(target::describe(target.key(), &metadata)))
+}
+
+fn give_name(file: &File, target: &Target) -> rustix::io::Result<()> {
+    match linkat(file, "", CWD, target.path(), AtFlags::EMPTY_PATH) {
+        // Before Linux 6.10 that is for the privileged.
+        Err(Errno::NOENT) => give_name_by_number(file, target),
+        named => named,
+    }
+}
+
+/// As open(2) has it.
+fn give_name_by_number(file: &File, target: &Target) -> rustix::io::Result<()> {
+    let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
+    linkat(CWD, opened, CWD, target.path(), AtFlags::SYMLINK_FOLLOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::backend::local::arrival::target_at;
+    use crate::backend::local::waiting::Waiter;
+
+    fn can(directory: &std::path::Path) -> bool {
+        open(directory, OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR).is_ok()
+    }
+
+    fn made(path: &std::path::Path, text: &'static str, waiting: &Waiting) -> Result<bool, Fault> {
+        let (target, _) = target_at(path)?;
+        Ok(make(&target, &Bytes::from_static(text.as_bytes()), waiting)?.is_some())
+    }
+
+    #[test]
+    fn it_has_its_name_when_it_is_whole() {
+        let (directory, waiter) = (tempfile::tempdir().unwrap(), Waiter::default());
+        if !can(directory.path()) {
+            return;
+        }
+        let (path, other) = (directory.path().join("a"), directory.path().join("b"));
+        assert!(made(&path, "text", &waiter.waiting()).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+        fs::write(&other, "").unwrap();
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&path), mode(&other));
+        assert!(!made(&path, "other", &waiter.waiting()).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"text", "another's file is not replaced");
+        assert!(!made(&directory.path().join("missing/a"), "text", &waiter.waiting()).unwrap());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn it_has_none_where_nobody_waits() {
+        let (directory, waiter) = (tempfile::tempdir().unwrap(), Waiter::default());
+        if !can(directory.path()) {
+            return;
+        }
+        let waiting = waiter.waiting();
+        drop(waiter);
+        made(&directory.path().join("a"), "text", &waiting).unwrap_err();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn it_is_named_by_its_number_too() {
+        let directory = tempfile::tempdir().unwrap();
+        if !can(directory.path()) {
+            return;
+        }
+        let (target, _) = target_at(&directory.path().join("a")).unwrap();
+        let opened = open(directory.path(), OFlags::TMPFILE | OFlags::WRONLY, Mode::RUSR);
+        give_name_by_number(&opened.unwrap().into(), &target).unwrap();
+        assert!(target.path().exists());
+    }
+}
