@@ -170,9 +170,11 @@ impl DownloadBuilder {
         let (path, how, waiting) = (self.path.clone(), self.how, waiter.waiting());
         let batch = self.store.engine().batches.here();
         let small = Small { source, path, how, algorithm, began, batch, waiting };
-        let ended = self.joined(AbortOnDropHandle::new(tokio::spawn(small.run())).await);
-        waiter.done();
-        ended
+        let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
+        if ended.is_ok() {
+            waiter.done();
+        } // else the runtime is shut down, and the work may be under way
+        self.joined(ended)
     }
 
     /// Has all that is missing received; the object, and the checksum of its bytes.

@@ -213,6 +213,7 @@ fn at_file(error: io::Error, target: &Target) -> Fault {
 fn remove_left(left: &Path) {
     if let Ok(file) = no_link().open(left)
         && !is_locked(&file)
+        && is_named(&file, left)
     {
         temp::remove(left); // while it is locked, so that nobody finds it
     }

@@ -26,13 +26,13 @@ const GATHERED_FOR: Duration = Duration::from_millis(2);
 const TOLD_AT_ONCE: usize = 16;
 const TOLD_AFTER: Duration = Duration::from_micros(500);
 
-/// Where a work has waited for so long the disk is slow, and may do more at once; several threads in one directory wait
-/// for each other.
+/// Where a work has waited for so long the disk is slow, and may do more at once: one thread more each time, as several in
+/// one directory wait for each other, and fewer than the command line's runtime has for all that waits for a disk.
 const LATE: Duration = Duration::from_millis(10);
-const MOST_THREADS: usize = 64;
+const MOST_THREADS: usize = 32;
 
 /// The longest that somebody who waits does not look.
-const LONGEST_LOOK: Duration = Duration::from_millis(128);
+const LONGEST_LOOK: Duration = Duration::from_millis(32);
 
 /// Of each runtime its own.
 #[derive(Debug, Default)]
@@ -66,6 +66,8 @@ pub(crate) struct Batch {
 struct Queue {
     waiting: VecDeque<(Box<dyn Work>, Instant)>,
     threads: usize,
+    /// When the last of them was started.
+    started: Option<Instant>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -117,7 +119,10 @@ struct GivenUp<'a>(&'a Arc<Batch>);
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        self.0.help(0);
+        // Where the system gives no thread, that is the panic, and the work is left to the next that starts.
+        if !thread::panicking() {
+            self.0.help(0);
+        }
     }
 }
 
@@ -155,12 +160,16 @@ impl Batch {
             let Some((_, since)) = queue.waiting.front() else { return };
             let is_due = match queue.threads {
                 0 => queue.waiting.len() >= enough,
-                threads => threads < MOST_THREADS && since.elapsed() >= LATE,
+                threads => {
+                    let is_late = |since: Instant| since.elapsed() >= LATE;
+                    threads < MOST_THREADS && is_late(*since) && queue.started.is_none_or(is_late)
+                }
             };
             if !is_due {
                 return;
             }
             queue.threads += 1;
+            queue.started = Some(Instant::now());
         }
         // Not with the lock: a runtime that is shut down drops it here.
         let thread = Thread { batch: self.clone(), has_ended: false };

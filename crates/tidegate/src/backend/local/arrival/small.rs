@@ -28,6 +28,7 @@ impl Arrival {
         waiting: Arc<Waiting>,
     ) -> Result<Object, Fault> {
         let made = move || {
+            waiting.check()?;
             let (target, is_there) = target_at(&path)?;
             let left = temp::path(&target, &temp::id(&mark, target.name()))?;
             // Beside a wait for the disk a name costs nothing.

@@ -1,5 +1,5 @@
 use std::sync::atomic::AtomicBool;
-use std::sync::{Barrier, mpsc};
+use std::sync::mpsc;
 
 use futures::FutureExt;
 use futures::future::{join_all, select_all};
@@ -9,6 +9,15 @@ use super::*;
 
 fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Fails, and does not hang.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        thread::yield_now();
+    }
 }
 
 fn batch(batches: &Batches, runtime: &Runtime) -> Arc<Batch> {
@@ -49,17 +58,17 @@ fn a_panic_is_of_whoever_asked() {
 
 #[test]
 fn slow_ones_are_done_many_at_once() {
-    let (runtime, at_once) = (runtime(), Arc::new(Barrier::new(20)));
+    let (runtime, begun) = (runtime(), Arc::new(AtomicUsize::new(0)));
     let batch = batch(&Batches::default(), &runtime);
     let works = (0..20).map(|_| {
-        let at_once = at_once.clone();
+        let begun = begun.clone();
         batch.coming().done(move || {
-            at_once.wait();
+            begun.fetch_add(1, Relaxed);
+            until("all of them have begun", || begun.load(Relaxed) == 20);
             Ok(())
         })
     });
-    let ended = runtime.block_on(async { timeout(Duration::from_secs(20), join_all(works)).await });
-    assert!(ended.unwrap().iter().all(Result::is_ok));
+    assert!(runtime.block_on(join_all(works)).iter().all(Result::is_ok));
 }
 
 #[test]
@@ -95,9 +104,7 @@ fn what_is_given_up_is_done_though_more_would_be_gathered() {
     thread::sleep(Duration::from_millis(50));
     assert!(!done.load(Relaxed), "it is gathered, and nobody polls");
     drop(given_up);
-    while !done.load(Relaxed) {
-        thread::yield_now();
-    }
+    until("it is done", || done.load(Relaxed));
 }
 
 /// Whether its tasks are dropped before or after its threads, and whoever takes up what is left.
