@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::fault::shut_down;
 use crate::backend::Fault;
 
-/// So many works are gathered for one thread where many more are to come, and for so long.
+/// So many works are gathered for one thread where `COMING_FOR_EACH` times as many more are to come, and for so long.
 const GATHERED: usize = 16;
 const COMING_FOR_EACH: usize = 8;
 const GATHERED_FOR: Duration = Duration::from_millis(2);
