@@ -18,8 +18,8 @@ use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::Place;
 
-/// Objects on their way at once, or as many as requests may fly where that is set and more, within bounds; and small ones: so many for
-/// as long as all that are on their way have no more bytes. How many requests that makes the limiter decides.
+/// Objects on their way at once, or as many as requests may fly where that is set and more; and small ones: so many for as
+/// long as all that are on their way have no more bytes. How many requests that makes the limiter decides.
 const IN_FLIGHT: usize = 64;
 const SMALL_IN_FLIGHT: usize = 256;
 const MOST_IN_FLIGHT: usize = 1024;
@@ -118,18 +118,9 @@ where
     let mut copies = std::pin::pin!(copies.fuse());
     let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
     let (mut copied, mut failed) = (0, 0);
-    // Each has a file and a connection, and a journal has files of its own.
-    let most = match job.concurrency {
-        Concurrency::Fixed(requests) if !job.writing.is_journaled() => {
-            requests.clamp(IN_FLIGHT, MOST_IN_FLIGHT)
-        }
-        _ => IN_FLIGHT,
-    };
-    let may = |count: usize| count.min(open_files() / 3).max(1);
-    let (most, small) = (may(most), may(most.max(SMALL_IN_FLIGHT)));
+    let (most, small) = at_once(job.concurrency, job.writing.is_journaled(), open_files());
     loop {
-        let are_small = bytes <= SMALL_BYTES && !job.writing.is_journaled();
-        let most = if are_small { small } else { most };
+        let most = if bytes <= SMALL_BYTES { small } else { most };
         let ended = tokio::select! {
             biased;
             Some((size, copy)) = copies.next(), if on_their_way.len() < most => {
@@ -163,6 +154,22 @@ where
     Ok(copied + failed)
 }
 
+/// How many objects are on their way at once, and how many where they are small.
+fn at_once(concurrency: Concurrency, is_journaled: bool, open_files: usize) -> (usize, usize) {
+    let (most, small) = match concurrency {
+        // A journal has files of its own.
+        _ if is_journaled => (IN_FLIGHT, IN_FLIGHT),
+        Concurrency::Fixed(requests) => {
+            let most = requests.clamp(IN_FLIGHT, MOST_IN_FLIGHT);
+            (most, most.max(SMALL_IN_FLIGHT))
+        }
+        _ => (IN_FLIGHT, SMALL_IN_FLIGHT),
+    };
+    // Each has a file and a connection.
+    let may = |count: usize| count.min(open_files / 3).max(1);
+    (may(most), may(small))
+}
+
 /// Journals that are written while they are copied would be journaled themselves. To leave them out would be no
 /// copy of all that is there. Those that a link leads to are met on the way.
 pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
@@ -186,4 +193,29 @@ fn refuse_itself(source: &Path, target: &Location) -> Outcome {
         return Err(Failure::Usage(format!("{path}: this is in {source}, which is to be copied")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_on_their_way_follow_the_requests_within_bounds() {
+        use Concurrency::{Auto, Fixed};
+        let many = 1 << 20;
+        for (concurrency, is_journaled, open_files, expected) in [
+            (Auto, false, many, (64, 256)),
+            (Fixed(1), false, many, (64, 256)),
+            (Fixed(128), false, many, (128, 256)),
+            (Fixed(512), false, many, (512, 512)),
+            (Fixed(1_000_000), false, many, (1024, 1024)),
+            (Fixed(512), true, many, (64, 64)),
+            (Auto, true, many, (64, 64)),
+            (Fixed(512), false, 300, (100, 100)),
+            (Auto, false, 2, (1, 1)),
+        ] {
+            let counts = at_once(concurrency, is_journaled, open_files);
+            assert_eq!(counts, expected, "{concurrency:?}, {is_journaled}, {open_files}");
+        }
+    }
 }

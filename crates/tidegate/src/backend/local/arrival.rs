@@ -49,6 +49,11 @@ impl Arrival {
     /// One that another process has at work is left to it: then it is a new one under another mark.
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
         let (target, _) = target_at(path)?;
+        Self::begin_at(target, mark)
+    }
+
+    /// The same, where that has been looked at.
+    fn begin_at(target: Target, mark: &str) -> Result<Self, Fault> {
         let parents = &*PARENTS;
         let failed = |error| {
             parents.remove_empty(target.directory());

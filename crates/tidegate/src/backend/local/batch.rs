@@ -191,9 +191,9 @@ impl Thread {
             done.push(work);
             if done.len() == TOLD_AT_ONCE || told_at.elapsed() >= TOLD_AFTER {
                 done.drain(..).for_each(|work| work.tell());
+                self.batch.help(0);
                 told_at = Instant::now();
             }
-            self.batch.help(0);
         }
         done.into_iter().for_each(|work| work.tell());
     }

@@ -41,7 +41,7 @@ impl Arrival {
             }
             let begin = || {
                 // By a name that nobody else has: it may be removed whenever nobody waits for it any more.
-                let mut arrival = Self::begin(&path, &new_mark())?;
+                let mut arrival = Self::begin_at(target, &new_mark())?;
                 arrival.other = Some(left);
                 Ok(arrival)
             };

@@ -82,6 +82,25 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_there_before_it_has_its_name() {
+        let (directory, waiter) = (tempfile::tempdir().unwrap(), Waiter::default());
+        if !can(directory.path()) {
+            return;
+        }
+        let (path, waiting) = (directory.path().join("a"), waiter.waiting());
+        let making = waiting.meanwhile(|| {
+            let (path, waiting) = (path.clone(), waiting.clone());
+            let making = std::thread::spawn(move || made(&path, "text", &waiting));
+            // It is written, and waits for this.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+            making
+        });
+        assert!(making.unwrap().join().unwrap().unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"text");
+    }
+
+    #[test]
     fn it_has_none_where_nobody_waits() {
         let (directory, waiter) = (tempfile::tempdir().unwrap(), Waiter::default());
         if !can(directory.path()) {
