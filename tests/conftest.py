@@ -35,6 +35,15 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.fixture(autouse=True)
+def emptied():
+    """The servers live for the whole run: what each test leaves on them would be many GiB of disk at its end."""
+    Bucket.made.clear()
+    yield
+    for bucket in Bucket.made:
+        bucket.empty()
+
+
 @pytest.fixture(scope="session")
 def minio(tmp_path_factory):
     server = Minio(tmp_path_factory.mktemp("minio"))

@@ -1,7 +1,5 @@
 """Uploads that are left in a journal directory: how tests leave them there, and what is in it."""
 
-import os
-import signal
 import tempfile
 from pathlib import Path
 
@@ -11,11 +9,6 @@ from harness.process import until
 
 PART = 5 * MIB
 CP = ("--part-size", "5MiB", "--progress", "never")
-
-
-def killed(run):
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait(20).exit == -signal.SIGKILL
 
 
 def listed(tidegate, journal):
@@ -49,7 +42,7 @@ def left_behind(tidegate, on, journal, data, options=(), wait=None):
         until_it_has(tidegate, journal, len(data))
         if wait:
             until("the store has come so far", wait)
-        killed(run)
+        run.killed()
 
 
 def unanswered(tidegate, on, journal, data, proxy, options=()):

@@ -8,8 +8,9 @@ import termios
 
 import pytest
 
-from harness import MIB
+from harness import KIB, MIB
 from harness.command import binary, clean_env
+from harness.process import until
 from said import one_sentence
 
 SIZES = [0, 1, 20 * MIB + 3]
@@ -129,6 +130,23 @@ def on_a_terminal(*words, env):
                 # So it ends where nobody has the other side any more.
                 assert error.errno == errno.EIO, error
     return run.returncode, shown.decode()
+
+
+def test_small_files_are_whole_or_not_there_when_the_program_is_killed(tidegate, embedded_bucket, knobs, tmp_path):
+    body = os.urandom(4 * KIB)
+    for number in range(2000):
+        embedded_bucket.put(f"tree/{number}", body)
+    knobs(latency={"fixed_ms": 20})
+    # Killed more than once, so that one of them is while files are made.
+    for some in (100, 500, 1000):
+        target = tmp_path / str(some)
+        target.mkdir()
+        run = tidegate.start("cp", "-r", embedded_bucket.url("tree/"), f"{target}/", env=embedded_bucket.env)
+        until("some are there", lambda: sum(len(files) for _, _, files in os.walk(target)) >= some)
+        run.killed()
+        there = [file for file in target.rglob("*") if file.is_file()]
+        assert some <= len(there) < 2000
+        assert all(file.name.isdecimal() and file.read_bytes() == body for file in there)
 
 
 @pytest.mark.parametrize("tree", [False, True])

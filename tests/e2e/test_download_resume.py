@@ -69,8 +69,7 @@ def test_one_of_another_object_is_not_gone_on_with(tidegate, slow_bucket, make_f
     folder.mkdir()
     run = tidegate.start("cp", bucket.url("k"), folder / "out", *QUIET, *TWO, env=slow)
     until("chunks are there", lambda: noted(folder) >= 1, 60)
-    os.kill(run.pid, signal.SIGKILL)
-    run.wait(20)
+    run.killed()
     other = (b"another" * (SIZE // 7 + 1))[:SIZE]
     bucket.put("k", other)
     again = tidegate("cp", bucket.url("k"), folder / "out", *QUIET, env=bucket.env)

@@ -10,7 +10,6 @@ from harness.command import Run
 from harness.crc64nvme import crc64nvme
 from harness.feed import failing_source
 from harness.process import until
-from harness.s3 import Bucket
 
 
 def python(program):
@@ -63,10 +62,10 @@ def test_the_store_refuses_a_wrong_checksum(any_bucket):
     assert not any_bucket.exists("k")
 
 
-def test_the_proxy_slows(proxy_to, minio):
+def test_the_proxy_slows(proxy_to, minio, bucket):
     proxy = proxy_to(minio.address)
     proxy.bandwidth(2_000_000)
-    bucket = Bucket(minio.endpoint.at(proxy.url))
+    client = minio.endpoint.at(proxy.url).client()
     started = time.monotonic()
-    bucket.put("k", b"x" * (4 * MIB))
+    client.put_object(Bucket=bucket.name, Key="k", Body=b"x" * (4 * MIB))
     assert time.monotonic() - started > 1.0

@@ -10,7 +10,7 @@ from harness import MIB
 from harness.feed import open_pipe
 from harness.process import until
 from harness.s3 import Bucket
-from journals import CP, PART, copied, killed, left_behind, listed, unanswered, until_it_has
+from journals import CP, PART, copied, left_behind, listed, unanswered, until_it_has
 from said import one_sentence
 
 
@@ -73,7 +73,7 @@ def test_a_file_that_was_killed_goes_on_where_it_stood(tidegate, on, journal, ma
     env = server.endpoint.at(proxy.url).env
     run = tidegate.start("cp", path, on.url("k"), *CP, "--journal", journal, "--concurrency", "1", env=env)
     until("parts are stored", lambda: on.parts("k") >= 2)
-    killed(run)
+    run.killed()
     [left] = listed(tidegate, journal)
     assert left["acknowledged_bytes"] >= PART, left
     run = tidegate("cp", path, on.url("k"), *CP, "--journal", journal, "--json", env=env)
@@ -94,7 +94,7 @@ def test_a_copy_to_a_local_disk_that_was_killed_goes_on(tidegate, journal, tmp_p
             pipe.send(path.read_bytes()[: (rounds + 1) * PART + 777])
             pipe.join()
             until_it_has(tidegate, journal, (rounds + 1) * PART + 777)
-            killed(run)
+            run.killed()
     assert not target.exists()
     with open(path, "rb") as source:
         run = tidegate("cp", "-", target, *CP, "--journal", journal, stdin=source)
@@ -114,7 +114,7 @@ def test_the_embedded_server_is_another_process_each_time(tidegate, journal, tmp
         pipe.send(path.read_bytes()[: 2 * PART])
         pipe.join()
         until("a part is stored", lambda: any(left["acknowledged_bytes"] for left in copied(tidegate, journal)))
-        killed(run)
+        run.killed()
     with open(path, "rb") as source:
         run = tidegate(*cp, stdin=source, env=env)
     assert run.exit == 0, run

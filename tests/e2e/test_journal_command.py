@@ -9,7 +9,7 @@ from harness.feed import open_pipe
 from harness.google import over_either
 from harness.process import until
 from harness.s3 import GoogleBucket
-from journals import CP, PART, copied, killed, left_behind, listed, unanswered
+from journals import CP, PART, copied, left_behind, listed, unanswered
 from said import one_sentence
 
 OUTAGE = {"operation": "storage.resumable.append", "action": {"error": {"status": 503, "code": "backendError"}}}
@@ -25,7 +25,7 @@ def test_what_was_read_to_its_end_is_published_without_its_source(tidegate, on, 
         run = tidegate.start(*cp, stdin=source, env=env)
     until("its end is in the journal", lambda: [left["state"] for left in copied(tidegate, journal)] == ["finished"])
     until("parts are stored", lambda: on.parts("k") >= 1)
-    killed(run)
+    run.killed()
     [left] = listed(tidegate, journal)
     assert left["state"] == "finished" and left["bytes"] == path.stat().st_size, left
     assert not on.exists("k")
@@ -154,7 +154,7 @@ def test_an_abort_says_that_the_object_was_published(tidegate, embedded_bucket, 
     cp = ("cp", "-", embedded_bucket.url("k"), *CP, "--journal", journal)
     run = tidegate.start(*cp, stdin=data, env=embedded_bucket.env)
     until("it is published", lambda: embedded_bucket.exists("k"))
-    killed(run)  # before it has heard of it
+    run.killed()  # before it has heard of it
     [left] = listed(tidegate, journal)
     assert left["state"] == "finished", left
     abort = tidegate("journal", "abort", journal, "--all", env=embedded_bucket.env)

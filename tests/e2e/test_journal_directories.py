@@ -8,7 +8,7 @@ from harness import MIB
 from harness.feed import open_pipe
 from harness.process import until
 from harness.s3 import Bucket
-from journals import CP, PART, killed, listed
+from journals import CP, PART, listed
 from said import one_sentence
 
 
@@ -62,7 +62,7 @@ def test_a_directory_that_was_killed_goes_on(tidegate, embedded, embedded_bucket
     cp = ("cp", "-r", f"{source}/", embedded_bucket.url("d/"), *CP, "--journal", journal)
     run = tidegate.start(*cp, env=env)
     until("some are in journals", lambda: len(list(journal.glob("*.journal"))) >= 20)
-    killed(run)
+    run.killed()
     run = tidegate(*cp, env=env)
     assert run.exit == 0, run
     for file in source.iterdir():

@@ -1,7 +1,5 @@
 """What is left behind: `sessions`, `sweep` and `lifecycle`, on each server and with what each of them can't do."""
 
-import os
-import signal
 
 import pytest
 
@@ -34,11 +32,6 @@ def begun(tidegate, bucket, key, pipe):
     until("a part is stored", lambda: bucket.parts(key) >= 1)
     pipe.join()
     return run
-
-
-def killed(run):
-    os.kill(run.pid, signal.SIGKILL)
-    assert run.wait(20).exit == -signal.SIGKILL
 
 
 def test_sessions_ls_says_age_bytes_and_id(tidegate, on):
@@ -143,7 +136,7 @@ def test_a_killed_process_is_swept(tidegate, on):
     with open_pipe() as pipe:
         run = begun(tidegate, on, "dead", pipe)
         (session,) = on.sessions("dead")
-        killed(run)
+        run.killed()
     # Its age protects it as any other's.
     assert tidegate("sweep", on.url(), env=on.env).exit == 0
     assert on.sessions("dead") == [session]
@@ -174,7 +167,7 @@ def test_records_go_with_what_they_are_of(tidegate, on, tmp_path):
         pipe.started()
         pipe.send(b"a" * (2 * PART))
         until("the session is written down", lambda: records() and b"named" in records()[0].read_bytes())
-        killed(run)
+        run.killed()
     assert len(records()) == 1
     dry = tidegate("sweep", on.url(), "--older-than", "0s", "--dry-run", env=env)
     assert dry.exit == 0 and len(records()) == 1, dry
@@ -285,7 +278,7 @@ def test_what_minio_forgets_is_found_by_the_records(tidegate, tmp_path):
         bucket = Bucket(server.endpoint)
         with open_pipe() as pipe:
             run = begun(tidegate, bucket, "deep/dead", pipe)
-            killed(run)
+            run.killed()
         strange = stray(bucket, "deep/strange")
         server.restart()
         swept = tidegate("sweep", bucket.url("deep/"), "--older-than", "0s", env=bucket.env)

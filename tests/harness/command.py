@@ -107,6 +107,11 @@ class Run:
     def interrupt(self):
         os.kill(self.pid, signal.SIGINT)
 
+    def killed(self):
+        """Kills the program as the system would, and waits for its end."""
+        os.kill(self.pid, signal.SIGKILL)
+        assert self.wait(20).exit == -signal.SIGKILL
+
     def kill(self):
         try:
             os.killpg(self._child.pid, signal.SIGKILL)

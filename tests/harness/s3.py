@@ -56,12 +56,15 @@ class Bucket:
 
     # How the program is to reach it, beside its environment.
     options = ()
+    # Those of the test that runs: what they hold is removed when it ends.
+    made = []
 
     def __init__(self, endpoint: Endpoint, name=None):
         self.endpoint = endpoint
         self.client = endpoint.client()
         self.name = name or f"t-{secrets.token_hex(6)}"
         self.client.create_bucket(Bucket=self.name)
+        self.made.append(self)
 
     @property
     def env(self):
@@ -116,6 +119,17 @@ class Bucket:
             pages = self.client.get_paginator("list_parts").paginate(Bucket=self.name, Key=key, UploadId=session)
             count += sum(len(page.get("Parts", [])) for page in pages)
         return count
+
+    def empty(self):
+        """Removes every object, and every unfinished upload that the store lists."""
+        for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=self.name):
+            if page["KeyCount"]:
+                keys = [{"Key": entry["Key"]} for entry in page["Contents"]]
+                removed = self.client.delete_objects(Bucket=self.name, Delete={"Objects": keys, "Quiet": True})
+                assert not removed.get("Errors"), removed["Errors"]
+        for page in self.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name):
+            for entry in page.get("Uploads", []):
+                self.client.abort_multipart_upload(Bucket=self.name, Key=entry["Key"], UploadId=entry["UploadId"])
 
     def assert_untouched(self, key):
         """Nothing was published under the key and no session was left behind."""
