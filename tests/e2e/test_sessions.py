@@ -271,23 +271,27 @@ def test_versitygw_has_no_rules(tidegate, versitygw):
         one_sentence(run, "no lifecycle rules", "tidegate sweep", exit=1)
 
 
-def test_what_minio_forgets_is_found_by_the_records(tidegate, tmp_path):
+@pytest.fixture(scope="module")
+def restarting(tmp_path_factory):
+    """A MinIO that a test may restart."""
+    server = Minio(tmp_path_factory.mktemp("restarting"))
+    yield server
+    server.stop()
+
+
+def test_what_minio_forgets_is_found_by_the_records(tidegate, restarting):
     """A restart empties MinIO's list; what a killed process of this machine left is swept all the same."""
-    server = Minio(tmp_path)
-    try:
-        bucket = Bucket(server.endpoint)
-        with open_pipe() as pipe:
-            run = begun(tidegate, bucket, "deep/dead", pipe)
-            run.killed()
-        strange = stray(bucket, "deep/strange")
-        server.restart()
-        swept = tidegate("sweep", bucket.url("deep/"), "--older-than", "0s", env=bucket.env)
-        assert swept.exit == 0, swept
-        assert "ended 1 unfinished upload," in swept.text, swept
-        assert "MinIO forgets" in swept.err and "whole key" in swept.err, swept
-        assert bucket.sessions("deep/dead") == []
-        # The other's whole key still finds it.
-        (line,) = tidegate("sessions", "ls", bucket.url("deep/strange"), "--json", env=bucket.env).json
-        assert line["id"] == strange, line
-    finally:
-        server.stop()
+    bucket = Bucket(restarting.endpoint)
+    with open_pipe() as pipe:
+        run = begun(tidegate, bucket, "deep/dead", pipe)
+        run.killed()
+    strange = stray(bucket, "deep/strange")
+    restarting.restart()
+    swept = tidegate("sweep", bucket.url("deep/"), "--older-than", "0s", env=bucket.env)
+    assert swept.exit == 0, swept
+    assert "ended 1 unfinished upload," in swept.text, swept
+    assert "MinIO forgets" in swept.err and "whole key" in swept.err, swept
+    assert bucket.sessions("deep/dead") == []
+    # The other's whole key still finds it.
+    (line,) = tidegate("sessions", "ls", bucket.url("deep/strange"), "--json", env=bucket.env).json
+    assert line["id"] == strange, line
