@@ -3,14 +3,19 @@
 import hashlib
 import os
 import random
+import shutil
+import tempfile
 
 import pytest
 
-from harness import google
+from harness import GIB, google
 from harness.command import CommandLine, binary
 from harness.s3 import Bucket, GoogleBucket
 from harness.servers import Embedded, Minio, Versitygw
 from harness.toxiproxy import Toxiproxy
+
+# What the tests have on disk at a time, at most.
+DISK = 4 * GIB
 
 # A developer's proxy is not for servers on this machine.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
@@ -21,6 +26,10 @@ def built():
     """The program under test: target/release/tidegate, or what TIDEGATE_BIN names."""
     if not binary().exists():
         pytest.exit(f"{binary()} is not there: cargo build --release -p tidegate-cli", returncode=2)
+    # A server on a full disk refuses what it is sent, in many ways: better one reason than a hundred failures.
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if free < DISK:
+        pytest.exit(f"{tempfile.gettempdir()} has {free / GIB:.1f} GiB free, and the tests need {DISK // GIB}", returncode=2)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -154,9 +163,9 @@ def knobs(embedded):
     turn()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def make_file(tmp_path_factory):
-    """`make_file(size)` is a file of that many bytes that do not compress, and its sha256. One per size."""
+    """`make_file(size)` is a file of that many bytes that do not compress, and its sha256. One per size and module."""
     folder = tmp_path_factory.mktemp("sources")
     made = {}
 
@@ -176,4 +185,5 @@ def make_file(tmp_path_factory):
             made[size, name] = (path, digest.hexdigest())
         return made[size, name]
 
-    return make
+    yield make
+    shutil.rmtree(folder)

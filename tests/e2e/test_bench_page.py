@@ -31,11 +31,30 @@ TEXTS = """() => [...document.querySelectorAll('svg[role=img]')].flatMap((svg, p
     });
 })"""
 
+# Of every plot: how many lines its legend has, or rows its table where there is no legend; in how many groups something
+# of the data is seen, and how many lines, bars, boxes and points there are in all.
+DRAWN = """() => [...document.querySelectorAll('figure')].map(figure => {
+    const svg = figure.querySelector('svg[role=img]'), view = svg.viewBox.baseVal;
+    const seen = shape => {
+        const box = shape.getBBox(), paint = getComputedStyle(shape);
+        const fits = (from, length, most) => from >= -0.5 && from + length <= most + 0.5;
+        const inside = fits(box.x, box.width, view.width) && fits(box.y, box.height, view.height);
+        return inside && Math.max(box.width, box.height) > 0 && [paint.fill, paint.stroke].some(it => it !== 'none');
+    };
+    const count = (of, shapes) => [...of.querySelectorAll(shapes)].filter(seen).length;
+    return {
+        said: figure.querySelector('figcaption').textContent,
+        wanted: figure.querySelectorAll('.legend li').length || figure.querySelectorAll('tbody tr').length,
+        // A line of one value is a marker alone.
+        groups: [...svg.querySelectorAll('g')].filter(it => count(it, '.line, .marker, .bar, .box, .point')).length,
+        shapes: count(svg, '.line, .bar, .box, .point'),
+    };
+})"""
+
 
 @pytest.fixture(scope="module")
 def bench():
-    if not PROGRAM.exists():
-        pytest.skip(f"{PROGRAM} is not there: cargo build --release -p tidegate-bench, or TIDEGATE_BENCH_BIN")
+    assert PROGRAM.exists(), f"{PROGRAM} is not there: cargo build --release -p tidegate-bench, or TIDEGATE_BENCH_BIN"
     commands = CommandLine(PROGRAM)
     yield commands
     commands.stop()
@@ -126,6 +145,30 @@ def test_the_page_is_read_on_a_phone_and_on_a_wide_screen(browser, page_of_all, 
     assert light > 3 * 200 if scheme == "light" else light < 3 * 60
     assert asked == [page_of_all.as_uri()] and wrong == [], (asked, wrong)
     context.close()
+
+
+def test_every_plot_draws_what_its_legend_or_its_table_names(browser, page_of_all):
+    page = browser.new_page()
+    page.goto(page_of_all.as_uri(), timeout=30_000)
+    plots = page.evaluate(DRAWN)
+    assert len(plots) == PLOTS
+    for plot in plots:
+        assert plot["groups"] == plot["wanted"] > 0 and plot["shapes"] > 0, plot
+    page.close()
+
+
+def test_what_does_not_hold_is_seen_before_the_plots(bench, browser, tmp_path):
+    broken = "4 MiB: auto takes 1.38 times as long as part by part"
+    figures = all_figures()
+    write(tmp_path, {"a": figures["a"] | {"broken": [broken]}, "c": figures["c"] | {"broken": []}, "b": figures["b"]})
+    assert bench("report", tmp_path).exit == 0
+    page = browser.new_page()
+    page.goto((tmp_path / "index.html").as_uri(), timeout=30_000)
+    said = page.locator("#a").get_by_text(f"DOES NOT HOLD: {broken}", exact=True)
+    plot = page.locator("#a svg[role=img]").first
+    assert said.is_visible() and said.bounding_box()["y"] < plot.bounding_box()["y"]
+    assert page.get_by_text("DOES NOT HOLD").count() == 1
+    page.close()
 
 
 def test_who_does_not_see_a_plot_has_its_name_and_its_numbers(browser, page_of_all):

@@ -7,3 +7,4 @@ TOOLS = ROOT / ".tools" / "bin"
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB

@@ -1,8 +1,8 @@
 //! What a merge of sorted tables holds in memory: read and written as streams under a budget, and whole. It is one part of
 //! the published table D.
 //!
-//! The tables are made once for each number of inputs, in the embedded server's storage on disk; then they are merged
-//! in each way, and what came out must be as many entries and bytes.
+//! The tables are made once for each number of inputs, in the embedded server's storage on disk or in a real store; then
+//! they are merged in each way, and what came out must be as many entries and bytes.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{self, Example, Run, Total, Way};
+use crate::example::{self, Example, Place, Run, Total, Way};
 use crate::machine::{self, Conditions};
 use crate::scratch::Scratch;
 use crate::size::{self, GIB, MIB};
@@ -38,6 +38,12 @@ pub struct Trial {
     /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub memory: u64,
+    /// No limits but this machine's, which is so already: the server has none here. It is the option of the other tables.
+    #[arg(long, conflicts_with = "to")]
+    pub unshaped: bool,
+    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has: all tables are removed after use.
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
     /// The ways.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "streamed,whole")]
     pub ways: Vec<Way>,
@@ -79,7 +85,8 @@ pub struct Report {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`: for each number of inputs all ways in turn.
+    /// Holds it against the store that was named, or the server of the program `tidegate`: for each number of inputs all
+    /// ways in turn.
     ///
     /// # Errors
     /// Where the server does not start, a run fails or takes longer than the limit, or two ways differ in what came out.
@@ -88,27 +95,42 @@ impl Trial {
         if trial.quick {
             (trial.inputs, trial.size, trial.table_size) = (vec![2, 4, 8], 8 * MIB, 16 * MIB);
         }
-        let place = trial.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        let most = trial.inputs.iter().copied().max().unwrap_or_default();
-        // Inputs, outputs, and the parts of outputs that are not joined yet.
-        let scratch = Scratch::new(Some(&place), 3 * u64::from(most) * trial.size)?;
-        scratch.remove_when_interrupted()?;
-        let logs = tempfile::tempdir()?;
-        let storage = format!("disk:{}", scratch.path().display());
-        let server = Embedded::storing(tidegate, logs.path(), &storage)?;
-        let example = Example::find(&server, logs.path(), Duration::from_secs(trial.limit))?;
+        let (logs, mut scratch) = (tempfile::tempdir()?, None);
+        let place = match &trial.to {
+            Some(url) => Place::within(url),
+            None => {
+                let storage = format!("disk:{}", scratch.insert(trial.scratch()?).path().display());
+                Place::embedded(Embedded::storing(tidegate, logs.path(), &storage)?)
+            }
+        };
+        let example = Example::find(place, logs.path(), Duration::from_secs(trial.limit))?;
         let before = machine::load();
+        let lines = example.hold(|| trial.lines(&example))?;
+        Ok(Report { trial, conditions: Conditions::since(before), lines })
+    }
+
+    /// A folder for the server's storage.
+    fn scratch(&self) -> Result<Scratch> {
+        let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let most = self.inputs.iter().copied().max().unwrap_or_default();
+        // Inputs, outputs, and the parts of outputs that are not joined yet.
+        let scratch = Scratch::new(Some(&place), 3 * u64::from(most) * self.size)?;
+        scratch.remove_when_interrupted()?;
+        Ok(scratch)
+    }
+
+    fn lines(&self, example: &Example<'_>) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
-        for &inputs in &trial.inputs {
-            trial.build(&example, inputs)?;
-            let runs = example::in_turn(&trial.ways, trial.runs, &format!("{inputs} inputs"), |way, _| {
-                trial.merge(&example, way, inputs)
+        for &inputs in &self.inputs {
+            self.build(example, inputs)?;
+            let runs = example::in_turn(&self.ways, self.runs, &format!("{inputs} inputs"), |way, _| {
+                self.merge(example, way, inputs)
             })?;
             example.clear("in/")?;
             check_same(inputs, &runs)?;
             lines.extend(runs.into_iter().map(|(way, runs)| Line { way, inputs, runs }));
         }
-        Ok(Report { trial, conditions: Conditions::since(before), lines })
+        Ok(lines)
     }
 
     fn build(&self, example: &Example<'_>, inputs: u32) -> Result<()> {
@@ -218,10 +240,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { size, table_size, memory, runs, .. } = &self.trial;
+        let Trial { size, table_size, memory, runs, to, .. } = &self.trial;
+        let store = match to {
+            Some(url) => format!("in {url}"),
+            None => "server on the same machine, unshaped, on disk".to_owned(),
+        };
         writeln!(
             out,
-            "Tables of {} merged into tables of {}; memory budget {}; server on the same machine, unshaped, on disk\n",
+            "Tables of {} merged into tables of {}; memory budget {}; {store}\n",
             size::format(*size),
             size::format(*table_size),
             size::format(*memory)
@@ -229,8 +255,8 @@ impl fmt::Display for Report {
         writeln!(out, "{}", self.table())?;
         writeln!(
             out,
-            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Whole: every\n\
-             input read into memory first, every output made in memory before it is uploaded.\n"
+            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each, without one to\n\
+             warm up. Whole: every input read into memory first, every output made in memory before it is uploaded.\n"
         )?;
         for broken in self.broken() {
             writeln!(out, "- DOES NOT HOLD: {broken}")?;

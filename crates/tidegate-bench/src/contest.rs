@@ -1,8 +1,9 @@
 //! All tools in turn, several times.
 
 mod best;
+mod check;
+mod rounds;
 
-use std::path::Path;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ use serde::Serialize;
 
 use crate::embedded::{Counts, Embedded, Endpoint};
 use crate::measure::{self, Usage};
-use crate::scratch::first_difference;
 use crate::tool::{OBJECT, Source, Tool, Tuning};
 use crate::{Error, Result};
 
 pub use best::AGAIN;
+use check::{check_copy, check_empty, check_stored, remove_copies};
+pub use rounds::Rounds;
 
 /// What is measured.
 #[derive(Debug)]
@@ -29,10 +31,8 @@ pub struct Contest<'a> {
     pub endpoint: Endpoint,
     /// The server behind that, for its counts.
     pub server: &'a Embedded,
-    /// How often each tool runs and counts; once more before, to warm up, where nothing was tried before.
-    pub runs: u32,
-    /// A tool that has taken as long in all its runs has no more of them; one run at least counts.
-    pub enough: Duration,
+    /// How often each tool runs.
+    pub rounds: Rounds,
     /// How many connections the floor has, and the size of its parts.
     pub floor: Tuning,
     /// Whether each has its best settings instead of its defaults.
@@ -69,8 +69,20 @@ pub struct Entrant {
     pub failed: Option<String>,
 }
 
+impl Entrant {
+    /// A peer that fails runs no more; ours may not.
+    fn fail(&mut self, error: Error) -> Result<()> {
+        if self.tool == Tool::Tidegate {
+            return Err(error);
+        }
+        eprintln!("{}: {error}", self.tool.name());
+        self.failed = Some(error.to_string());
+        Ok(())
+    }
+}
+
 impl Contest<'_> {
-    /// Runs all tools that are installed, interleaved (A B C A B C …), the first round uncounted.
+    /// Runs all tools that are installed, interleaved, as [`Rounds`] has it.
     pub fn hold(&self, tools: &[Tool]) -> Result<Vec<Entrant>> {
         let installed = tools.iter().filter_map(|tool| Some((*tool, tool.find()?)));
         let of = |(tool, path)| {
@@ -82,44 +94,14 @@ impl Contest<'_> {
             for entrant in &mut entrants {
                 match self.best_of(entrant) {
                     Ok(best) => entrant.tuning = best,
-                    Err(error) => self.fail(entrant, error)?,
+                    Err(error) => entrant.fail(error)?,
                 }
             }
         }
-        let enough = self.enough.as_secs_f64();
-        let mut spent = vec![0.0; entrants.len()];
-        for round in 0..=self.runs {
-            for (entrant, spent) in entrants.iter_mut().zip(&mut spent) {
-                // What was tried has warmed up.
-                if round == 0 && self.best && !entrant.tool.tried(&self.source).is_empty() {
-                    continue;
-                }
-                if entrant.failed.is_some() || *spent >= enough {
-                    continue;
-                }
-                let what = if round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
-                match self.run(entrant, entrant.tuning, &what) {
-                    Ok(run) => {
-                        *spent += run.usage.wall;
-                        if round > 0 || *spent >= enough {
-                            entrant.runs.push(run);
-                        }
-                    }
-                    Err(error) => self.fail(entrant, error)?,
-                }
-            }
-        }
+        // What was tried has warmed up.
+        let is_warm = |tool: Tool| self.best && !tool.tried(&self.source).is_empty();
+        self.rounds.hold(&mut entrants, is_warm, |entrant, what| self.run(entrant, entrant.tuning, what))?;
         Ok(entrants)
-    }
-
-    /// A peer that fails runs no more; ours may not.
-    fn fail(&self, entrant: &mut Entrant, error: Error) -> Result<()> {
-        if entrant.tool == Tool::Tidegate {
-            return Err(error);
-        }
-        eprintln!("{}: {error}", entrant.tool.name());
-        entrant.failed = Some(error.to_string());
-        self.clear()
     }
 
     /// Removes what a tool has left that did not come to its end: nobody else is to find it.
@@ -136,8 +118,22 @@ impl Contest<'_> {
         self.run_within(entrant, tuning, what, self.limit)?.ok_or_else(late)
     }
 
-    /// One run; `None` where it was not done within `limit`, and was stopped.
+    /// One run; `None` where it was not done within `limit`, and was stopped. One that was not done leaves nothing.
     fn run_within(
+        &self,
+        entrant: &Entrant,
+        tuning: Option<Tuning>,
+        what: &str,
+        limit: Duration,
+    ) -> Result<Option<Run>> {
+        let ran = self.attempt(entrant, tuning, what, limit);
+        if !matches!(ran, Ok(Some(_))) {
+            self.clear()?;
+        }
+        ran
+    }
+
+    fn attempt(
         &self,
         entrant: &Entrant,
         tuning: Option<Tuning>,
@@ -169,7 +165,6 @@ impl Contest<'_> {
         let Some(usage) = measure::measure_within(&program, &self.folder.join("tool.log"), limit)? else {
             eprintln!("{what}: {}: stopped after {:.3} s", tool.name(), limit.as_secs_f64());
             self.settle()?;
-            self.clear()?;
             return Ok(None);
         };
         let server_cpu = self.server.cpu()? - before;
@@ -231,94 +226,5 @@ impl Contest<'_> {
             Source::File(_) | Source::Directory(_) | Source::Pipe(_) => Ok(()),
         };
         removed.map_err(|error| format!("{name} ended well, but {error}").into())
-    }
-}
-
-/// All bytes must have come, and as many objects be there: a body has its framing among its bytes, and may be one of a
-/// session that nobody completed.
-fn check_stored(name: &str, counts: &Counts, objects: u64, bytes: u64) -> Result<()> {
-    let sent = counts.bytes_in;
-    if sent < bytes {
-        return Err(format!("{name} ended well, but sent {sent} of {bytes} bytes").into());
-    }
-    let stored: u64 = counts.checksums.values().sum();
-    if stored < objects {
-        return Err(format!("{name} ended well, but stored {stored} of {objects} objects").into());
-    }
-    Ok(())
-}
-
-/// A copy must have the original's bytes.
-fn check_copy(original: &Path, copy: &Path) -> Result<()> {
-    match first_difference(original, copy)? {
-        Some(place) => Err(format!("its file is another from byte {place} on").into()),
-        None => Ok(()),
-    }
-}
-
-/// Nothing else may be left.
-fn check_empty(folder: &Path) -> Result<()> {
-    match std::fs::read_dir(folder)?.next() {
-        None => Ok(()),
-        Some(left) => Err(format!("it left {} behind", left?.path().display()).into()),
-    }
-}
-
-/// Removes the directory `copies`, which must have all files of `originals` and no others.
-fn remove_copies(originals: &Path, copies: &Path) -> Result<()> {
-    for original in std::fs::read_dir(originals)? {
-        let original = original?;
-        let copy = copies.join(original.file_name());
-        let name = original.file_name();
-        check_copy(&original.path(), &copy).map_err(|why| format!("{}: {why}", name.display()))?;
-        std::fs::remove_file(copy)?;
-    }
-    check_empty(copies)?;
-    Ok(std::fs::remove_dir(copies)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_that_are_sent_must_be_stored_as_objects() {
-        let counts = |bytes_in, none: u64, crc32: u64| Counts {
-            bytes_in,
-            checksums: [("none".to_owned(), none), ("CRC32".to_owned(), crc32)].into(),
-            ..Counts::default()
-        };
-        let check = |counts| check_stored("x", &counts, 3, 100).map_err(|error| error.to_string());
-        assert_eq!(check(counts(100, 1, 2)), Ok(()));
-        assert_eq!(check(counts(99, 1, 2)).unwrap_err(), "x ended well, but sent 99 of 100 bytes");
-        assert_eq!(check(counts(150, 0, 2)).unwrap_err(), "x ended well, but stored 2 of 3 objects");
-    }
-
-    #[test]
-    fn copies_must_be_those_and_leave_nothing_beside_them() {
-        let folder = tempfile::tempdir().unwrap();
-        let [originals, copies] = ["originals", "copies"].map(|name| {
-            let path = folder.path().join(name);
-            std::fs::create_dir(&path).unwrap();
-            path
-        });
-        let refused = || remove_copies(&originals, &copies).unwrap_err().to_string();
-        let put = |directory: &Path, name: &str, bytes: &str| {
-            std::fs::write(directory.join(name), bytes).unwrap();
-        };
-        put(&originals, "one", "bytes");
-        assert!(refused().contains("one"), "it is not there");
-        put(&copies, "one", "byteS");
-        assert!(refused().contains("one: its file is another from byte 4 on"), "{}", refused());
-
-        put(&copies, "one", "bytes");
-        put(&copies, "one.part", "");
-        let said = refused();
-        assert!(said.contains("one.part"), "{said}");
-
-        put(&copies, "one", "bytes");
-        std::fs::remove_file(copies.join("one.part")).unwrap();
-        remove_copies(&originals, &copies).unwrap();
-        assert!(!copies.exists());
     }
 }

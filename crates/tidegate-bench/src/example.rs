@@ -1,7 +1,6 @@
 //! The example `compaction` as a program, each run a process of its own.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::TryStreamExt;
@@ -10,11 +9,16 @@ use tidegate::Tidegate;
 use tidegate::backend::Entry;
 
 use crate::Result;
-use crate::embedded::Embedded;
 use crate::measure::{self, Usage};
 use crate::process::Program;
 use crate::size::MIB;
 use crate::stats::Spread;
+
+mod place;
+#[cfg(test)]
+mod tests;
+
+pub use place::Place;
 
 /// How the example moves tables; its `--way`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -128,7 +132,7 @@ impl<'a> Total<'a> {
 #[derive(Debug)]
 pub struct Example<'a> {
     path: PathBuf,
-    server: &'a Embedded,
+    place: Place,
     folder: &'a Path,
     limit: Duration,
 }
@@ -138,19 +142,30 @@ impl<'a> Example<'a> {
     ///
     /// # Errors
     /// Where it is not built.
-    pub fn find(server: &'a Embedded, folder: &'a Path, limit: Duration) -> Result<Self> {
+    pub fn find(place: Place, folder: &'a Path, limit: Duration) -> Result<Self> {
         let beside = || Some(std::env::current_exe().ok()?.with_file_name("compaction"));
         let path = std::env::var_os("COMPACTION_BIN").map(PathBuf::from).or_else(beside);
         let path = path.filter(|path| path.is_file()).ok_or(
             "there is no program compaction: cargo build --release -p compaction, or COMPACTION_BIN",
         )?;
-        Ok(Self { path, server, folder, limit })
+        Ok(Self { path, place, folder, limit })
     }
 
     /// A location in the store.
     #[must_use]
     pub fn location(&self, prefix: &str) -> String {
-        format!("s3://{}/{prefix}", self.server.endpoint().bucket)
+        self.place.location(prefix)
+    }
+
+    /// Has `work` done, and removes what is left of it in a real store, where it failed as well. The embedded server ends
+    /// with this, and all that is there.
+    ///
+    /// # Errors
+    /// That of the work, or else of the removal.
+    pub fn hold<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let done = work();
+        let cleared = if self.place.is_real() { self.clear("") } else { Ok(()) };
+        done.and_then(|done| cleared.map(|()| done))
     }
 
     /// Runs it to its end.
@@ -158,7 +173,7 @@ impl<'a> Example<'a> {
     /// # Errors
     /// Where it fails, takes longer than the limit, or says no figures.
     pub fn run(&self, arguments: &[String]) -> Result<Run> {
-        let mut program = Program::new(&self.path).variables(self.server.endpoint().variables());
+        let mut program = Program::new(&self.path).variables(self.place.variables());
         for argument in arguments {
             program = program.arg(argument);
         }
@@ -174,8 +189,7 @@ impl<'a> Example<'a> {
     pub fn clear(&self, prefix: &str) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
-            let tide = Tidegate::builder().build()?;
-            let store = tide.store(Arc::new(self.server.endpoint().connect().await?));
+            let store = self.place.open(&Tidegate::builder().build()?).await?;
             let listed: Vec<_> = store.list(prefix, true).try_collect().await?;
             for entry in listed {
                 if let Entry::Object(object) = entry {
@@ -191,62 +205,4 @@ impl<'a> Example<'a> {
 fn figures(said: &str) -> Result<Figures> {
     let figures = said.lines().rev().find_map(|line| serde_json::from_str(line).ok());
     figures.ok_or_else(|| format!("no figures were said, but: {said}").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(wall: f64, peak_mib: u64) -> Run {
-        let figures = Figures {
-            seconds: wall,
-            bytes_in: 0,
-            bytes_out: 0,
-            entries_out: 0,
-            requests: 0,
-            retries: 0,
-            peak_budget_bytes: peak_mib * MIB / 2,
-        };
-        let usage =
-            Usage { wall, user: 1.0, system: 0.5, peak_kib: peak_mib << 10, exit: Some(0), signal: None };
-        Run { figures, usage, memory: Vec::new() }
-    }
-
-    #[test]
-    fn ways_take_turns_until_one_fails() {
-        let ways = [Way::Streamed, Way::Whole];
-        let mut turns = Vec::new();
-        let done = in_turn(&ways, 2, "nothing", |way, number| {
-            turns.push((way, number));
-            Ok(run(turns.len() as f64, 1))
-        });
-        assert_eq!(turns, [(ways[0], 1), (ways[1], 1), (ways[0], 2), (ways[1], 2)]);
-        let walls = |runs: &[Run]| runs.iter().map(|run| run.usage.wall).collect::<Vec<_>>();
-        let done: Vec<_> = done.unwrap().iter().map(|(way, runs)| (*way, walls(runs))).collect();
-        assert_eq!(done, [(ways[0], vec![1.0, 3.0]), (ways[1], vec![2.0, 4.0])]);
-
-        let mut turns = 0;
-        let failed = in_turn(&ways, 2, "nothing", |way, _| {
-            turns += 1;
-            if way == Way::Whole { Err("full".into()) } else { Ok(run(1.0, 1)) }
-        });
-        assert_eq!((failed.unwrap_err().to_string().as_str(), turns), ("full", 2));
-    }
-
-    #[test]
-    fn a_total_has_the_middle_time_and_the_highest_peaks() {
-        let runs = [run(4.0, 2), run(2.0, 8), run(8.0, 4)];
-        let total = Total::of(&runs).unwrap();
-        assert_eq!((total.figures.seconds, total.wall.median, total.cpu.median), (4.0, 4.0, 1.5));
-        assert_eq!((total.peak_mib, total.peak_budget_mib), (8.0, 4.0));
-        assert!(Total::of(&[]).is_none());
-    }
-
-    #[test]
-    fn figures_are_the_last_line() {
-        let line = r#"{"way":"whole","seconds":1.5,"bytes_in":7,"bytes_out":5,"outputs":[],"entries_out":3,"requests":4,"retries":0,"peak_budget_bytes":2}"#;
-        let read = figures(&format!("a warning\n{line}\n")).unwrap();
-        assert_eq!((read.seconds, read.bytes_in, read.entries_out), (1.5, 7, 3));
-        assert!(figures("failed\n").unwrap_err().to_string().contains("failed"));
-    }
 }

@@ -5,31 +5,40 @@
 //!
 //! Each run is a process of its own ([`uploads`]), so that the kernel says what it held at most.
 
-use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, value_parser};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use crate::measure::{self, Usage};
+use crate::measure;
 use crate::scratch::Scratch;
-use crate::size::{self, GIB, MIB};
-use crate::stats::Distribution;
-use crate::table::Table;
+use crate::size::{self, MIB};
 use disk::Watched;
 use uploads::{Done, Load, Place};
 use way::Way;
 
 mod disk;
+mod report;
 pub mod uploads;
 mod way;
 
+pub use report::{Line, Report, Run};
 pub use way::UPLOADS;
+
+/// The number of the run that does not count: files, programs and the server are in memory after it.
+const WARM_UP: u32 = 0;
+
+/// Its objects have this part of the size.
+const WARM_UP_PART: u64 = 8;
+
+/// How many objects of each way and number of streams the runs have at least, where it is not said how many there are.
+const OBJECTS: u32 = 4;
 
 /// What is uploaded, and to what kind of store.
 #[derive(Clone, Debug, Serialize, Args)]
@@ -62,18 +71,18 @@ pub struct Trial {
     /// times up.
     #[arg(long, default_value_t = 256, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub most_mib: u64,
-    /// Runs of each that count.
-    #[arg(long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100))]
+    /// Runs of each that count; 0: until there are 4 objects, which are 4 runs of 1 stream, 2 of 2, and 1 of 4 or more.
+    #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=100))]
     pub runs: u32,
-    /// One run of 1 and 4 streams of 128 to 256 MiB, in the ways that were published: whether it works, and the order
-    /// of the ways.
+    /// One run of 1 and 4 streams of 128 to 256 MiB, in the ways that were published, and none to warm up: whether it
+    /// works, and the order of the ways.
     #[arg(long, conflicts_with_all = ["streams", "size", "largest", "runs"])]
     pub quick: bool,
-    /// All of it, which is the default and takes an hour.
+    /// All of it, which is the default and takes two hours.
     #[arg(long, conflicts_with = "quick")]
     #[serde(skip)]
     pub full: bool,
-    /// Only ways whose name has one of these words in it, such as chunked,spool.
+    /// Only ways whose name begins with one of these words, such as chunked,spool.
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub only: Vec<String>,
     /// Folder for journals and spools; default: the system's temporary one.
@@ -84,60 +93,20 @@ pub struct Trial {
     pub limit: u64,
 }
 
-/// One process.
-#[derive(Clone, Debug, Serialize)]
-pub struct Run {
-    /// Bytes of each object.
-    pub sizes: Vec<u64>,
-    /// Seconds of each.
-    pub seconds: Vec<f64>,
-    /// What the process cost.
-    pub usage: Usage,
-    /// The most bytes that the folder of journals or spools had on its disk.
-    pub disk: u64,
-}
-
-/// All runs of one way with one number of streams.
-#[derive(Clone, Debug, Serialize)]
-pub struct Line {
-    /// How.
-    pub way: String,
-    /// Objects at once.
-    pub streams: u32,
-    /// Rates were so many times lower, and times longer.
-    pub scale: f64,
-    /// MiB a second of each object, at the published rates.
-    pub speed: Distribution,
-    /// The mean that was published, where it was.
-    pub published: Option<f64>,
-    /// The processes.
-    pub runs: Vec<Run>,
-}
-
-/// What came of a trial; it displays as Markdown.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// What was asked for.
-    pub trial: Trial,
-    /// Where and when.
-    #[serde(flatten)]
-    pub conditions: Conditions,
-    /// What was measured.
-    pub lines: Vec<Line>,
-    /// What is not built.
-    pub missing: Vec<String>,
-    /// Runs of others' programs that failed.
-    pub failed: Vec<String>,
-}
-
 impl Trial {
     /// Holds it against the server of the program `tidegate`: for each number of streams all ways in turn.
     ///
     /// # Errors
-    /// Where the server does not start, an upload fails, or takes longer than the limit.
+    /// Where a way is not known, the disk has no room, the server does not start, an upload fails, or takes longer than
+    /// the limit.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         if self.largest < self.size {
             return Err("--largest is less than --size".into());
+        }
+        let is_unknown = |word: &&String| !Way::ALL.iter().any(|way| way.begins_with(word));
+        if let Some(word) = self.only.iter().find(is_unknown) {
+            let names = Way::ALL.map(Way::name).join("; ");
+            return Err(format!("--only {word}: there is no way whose name begins so, but {names}").into());
         }
         let mut trial = self.clone();
         if trial.quick {
@@ -147,10 +116,10 @@ impl Trial {
     }
 
     fn hold_all(&self, tidegate: &Path) -> Result<Report> {
+        let ways = self.ways();
         let place = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
-        // A peer's journal keeps all of each object.
-        let most = self.streams.iter().copied().max().unwrap_or_default();
-        let scratch = Scratch::new(Some(&place), u64::from(most) * self.largest)?;
+        self.check_room(&ways, &place)?;
+        let scratch = Scratch::new(Some(&place), 0)?;
         scratch.remove_when_interrupted()?;
         let folder = tempfile::tempdir()?;
         let server = match self.to {
@@ -158,25 +127,16 @@ impl Trial {
             None => Some(Embedded::start(tidegate, folder.path())?),
         };
         let before = machine::load();
-        let is_wanted = |way: &Way| {
-            (self.only.is_empty() || self.only.iter().any(|only| way.name().contains(only)))
-                && (!self.quick || way.published(1).is_some())
-                && self.to.as_deref().is_none_or(|url| way.goes_to(url))
-        };
-        let ways: Vec<_> = Way::ALL.into_iter().filter(is_wanted).collect();
         let missing = ways.iter().filter(|way| way.find().is_none()).map(|way| way.name()).collect();
         let (mut lines, mut failed) = (Vec::new(), Vec::new());
         for &streams in &self.streams {
             let scale = self.scale(streams);
             if let (Some(server), true) = (&server, self.is_shaped()) {
-                server.behave(&json!({
-                    "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
-                    "commit_latency": {"fixed_ms": f64::from(self.commit_ms) * scale},
-                }))?;
+                server.behave(&self.shape(scale))?;
             }
             let place = self.place(server.as_ref(), streams);
             let mut runs: Vec<_> = ways.iter().map(|way| (*way, Vec::new())).collect();
-            for number in 1..=self.runs {
+            for number in self.numbers(streams) {
                 for (way, runs) in &mut runs {
                     let Some(program) = way.find() else { continue };
                     let name = format!("{}, {streams} at once, run {number}", way.name());
@@ -185,7 +145,9 @@ impl Trial {
                         Ok(run) => {
                             let longest = run.seconds.iter().copied().fold(0.0, f64::max);
                             eprintln!("{name}: {longest:.2} s");
-                            runs.push(run);
+                            if number != WARM_UP {
+                                runs.push(run);
+                            }
                         }
                         // Of ours nothing may fail.
                         Err(error) if matches!(way, Way::Ours { .. }) => return Err(error),
@@ -196,9 +158,52 @@ impl Trial {
                     }
                 }
             }
-            lines.extend(runs.into_iter().filter_map(|(way, runs)| Self::line(way, streams, scale, runs)));
+            lines.extend(runs.into_iter().filter_map(|(way, runs)| Line::of(way, streams, scale, runs)));
         }
         Ok(Report { trial: self.clone(), conditions: Conditions::since(before), lines, missing, failed })
+    }
+
+    /// Those that are wanted.
+    fn ways(&self) -> Vec<Way> {
+        let is_wanted = |way: &Way| {
+            (self.only.is_empty() || self.only.iter().any(|word| way.begins_with(word)))
+                && (!self.quick || way.published(1).is_some())
+                && self.to.as_deref().is_none_or(|url| way.goes_to(url))
+        };
+        Way::ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// The runs of each way with so many streams.
+    fn numbers(&self, streams: u32) -> RangeInclusive<u32> {
+        let first = if self.quick { 1 } else { WARM_UP };
+        let last = if self.runs == 0 { OBJECTS.div_ceil(streams) } else { self.runs };
+        first..=last
+    }
+
+    /// The most bytes that one of these ways has on the disk at a time, and with how many streams.
+    fn on_disk(&self, ways: &[Way]) -> (u64, u32) {
+        let ahead = 1.0 - self.stream_mib as f64 / self.producer_mib as f64;
+        let ahead = if self.is_shaped() { ahead.max(0.0) } else { 1.0 };
+        let share = ways.iter().map(|way| way.share_on_disk(ahead)).fold(0.0, f64::max);
+        let bytes = |streams, number| self.sizes(streams, number).iter().sum::<u64>();
+        let most = |streams: u32| self.numbers(streams).map(|number| bytes(streams, number)).max();
+        let all = self.streams.iter().filter_map(|&streams| Some((most(streams)?, streams)));
+        let (bytes, streams) = all.max().unwrap_or_default();
+        ((bytes as f64 * share) as u64, streams)
+    }
+
+    /// Fails where the ways need more of the disk than it has.
+    fn check_room(&self, ways: &[Way], place: &Path) -> Result<()> {
+        let ((needed, streams), free) = (self.on_disk(ways), disk::free(place)?);
+        if needed > free {
+            let (needed, free, place) = (needed.div_ceil(MIB), free / MIB, place.display());
+            return Err(format!(
+                "{streams} streams have up to {needed} MiB in journals or spools, and {place} has {free} MiB free: \
+                 another --scratch, or less by --streams, --largest or --only"
+            )
+            .into());
+        }
+        Ok(())
     }
 
     /// Whether the store is made to behave as the published figures imply.
@@ -209,6 +214,19 @@ impl Trial {
     fn scale(&self, streams: u32) -> f64 {
         let wanted = (u64::from(streams) * self.stream_mib) as f64;
         if self.is_shaped() { (wanted / self.most_mib as f64).max(1.0) } else { 1.0 }
+    }
+
+    /// How the server is to behave.
+    fn shape(&self, scale: f64) -> Value {
+        json!({
+            "bandwidth": {"stream_in": ((self.stream_mib * MIB) as f64 / scale) as u64},
+            "commit_latency": {"fixed_ms": f64::from(self.commit_ms) * scale},
+        })
+    }
+
+    /// Bytes a second that a producer makes.
+    fn produce(&self, scale: f64) -> u64 {
+        ((self.producer_mib * MIB) as f64 / scale) as u64
     }
 
     fn place(&self, server: Option<&Embedded>, streams: u32) -> Place {
@@ -230,7 +248,8 @@ impl Trial {
     /// Of the objects of one run.
     fn sizes(&self, streams: u32, number: u32) -> Vec<u64> {
         let mut random = fastrand::Rng::with_seed(u64::from(streams) << 32 | u64::from(number));
-        (0..streams).map(|_| random.u64(self.size..=self.largest)).collect()
+        let part = if number == WARM_UP { WARM_UP_PART } else { 1 };
+        (0..streams).map(|_| random.u64(self.size..=self.largest).div_ceil(part)).collect()
     }
 
     fn run(
@@ -242,18 +261,11 @@ impl Trial {
         (sizes, scale): (Vec<u64>, f64),
     ) -> Result<Run> {
         let (scratch, logs) = (tempfile::tempdir_in(folder)?, tempfile::tempdir()?);
-        let load =
-            Load { place: place.clone(), sizes, produce: ((self.producer_mib * MIB) as f64 / scale) as u64 };
+        let load = Load { place: place.clone(), sizes, produce: self.produce(scale) };
         let program = way.program(program, &load, scratch.path());
         let (log, disk) = (logs.path().join("uploads.log"), Watched::new(scratch.path()));
         let usage = measure::measure(&program, &log, Duration::from_secs(self.limit))?;
         Ok(Run { seconds: seconds(&log, load.sizes.len())?, sizes: load.sizes, usage, disk: disk.most() })
-    }
-
-    fn line(way: Way, streams: u32, scale: f64, runs: Vec<Run>) -> Option<Line> {
-        let objects = runs.iter().flat_map(|run| run.sizes.iter().zip(&run.seconds));
-        let speed = Distribution::of(objects.map(|(size, took)| *size as f64 / MIB as f64 / took * scale))?;
-        Some(Line { way: way.name(), streams, scale, speed, published: way.published(streams), runs })
     }
 }
 
@@ -266,133 +278,6 @@ fn seconds(log: &Path, streams: usize) -> Result<Vec<f64>> {
         return Err(format!("figures of {} objects, not {streams}", seconds.len()).into());
     }
     Ok(seconds)
-}
-
-impl Report {
-    /// The median speed of a way beside these streams.
-    fn speed(&self, way: Way, streams: u32) -> Option<f64> {
-        let line = self.lines.iter().find(|line| line.way == way.name() && line.streams == streams);
-        line.map(|line| line.speed.p50)
-    }
-
-    /// What does not hold of what the table is to show: that journaling is above either size of chunks, where a store's
-    /// streams are what is waited for.
-    #[must_use]
-    pub fn broken(&self) -> Vec<String> {
-        let mut broken = Vec::new();
-        if !self.trial.is_shaped() {
-            return broken;
-        }
-        for streams in &self.trial.streams {
-            for chunked in Way::CHUNKED {
-                let speeds = (self.speed(Way::JOURNAL, *streams), self.speed(chunked, *streams));
-                if let (Some(journal), Some(speed)) = speeds
-                    && journal <= speed
-                {
-                    let name = chunked.name();
-                    broken.push(format!("{streams} streams: journal {journal:.1} MiB/s, {name} {speed:.1}"));
-                }
-            }
-        }
-        broken
-    }
-
-    fn speeds(&self) -> Table {
-        let columns =
-            ["way", "streams", "count", "mean", "published", "std", "min", "50%", "75%", "90%", "99%", "max"];
-        let mut table = Table::new(columns);
-        for line in &self.lines {
-            let Distribution { count, mean, std, min, p50, p75, p90, p99, max } = line.speed;
-            let mut row =
-                vec![line.way.clone(), line.streams.to_string(), count.to_string(), format!("{mean:.1}")];
-            row.push(line.published.map_or_else(String::new, |mean| format!("{mean:.1}")));
-            row.extend([std, min, p50, p75, p90, p99, max].map(|speed| format!("{speed:.1}")));
-            table.row(row);
-        }
-        table
-    }
-
-    fn costs(&self) -> Table {
-        let columns = [
-            "way",
-            "streams",
-            "scale",
-            "of the rate",
-            "journal: times this",
-            "CPU s/GiB",
-            "peak RSS MiB",
-            "peak disk MiB",
-        ];
-        let mut table = Table::new(columns);
-        for line in &self.lines {
-            let most = |figure: fn(&Run) -> f64| line.runs.iter().map(figure).fold(0.0, f64::max);
-            let bytes: u64 = line.runs.iter().flat_map(|run| &run.sizes).sum();
-            let cpu: f64 = line.runs.iter().map(|run| run.usage.cpu()).sum();
-            let median = line.speed.p50;
-            let gain = self.speed(Way::JOURNAL, line.streams).map(|journal| journal / median);
-            table.row([
-                line.way.clone(),
-                line.streams.to_string(),
-                line.scale.to_string(),
-                if self.trial.is_shaped() {
-                    format!("{:.3}", median / self.trial.stream_mib as f64)
-                } else {
-                    String::new()
-                },
-                gain.map_or_else(String::new, |gain| format!("{gain:.2}")),
-                format!("{:.2}", cpu / (bytes as f64 / GIB as f64)),
-                format!("{:.0}", most(|run| run.usage.peak_kib as f64 / 1024.0)),
-                format!("{:.0}", most(|run| run.disk as f64 / MIB as f64)),
-            ]);
-        }
-        table
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Trial { stream_mib, commit_ms, producer_mib, most_mib, runs, size, largest, to, .. } =
-            &self.trial;
-        let store = match to {
-            Some(url) => format!("to {url}"),
-            None if self.trial.unshaped => "to the embedded server, unshaped".to_owned(),
-            None => format!(
-                "a stream moves {stream_mib} MiB/s, a commit takes {commit_ms} ms; more than {most_mib} MiB/s in all: \
-                 rates divided and times multiplied by `scale`"
-            ),
-        };
-        writeln!(
-            out,
-            "Objects of {} to {} at once, of producers that make {producer_mib} MiB/s each;\n{store}\n",
-            size::format(*size),
-            size::format(*largest)
-        )?;
-        writeln!(out, "{}", self.speeds())?;
-        writeln!(
-            out,
-            "MiB/s of each object, from its first byte to its publication, times the scale; {runs} runs of each. \
-             Published: the mean.\n"
-        )?;
-        writeln!(out, "{}", self.costs())?;
-        writeln!(
-            out,
-            "Of the rate, and times: by the median. Peaks: the most of all runs; disk: of what has a name in the \
-             journals' folder.\n"
-        )?;
-        for way in &self.missing {
-            writeln!(
-                out,
-                "- {way}: MISSING, not built (`mvn -q -f crates/tidegate-bench/peers/java/pom.xml package`)"
-            )?;
-        }
-        for run in &self.failed {
-            writeln!(out, "- {run}: FAILED")?;
-        }
-        for broken in self.broken() {
-            writeln!(out, "- DOES NOT HOLD: {broken}")?;
-        }
-        writeln!(out, "{}", self.conditions)
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
-//! What the numbers were measured on.
+//! What the numbers were measured on, when, and by which version.
 
 use std::fmt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
 use crate::size::KIB;
 
-/// Facts of this machine that numbers depend on.
+/// Facts of this machine that numbers depend on, and of this program on it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// Logical processors.
@@ -17,10 +18,14 @@ pub struct Machine {
     pub kernel: String,
     /// Memory in GiB, rounded.
     pub memory_gib: u64,
+    /// The day in UTC, as yyyy-mm-dd.
+    pub date: String,
+    /// The version of tidegate-bench.
+    pub version: &'static str,
 }
 
 impl Machine {
-    /// The machine that this runs on. What it does not say is called unknown.
+    /// The machine that this runs on, today. What it does not say is called unknown.
     #[must_use]
     pub fn this() -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
@@ -34,6 +39,8 @@ impl Machine {
             cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(unknown),
             kernel: kernel.map_or_else(unknown, |text| format!("Linux {text}")),
             memory_gib: (kib.unwrap_or(0) + (1 << 19)) >> 20,
+            date: day(SystemTime::now()),
+            version: env!("CARGO_PKG_VERSION"),
         }
     }
 }
@@ -57,11 +64,12 @@ impl Conditions {
 
 impl fmt::Display for Conditions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
+        let Machine { cores, cpu, kernel, memory_gib, date, version } = &self.machine;
         let [before, after] = self.load;
         write!(
             out,
-            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {before:.2} before, {after:.2} after"
+            "- machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {before:.2} before, {after:.2} after; \
+             {date} (UTC), tidegate-bench {version}"
         )
     }
 }
@@ -80,6 +88,13 @@ pub fn load() -> f64 {
     text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
 }
 
+/// The day that a time is on.
+fn day(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    // It has a calendar for certificates.
+    (rcgen::date_time_ymd(1970, 1, 1) + since).date().to_string()
+}
+
 /// A number of KiB in a file of `/proc`.
 pub(crate) fn kib(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.split(' ').next()?.parse().ok()
@@ -94,6 +109,8 @@ fn field(text: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -103,5 +120,29 @@ mod tests {
         assert_eq!(field(text, "model"), None);
         assert_eq!(kib("MemTotal:       24 kB\nMemFree: many\n", "MemTotal"), Some(24));
         assert_eq!(kib("MemTotal:       24 kB\nMemFree: many\n", "MemFree"), None);
+    }
+
+    #[test]
+    fn days_are_of_the_calendar() {
+        for (seconds, date) in [
+            (0, "1970-01-01"),
+            (951_782_399, "2000-02-28"),
+            (951_782_400, "2000-02-29"),
+            (951_868_800, "2000-03-01"),
+            (1_767_225_599, "2025-12-31"),
+            (1_767_225_600, "2026-01-01"),
+            (4_107_542_400, "2100-03-01"),
+        ] {
+            assert_eq!(day(UNIX_EPOCH + Duration::from_secs(seconds)), date);
+        }
+    }
+
+    #[test]
+    fn conditions_say_when_and_by_what() {
+        let machine = Machine { date: "2026-01-02".to_owned(), ..Machine::this() };
+        let said = Conditions { machine, load: [0.5, 1.0] }.to_string();
+        assert!(said.contains("load average 0.50 before, 1.00 after; 2026-01-02 (UTC)"), "{said}");
+        assert!(said.ends_with(&format!(", tidegate-bench {}", env!("CARGO_PKG_VERSION"))), "{said}");
+        assert!(!said.contains('\n'), "{said}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -18,7 +18,7 @@ use tidegate_bench::page::Page;
 use tidegate_bench::parts::{self, Published};
 use tidegate_bench::peers;
 use tidegate_bench::prefixes;
-use tidegate_bench::published::{self, Letter};
+use tidegate_bench::published::{self, Judged, Letter};
 use tidegate_bench::size;
 use tidegate_bench::tables;
 use tidegate_bench::tool::Tool;
@@ -124,7 +124,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Sorted tables built and uploaded to a shaped store: as streams, and whole in memory first.
+    /// Sorted tables built and uploaded: as streams, and whole in memory first.
     Tables {
         #[command(flatten)]
         trial: tables::Trial,
@@ -132,7 +132,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Requests over 1 to 128 prefixes, which the store limits each by itself; and listings of all as one.
+    /// Requests over 1 to 128 prefixes, which the embedded server limits each by itself; and listings of all as one.
     Prefixes {
         #[command(flatten)]
         trial: prefixes::Trial,
@@ -183,15 +183,17 @@ fn main() -> ExitCode {
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::A { extent, json } => parts(Published::Async, extent, json),
-        Command::B { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::B { trial, json } => table(|path| trial.hold(path), journal::Report::broken, json),
         Command::C { extent, json } => parts(Published::Threaded, extent, json),
         Command::D { extent } => all(&published::Trial { extent, only: vec![Letter::D] }),
         Command::All { trial } => all(&trial),
         Command::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
-        Command::Compaction { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Tables { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Prefixes { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
-        Command::Growth { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
+        Command::Compaction { trial, json } => {
+            table(|path| trial.hold(path), compaction::Report::broken, json)
+        }
+        Command::Tables { trial, json } => table(|path| trial.hold(path), tables::Report::broken, json),
+        Command::Prefixes { trial, json } => table(|path| trial.hold(path), prefixes::Report::broken, json),
+        Command::Growth { trial, json } => table(|path| trial.hold(path), growth::Report::broken, json),
         Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
         Command::Uploads(uploads) => uploads.run(),
         Command::Writers(writers) => writers.run(),
@@ -212,13 +214,22 @@ fn contest(transfer: &Transfer, common: &Common) -> Result<()> {
 }
 
 fn parts(table: Published, extent: parts::Extent, json: bool) -> Result<()> {
-    print(&parts::Trial { table, extent }.hold(tidegate)?, json)
+    print(&Judged::of(parts::Trial { table, extent }.hold(tidegate)?, parts::Report::broken), json)
+}
+
+/// A table, in JSON with what does not hold of it.
+fn table<R: Serialize + Display>(
+    hold: impl FnOnce(&Path) -> Result<R>,
+    broken: fn(&R) -> Vec<String>,
+    json: bool,
+) -> Result<()> {
+    print(&Judged::of(hold(&tidegate()?)?, broken), json)
 }
 
 fn all(trial: &published::Trial) -> Result<()> {
-    let broken = trial.hold(&tidegate()?)?;
-    print!("{broken}");
-    if broken.0.is_empty() { Ok(()) } else { Err("a table does not show what it is to show".into()) }
+    let outcome = trial.hold(&tidegate()?)?;
+    print!("{outcome}");
+    outcome.verdict()
 }
 
 /// The program that is measured.

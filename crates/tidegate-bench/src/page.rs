@@ -78,8 +78,10 @@ fn contests() -> impl Iterator<Item = (String, String, Read)> {
 }
 
 fn read<T: Shown>(dir: &Path, file: &str) -> Result<Option<Section>> {
-    let report = read::file::<T>(&dir.join(format!("{file}.json")))?;
-    Ok(report.map(|report| report.section(file)))
+    let Some((report, broken)) = read::file::<T>(&dir.join(format!("{file}.json")))? else { return Ok(None) };
+    let mut section = report.section(file);
+    section.first.extend(broken.iter().map(|broken| format!("DOES NOT HOLD: {broken}")));
+    Ok(Some(section))
 }
 
 impl Page {

@@ -6,7 +6,7 @@ use clap::{Args, value_parser};
 
 use crate::Result;
 use crate::size::{GIB, KIB, MIB};
-use crate::transfer::{Common, ENOUGH, Network, Transfer, Way};
+use crate::transfer::{Common, ENOUGH, LIMIT, Network, Transfer, Way};
 
 /// What is moved: its name, what that is, and the contest at so small a part of it.
 type Load = (&'static str, &'static str, fn(u64) -> Transfer);
@@ -25,6 +25,9 @@ const WAYS: [(&str, &str, Way); 3] = [
     ("-shaped", ", through a slow network", Way::Shaped(Network { latency_ms: 20, megabytes: 40 })),
     ("-tls", ", over TLS", Way::Tls),
 ];
+
+/// How often each tool runs where nothing is said of it.
+const RUNS: u32 = 3;
 
 /// How the name of a contest ends where each tool has its best settings.
 pub const BEST: &str = "-best";
@@ -80,7 +83,7 @@ pub struct Trial {
     #[arg(long, conflicts_with = "only")]
     pub best: bool,
     /// Runs of each tool that count; one more comes before, to warm up.
-    #[arg(long, default_value_t = 3, value_parser = value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
+    #[arg(long, default_value_t = RUNS, value_parser = value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     pub runs: u32,
     /// Folder for what is measured: NAME.md and NAME.json of each contest.
     #[arg(long, value_name = "DIR", default_value = "bench-results")]
@@ -89,9 +92,10 @@ pub struct Trial {
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run of one tool may take.
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = LIMIT, value_name = "SECONDS")]
     pub limit: u64,
-    /// Seconds of one tool's runs in all that are enough: it has no more of them, though one counts at least.
+    /// Seconds of one tool's runs in all, with the one to warm up, that are enough: it has no more of them, though one
+    /// counts at least.
     #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
     pub enough: u64,
     /// Only this contest; may be given several times.
@@ -116,21 +120,33 @@ impl Trial {
         for contest in Named::all().filter(|contest| self.has(contest)) {
             let name = &contest.name;
             eprintln!("## {name}");
-            let mut report = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
-            report.command = (!self.quick).then(|| self.command(name));
-            let said = report.to_string();
+            let mut held = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
+            held.report.command = (!self.quick).then(|| self.command(name));
+            let said = held.to_string();
             println!("## {name}\n\n{said}");
             std::fs::write(self.to.join(format!("{name}.md")), said)?;
-            std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&report)?)?;
+            std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&held)?)?;
         }
         Ok(())
     }
 
-    /// What measures the contest `name` again.
+    /// What measures the contest `name` again: all options that are not the defaults, but for where the figures go.
     fn command(&self, name: &str) -> String {
-        let mut command = format!("tidegate-bench peers --only {name} --runs {}", self.runs);
-        if self.enough != ENOUGH {
-            command += &format!(" --enough {}", self.enough);
+        let mut command = format!("tidegate-bench peers --only {name}");
+        let numbers = [
+            ("runs", u64::from(self.runs), u64::from(RUNS)),
+            ("limit", self.limit, LIMIT),
+            ("enough", self.enough, ENOUGH),
+        ];
+        for (option, value, default) in numbers {
+            if value != default {
+                command += &format!(" --{option} {value}");
+            }
+        }
+        if let Some(scratch) = &self.scratch {
+            let scratch = scratch.display().to_string();
+            let quote = if scratch.contains(char::is_whitespace) { "'" } else { "" };
+            command += &format!(" --scratch {quote}{scratch}{quote}");
         }
         command
     }
@@ -150,7 +166,36 @@ fn known(name: &str) -> std::result::Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        trial: Trial,
+    }
+
+    fn command<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+        Cli::try_parse_from(words).unwrap().trial.command("pipe")
+    }
+
+    #[test]
+    fn what_is_not_the_default_is_in_the_command() {
+        let bare = "tidegate-bench peers --only pipe";
+        assert_eq!(command(["peers"]), bare);
+        assert_eq!(command("peers --full --to x --runs 3 --limit 300 --enough 20".split(' ')), bare);
+        let all = "tidegate-bench peers --only pipe --runs 2 --limit 60 --enough 10 --scratch /x";
+        assert_eq!(command(all.split(' ').skip(1)), all);
+        let spaced = command(["peers", "--scratch", "/x y"]);
+        assert_eq!(spaced, format!("{bare} --scratch '/x y'"));
+        // The others say which contests, where their figures go, and that there are to be none.
+        let options = Trial::augment_args(clap::Command::new("peers"));
+        let names = options.get_arguments().filter_map(clap::Arg::get_long);
+        for name in names.filter(|name| !["quick", "full", "best", "only", "to"].contains(name)) {
+            assert!(all.contains(&format!(" --{name} ")), "{name}");
+        }
+    }
 
     #[test]
     fn contests_have_names_of_their_own() {

@@ -3,19 +3,21 @@
 //! to list them all as one. It is one part of the published table D.
 //!
 //! The library is measured in this process, but for listings, where it is the command; the server is a process of its
-//! own.
+//! own. A real store may be in its place, but for listings: it can't be filled with objects by thousands, and counts no
+//! requests.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::json;
-use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
+use tidegate::{Layout, Naming, PrefixedStore, Store, Tidegate};
 
 use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
-use counted::Counted;
+use counted::{Counted, Place};
 use load::{Kind, Load, Pace};
 pub use report::Report;
 
@@ -24,6 +26,8 @@ mod listing;
 mod load;
 mod report;
 mod spreading;
+#[cfg(test)]
+mod tests;
 
 /// What S3 takes of each prefix at least, in requests a second ("Best practices design patterns: optimizing Amazon
 /// S3 performance").
@@ -51,6 +55,13 @@ pub struct Trial {
     /// Milliseconds before each request is looked at.
     #[arg(long, default_value_t = 5)]
     pub latency_ms: u64,
+    /// No limits but this machine's: the scale and the latency mean nothing then.
+    #[arg(long, conflicts_with = "to")]
+    pub unshaped: bool,
+    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has, and no listings: the objects stay
+    /// there, up to 8,192 of 1,000 bytes for each number of prefixes.
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
     /// Objects of each listing; as many as the machine's memory carries, where these are more.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "10000,100000,1000000,12800000",
           value_parser = clap::value_parser!(u64).range(1..100_000_000))]
@@ -85,8 +96,8 @@ pub struct Line {
     pub prefixes: Option<u32>,
     /// `writes` or `reads`.
     pub kind: &'static str,
-    /// What all prefixes together take a second.
-    pub limit: f64,
+    /// What all prefixes together take a second, where that is known.
+    pub limit: Option<f64>,
     /// What came of it.
     pub pace: Pace,
 }
@@ -103,11 +114,14 @@ pub struct Beside {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`.
+    /// Holds it against the store that was named, or the server of the program `tidegate`.
     ///
     /// # Errors
-    /// Where the server does not start, or a request fails for good.
+    /// Where the server does not start, a request fails for good, or listings are asked for of a real store.
     pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+        if self.to.is_some() && self.only.contains(&Part::Listing) {
+            return Err("--only listing is of the embedded server: leave out --to".into());
+        }
         let mut trial = self.clone();
         if trial.quick {
             (trial.seconds, trial.warm_up, trial.most) = (2, 1, 8);
@@ -116,25 +130,33 @@ impl Trial {
         let before = machine::load();
         let (mut lines, mut beside) = (Vec::new(), Vec::new());
         if trial.has(Part::Requests) || trial.has(Part::Hot) {
-            let folder = tempfile::tempdir()?;
-            let server = Embedded::storing(tidegate, folder.path(), "memory")?;
+            let (folder, mut server) = (tempfile::tempdir()?, None);
+            let place = match &trial.to {
+                Some(url) => Place::Real(url),
+                None => Place::Embedded(server.insert(Embedded::storing(tidegate, folder.path(), "memory")?)),
+            };
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             if trial.has(Part::Requests) {
-                lines = runtime.block_on(trial.lines(&server))?;
+                lines = runtime.block_on(trial.lines(place))?;
             }
             if trial.has(Part::Hot) {
                 for hot in [false, true] {
-                    beside.push(runtime.block_on(trial.beside(&server, hot))?);
+                    beside.push(runtime.block_on(trial.beside(place, hot))?);
                 }
             }
         }
         let most = trial.prefixes();
         let spreading = if trial.has(Part::Spreading) { spreading::of(most) } else { Vec::new() };
-        let listings = match trial.has(Part::Listing) {
+        let listings = match trial.has(Part::Listing) && trial.to.is_none() {
             true => listing::of(tidegate, most, &trial.list)?,
             false => Vec::new(),
         };
         Ok(Report { conditions: Conditions::since(before), trial, lines, beside, spreading, listings })
+    }
+
+    /// Whether each prefix has a limit that is known.
+    fn is_shaped(&self) -> bool {
+        !self.unshaped && self.to.is_none()
     }
 
     fn has(&self, part: Part) -> bool {
@@ -146,13 +168,13 @@ impl Trial {
         1 << self.most.ilog2()
     }
 
-    async fn lines(&self, server: &Embedded) -> Result<Vec<Line>> {
+    async fn lines(&self, place: Place<'_>) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
         for (kind, limit) in [(Kind::Writes, WRITES / self.scale), (Kind::Reads, READS / self.scale)] {
             let mut counts = vec![None];
             counts.extend((0..=self.most.ilog2()).map(|bits| Some(1 << bits)));
             for prefixes in counts {
-                let line = self.line(server, kind, limit, prefixes).await?;
+                let line = self.line(place, kind, limit, prefixes).await?;
                 let over = prefixes.map_or("not spread".to_owned(), |count| format!("{count} prefixes"));
                 let Pace { per_second, refused, .. } = line.pace;
                 eprintln!("{}, {over}: {per_second:.0} a second, {refused} refused", line.kind);
@@ -162,16 +184,19 @@ impl Trial {
         Ok(lines)
     }
 
-    /// Until it is set otherwise, the server takes so many requests a second of each prefix.
-    fn limit(&self, server: &Embedded, limit: Option<f64>) -> Result<()> {
-        server.behave(&json!({
-            "latency": {"fixed_ms": self.latency_ms as f64},
-            "rate_limit": limit.map(|limit| json!({"per_second": limit, "prefix_depth": 2})),
-        }))
+    /// Until it is set otherwise, a server that is shaped takes so many requests a second of each prefix.
+    fn limit(&self, place: Place<'_>, limit: Option<f64>) -> Result<()> {
+        match place {
+            Place::Embedded(server) if self.is_shaped() => server.behave(&json!({
+                "latency": {"fixed_ms": self.latency_ms as f64},
+                "rate_limit": limit.map(|limit| json!({"per_second": limit, "prefix_depth": 2})),
+            })),
+            _ => Ok(()),
+        }
     }
 
-    async fn line(&self, server: &Embedded, kind: Kind, limit: f64, prefixes: Option<u32>) -> Result<Line> {
-        self.limit(server, None)?;
+    async fn line(&self, place: Place<'_>, kind: Kind, limit: f64, prefixes: Option<u32>) -> Result<Line> {
+        self.limit(place, None)?;
         let root = match prefixes {
             None => "flat".to_owned(),
             Some(count) => format!("spread-{count}"),
@@ -182,7 +207,7 @@ impl Trial {
             time: Duration::from_secs(self.seconds),
             kind,
         };
-        let (backend, store) = open(server, &root).await?;
+        let (backend, store) = open(place, &root).await?;
         let store = match prefixes {
             // Below one prefix of the same depth.
             None => store.within("0"),
@@ -192,22 +217,23 @@ impl Trial {
         };
         let keys = load::Keys::all();
         load.prepare(&store, &keys).await?;
-        self.limit(server, Some(limit))?;
+        self.limit(place, Some(limit))?;
         let pace = load.put_on(&store, &keys, &backend).await?;
-        Ok(Line { prefixes, kind: kind.name(), limit: limit * f64::from(prefixes.unwrap_or(1)), pace })
+        let limit = self.is_shaped().then(|| limit * f64::from(prefixes.unwrap_or(1)));
+        Ok(Line { prefixes, kind: kind.name(), limit, pace })
     }
 
     /// Two callers for each of 15 prefixes, and with `hot` 200 for another one.
-    async fn beside(&self, server: &Embedded, hot: bool) -> Result<Beside> {
-        self.limit(server, None)?;
+    async fn beside(&self, place: Place<'_>, hot: bool) -> Result<Beside> {
+        self.limit(place, None)?;
         let layout = Layout::new(Naming::Base2, 16)?;
         // Two clients of one engine: what they share is what is measured.
-        let (cold_backend, cold_store) = open(server, "beside").await?;
+        let (cold_backend, cold_store) = open(place, "beside").await?;
         let tide = cold_backend.engine();
-        let (hot_backend, hot_store) = Counted::open(server, "beside", tide).await?;
+        let (hot_backend, hot_store) = Counted::open(place, "beside", tide).await?;
         let cold = PrefixedStore::init(&cold_store, layout).await?;
         let hot_store = PrefixedStore::open(&hot_store).await?;
-        self.limit(server, Some(WRITES / self.scale))?;
+        self.limit(place, Some(WRITES / self.scale))?;
         let load = |callers| Load {
             callers,
             warm_up: Duration::from_secs(self.warm_up),
@@ -226,9 +252,9 @@ impl Trial {
     }
 }
 
-/// A root on the server, by a new engine that knows nothing of it yet.
-async fn open(server: &Embedded, root: &str) -> Result<(std::sync::Arc<Counted>, tidegate::Store)> {
-    Counted::open(server, root, &Tidegate::builder().build()?).await
+/// A root at a place, by a new engine that knows nothing of it yet.
+async fn open(place: Place<'_>, root: &str) -> Result<(Arc<Counted>, Store)> {
+    Counted::open(place, root, &Tidegate::builder().build()?).await
 }
 
 /// A number to divide limits by.

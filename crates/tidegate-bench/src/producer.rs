@@ -19,14 +19,16 @@ pub(crate) fn piece() -> Bytes {
     bytes.into()
 }
 
-/// Makes the bytes of one object.
+/// Makes the bytes of one object: each time a copy of the piece in memory of its own, as a real producer fills it. A writer
+/// does not copy large pieces but keeps them: of one that is handed over again and again it would keep no memory at all,
+/// and filling it would cost nothing.
 #[derive(Debug)]
 pub(crate) struct Producer {
     piece: Bytes,
     left: u64,
     /// Bytes a second.
     rate: f64,
-    /// Seconds that were not slept yet; negative where sleeping took longer than it should.
+    /// Seconds that were not slept yet; negative where copying and sleeping took longer than it should.
     owed: f64,
 }
 
@@ -42,9 +44,12 @@ impl Producer {
             return None;
         }
         self.left -= now;
-        self.owed += now as f64 / self.rate;
+        let began = Instant::now();
+        let bytes = Bytes::copy_from_slice(&self.piece[..now as usize]);
+        // The copy is a part of the making: the rate stays what it is.
+        self.owed += now as f64 / self.rate - began.elapsed().as_secs_f64();
         let nap = (self.owed >= LEAST).then(|| Duration::from_secs_f64(self.owed));
-        Some((self.piece.slice(..now as usize), nap))
+        Some((bytes, nap))
     }
 
     /// The sleep that was asked for began then.
@@ -73,5 +78,16 @@ mod tests {
         }
         assert_eq!(bytes, size);
         assert!(start.elapsed() >= Duration::from_millis(28), "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn what_is_kept_of_it_is_memory() {
+        let piece = piece();
+        let mut producer = Producer::new(piece.clone(), 2 * PIECE, u64::MAX);
+        let (first, _) = producer.next().unwrap();
+        let (second, _) = producer.next().unwrap();
+        assert!(first == piece && second == piece);
+        let places = [&piece, &first, &second].map(|bytes| bytes.as_ptr());
+        assert!(places[0] != places[1] && places[0] != places[2] && places[1] != places[2], "{places:?}");
     }
 }

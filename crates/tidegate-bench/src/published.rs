@@ -51,57 +51,134 @@ pub enum Letter {
     Growth,
 }
 
-/// What does not hold of what the tables are to show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Broken(pub Vec<String>);
+/// What measures a table of that name, and says what does not hold of it.
+type Measure = fn(&Extent, &str, &Path) -> Result<Vec<String>>;
 
-impl Display for Broken {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_slice() {
-            [] => writeln!(out, "All tables show what they are to show."),
-            broken => broken.iter().try_for_each(|broken| writeln!(out, "DOES NOT HOLD: {broken}")),
+impl Letter {
+    /// Its tables in their order: what each and its files are called, and what measures it.
+    fn tables(self) -> &'static [(&'static str, Measure)] {
+        match self {
+            Self::A => &[("a", |extent, name, tidegate| extent.parts(name, Published::Async, tidegate))],
+            Self::B => &[("b", |extent, name, tidegate| {
+                extent.keep(name, extent.of::<journal::Trial>()?.hold(tidegate)?, journal::Report::broken)
+            })],
+            Self::C => &[("c", |extent, name, tidegate| extent.parts(name, Published::Threaded, tidegate))],
+            Self::D => &[
+                ("compaction", Extent::compaction),
+                ("tables", |extent, name, tidegate| {
+                    extent.keep(name, extent.of::<tables::Trial>()?.hold(tidegate)?, tables::Report::broken)
+                }),
+                ("prefixes", |extent, name, tidegate| {
+                    let report = extent.of::<prefixes::Trial>()?.hold(tidegate)?;
+                    extent.keep(name, report, prefixes::Report::broken)
+                }),
+            ],
+            Self::Growth => &[("growth", |extent, name, tidegate| {
+                extent.keep(name, extent.of::<growth::Trial>()?.hold(tidegate)?, growth::Report::broken)
+            })],
         }
     }
 }
 
-impl Trial {
-    /// Measures them, and says what does not hold.
-    ///
-    /// # Errors
-    /// The first of a table; those before it are in the folder.
-    pub fn hold(&self, tidegate: &Path) -> Result<Broken> {
-        std::fs::create_dir_all(&self.extent.to)?;
-        let mut broken = Broken::default();
-        for letter in &self.only {
-            match letter {
-                Letter::A => self.parts("a", Published::Async, tidegate, &mut broken)?,
-                Letter::B => {
-                    let report = self.of::<journal::Trial>()?.hold(tidegate)?;
-                    self.keep("b", &report, report.broken(), &mut broken)?;
-                }
-                Letter::C => self.parts("c", Published::Threaded, tidegate, &mut broken)?,
-                Letter::D => {
-                    let report = self.of::<compaction::Trial>()?.hold(tidegate)?;
-                    self.keep("compaction", &report, report.broken(), &mut broken)?;
-                    std::fs::write(self.extent.to.join("memory.json"), report.memory().to_string())?;
-                    let report = self.of::<tables::Trial>()?.hold(tidegate)?;
-                    self.keep("tables", &report, report.broken(), &mut broken)?;
-                    let report = self.of::<prefixes::Trial>()?.hold(tidegate)?;
-                    self.keep("prefixes", &report, report.broken(), &mut broken)?;
-                }
-                Letter::Growth => {
-                    let report = self.of::<growth::Trial>()?.hold(tidegate)?;
-                    self.keep("growth", &report, report.broken(), &mut broken)?;
+/// A table's report with what does not hold of it: the JSON has both; what is displayed is the report, which says it too.
+#[derive(Clone, Debug, Serialize)]
+pub struct Judged<R> {
+    #[serde(flatten)]
+    report: R,
+    broken: Vec<String>,
+}
+
+impl<R> Judged<R> {
+    /// A report, and what this says of it.
+    #[must_use]
+    pub fn of(report: R, broken: fn(&R) -> Vec<String>) -> Self {
+        Self { broken: broken(&report), report }
+    }
+}
+
+impl<R: Display> Display for Judged<R> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.report.fmt(out)
+    }
+}
+
+/// What came of the tables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// What does not hold of what they are to show.
+    pub broken: Vec<String>,
+    /// Those that could not run, and why.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+impl Outcome {
+    /// Measures one after the other. One that can't run keeps none of the others from it.
+    fn of<F: FnOnce() -> Result<Vec<String>>>(tables: impl IntoIterator<Item = (&'static str, F)>) -> Self {
+        let mut outcome = Self::default();
+        for (name, measure) in tables {
+            match measure() {
+                Ok(broken) => outcome.broken.extend(broken.iter().map(|broken| format!("{name}: {broken}"))),
+                Err(error) => {
+                    // The end, where it is said again, may be hours away.
+                    eprintln!("tidegate-bench: {name} could not run: {error}");
+                    outcome.failed.push((name, error.to_string()));
                 }
             }
         }
-        Ok(broken)
+        outcome
     }
 
-    fn parts(&self, name: &str, table: Published, tidegate: &Path, broken: &mut Broken) -> Result<()> {
+    /// Whether all is as it should be.
+    ///
+    /// # Errors
+    /// Where a table could not run, or does not show what it is to show.
+    pub fn verdict(&self) -> Result<()> {
+        let mut wrong = Vec::new();
+        if !self.failed.is_empty() {
+            let names: Vec<_> = self.failed.iter().map(|(name, _)| *name).collect();
+            wrong.push(format!("of the tables these could not run: {}", names.join(", ")));
+        }
+        if !self.broken.is_empty() {
+            wrong.push("a table does not show what it is to show".to_owned());
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ").into()) }
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { broken, failed } = self;
+        if broken.is_empty() && failed.is_empty() {
+            return writeln!(out, "All tables show what they are to show.");
+        }
+        broken.iter().try_for_each(|broken| writeln!(out, "DOES NOT HOLD: {broken}"))?;
+        failed.iter().try_for_each(|(name, why)| writeln!(out, "COULD NOT RUN: {name}: {why}"))
+    }
+}
+
+impl Trial {
+    /// Measures them, and says what came of it.
+    ///
+    /// # Errors
+    /// Where there can be no such folder.
+    pub fn hold(&self, tidegate: &Path) -> Result<Outcome> {
+        let extent = &self.extent;
+        std::fs::create_dir_all(&extent.to)?;
+        let tables = self.only.iter().flat_map(|letter| letter.tables());
+        Ok(Outcome::of(tables.map(|&(name, measure)| (name, move || measure(extent, name, tidegate)))))
+    }
+}
+
+impl Extent {
+    fn parts(&self, name: &str, table: Published, tidegate: &Path) -> Result<Vec<String>> {
         let trial = parts::Trial { table, extent: self.of()? };
-        let report = trial.hold(|| Ok(tidegate.to_owned()))?;
-        self.keep(name, &report, report.broken(), broken)
+        self.keep(name, trial.hold(|| Ok(tidegate.to_owned()))?, parts::Report::broken)
+    }
+
+    fn compaction(&self, name: &str, tidegate: &Path) -> Result<Vec<String>> {
+        let report = self.of::<compaction::Trial>()?.hold(tidegate)?;
+        std::fs::write(self.to.join("memory.json"), report.memory().to_string())?;
+        self.keep(name, report, compaction::Report::broken)
     }
 
     /// What a command of that would be told.
@@ -111,68 +188,24 @@ impl Trial {
             #[command(flatten)]
             trial: T,
         }
-        Ok(Line::try_parse_from(["bench"].into_iter().chain(self.extent.quick.then_some("--quick")))?.trial)
+        Ok(Line::try_parse_from(["bench"].into_iter().chain(self.quick.then_some("--quick")))?.trial)
     }
 
-    fn keep(
+    /// Prints a report and writes both its files, and says what does not hold of it.
+    fn keep<R: Serialize + Display>(
         &self,
         name: &str,
-        report: &(impl Serialize + Display),
-        found: Vec<String>,
-        broken: &mut Broken,
-    ) -> Result<()> {
-        let said = report.to_string();
+        report: R,
+        broken: fn(&R) -> Vec<String>,
+    ) -> Result<Vec<String>> {
+        let judged = Judged::of(report, broken);
+        let said = judged.to_string();
         println!("## {name}\n\n{said}");
-        std::fs::write(self.extent.to.join(format!("{name}.md")), said)?;
-        std::fs::write(self.extent.to.join(format!("{name}.json")), serde_json::to_vec(report)?)?;
-        broken.0.extend(found.into_iter().map(|found| format!("{name}: {found}")));
-        Ok(())
+        std::fs::write(self.to.join(format!("{name}.md")), said)?;
+        std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&judged)?)?;
+        Ok(judged.broken)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        trial: Trial,
-    }
-
-    fn parsed(words: &[&str]) -> Result<Trial, clap::Error> {
-        Line::try_parse_from(["all"].iter().chain(words)).map(|line| line.trial)
-    }
-
-    #[test]
-    fn it_is_said_how_much_is_wanted() {
-        assert!(parsed(&["--quick", "--full"]).is_err());
-        assert!(!parsed(&[]).unwrap().extent.quick);
-        assert_eq!(parsed(&["--full"]).unwrap().only.len(), 5);
-        assert_eq!(parsed(&["--only", "growth"]).unwrap().only, [Letter::Growth]);
-        assert_eq!(parsed(&["--quick", "--only", "a,d"]).unwrap().only, [Letter::A, Letter::D]);
-    }
-
-    #[test]
-    fn each_table_is_told() {
-        for (words, is_quick) in [(&["--quick"], true), (&["--full"], false)] {
-            let trial = parsed(words).unwrap();
-            let quick = [
-                trial.of::<parts::Extent>().unwrap().quick,
-                trial.of::<journal::Trial>().unwrap().quick,
-                trial.of::<compaction::Trial>().unwrap().quick,
-                trial.of::<tables::Trial>().unwrap().quick,
-                trial.of::<prefixes::Trial>().unwrap().quick,
-                trial.of::<growth::Trial>().unwrap().quick,
-            ];
-            assert_eq!(quick, [is_quick; 6]);
-        }
-    }
-
-    #[test]
-    fn what_does_not_hold_is_told() {
-        assert!(Broken::default().to_string().starts_with("All tables"));
-        let broken = Broken(vec!["a: one".to_owned(), "b: two".to_owned()]);
-        assert_eq!(broken.to_string(), "DOES NOT HOLD: a: one\nDOES NOT HOLD: b: two\n");
-    }
-}
+mod tests;

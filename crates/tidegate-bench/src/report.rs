@@ -249,7 +249,7 @@ impl fmt::Display for Report {
             out,
             "Median (least–most) of {} runs, interleaved, after {}; ×: times tidegate's",
             self.runs,
-            if self.best { "the trials" } else { "one to warm up" }
+            if self.best { "the trials, or one to warm up where there were none" } else { "one to warm up" }
         )?;
         writeln!(
             out,
@@ -266,7 +266,7 @@ impl fmt::Display for Report {
             let (tool, runs, enough) = (line.tool, line.runs.len(), self.enough);
             writeln!(
                 out,
-                "- {tool}: only {runs} of these runs, for all of its runs took longer than {enough} s"
+                "- {tool}: only {runs} of these runs, for its runs have taken {enough} s or more in all"
             )?;
         }
         for line in &self.tools {
@@ -285,16 +285,21 @@ impl fmt::Display for Report {
         writeln!(out, "- {}", self.source)?;
         writeln!(out, "{}", self.conditions)?;
         if let Some(ours) = self.ours() {
-            let (wall, cpu) = (ours.wall.noise_percent(), ours.cpu.noise_percent());
-            writeln!(
-                out,
-                "- noise: tidegate's own runs are {wall:.0}% apart in wall time, {cpu:.0}% in CPU time"
-            )?;
+            writeln!(out, "- noise: {}", noise(ours.runs.len(), ours.wall, ours.cpu))?;
         }
         let (wall, cpu) = (self.nothing.wall * 1e3, self.nothing.cpu() * 1e3);
         let peak = self.nothing.peak_kib as f64 * 1024.0 / MIB as f64;
         writeln!(out, "- `true`, measured like the tools: {wall:.1} ms, {cpu:.1} ms CPU, {peak:.1} MiB")
     }
+}
+
+/// How far our own runs are apart.
+pub(crate) fn noise(runs: usize, wall: Spread, cpu: Spread) -> String {
+    if runs < 2 {
+        return "not known, for tidegate has one run".to_owned();
+    }
+    let (wall, cpu) = (wall.noise_percent(), cpu.noise_percent());
+    format!("tidegate's own runs are {wall:.0}% apart in wall time, {cpu:.0}% in CPU time")
 }
 
 fn is_peer(line: &Line) -> bool {

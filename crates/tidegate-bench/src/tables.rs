@@ -1,6 +1,6 @@
 //! How long it takes until sorted tables are made and stored: each part uploaded while the next is made, whole tables
-//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection. It is
-//! one part of the published table D.
+//! beside the next one, and whole tables one after the other. The store has latency and a limit on each connection, or is
+//! a real one. It is one part of the published table D.
 
 use std::fmt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::Result;
 use crate::embedded::Embedded;
-use crate::example::{self, Example, Run, Total, Way};
+use crate::example::{self, Example, Place, Run, Total, Way};
 use crate::machine::{self, Conditions};
 use crate::size::{self, GIB, MIB};
 use crate::stats::Spread;
@@ -35,6 +35,13 @@ pub struct Trial {
     /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub memory: u64,
+    /// No limits but this machine's: what a connection moves and the latency mean nothing then.
+    #[arg(long, conflicts_with = "to")]
+    pub unshaped: bool,
+    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has: the tables of each run are removed
+    /// after it.
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
     /// MB (of 1000000 bytes) a second that one connection moves.
     #[arg(long, default_value_t = 40, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub megabytes: u64,
@@ -79,7 +86,8 @@ pub struct Report {
 }
 
 impl Trial {
-    /// Holds it against the server of the program `tidegate`: for each size of tables all ways in turn.
+    /// Holds it against the store that was named, or the server of the program `tidegate`: for each size of tables all
+    /// ways in turn.
     ///
     /// # Errors
     /// Where the server does not start, a run fails, stores less than it should, or takes longer than the limit.
@@ -89,23 +97,42 @@ impl Trial {
             (trial.size, trial.table_sizes, trial.runs) = (64 * MIB, vec![8 * MIB, 32 * MIB], 1);
         }
         let logs = tempfile::tempdir()?;
-        let server = Embedded::start(tidegate, logs.path())?;
-        let example = Example::find(&server, logs.path(), Duration::from_secs(trial.limit))?;
-        server.behave(&json!({
-            "latency": {"fixed_ms": trial.latency_ms as f64},
-            "bandwidth": {"connection_in": trial.megabytes * 1_000_000},
-        }))?;
+        let place = match &trial.to {
+            Some(url) => Place::within(url),
+            None => Place::embedded(trial.server(tidegate, logs.path())?),
+        };
+        let example = Example::find(place, logs.path(), Duration::from_secs(trial.limit))?;
         let before = machine::load();
+        let lines = example.hold(|| trial.lines(&example))?;
+        Ok(Report { trial, conditions: Conditions::since(before), lines })
+    }
+
+    fn server(&self, tidegate: &Path, folder: &Path) -> Result<Embedded> {
+        let server = Embedded::start(tidegate, folder)?;
+        if !self.unshaped {
+            server.behave(&json!({
+                "latency": {"fixed_ms": self.latency_ms as f64},
+                "bandwidth": {"connection_in": self.megabytes * 1_000_000},
+            }))?;
+        }
+        Ok(server)
+    }
+
+    fn lines(&self, example: &Example<'_>) -> Result<Vec<Line>> {
         let mut lines = Vec::new();
-        for &table_size in &trial.table_sizes {
+        for &table_size in &self.table_sizes {
             let what = format!("tables of {}", size::format(table_size));
-            let runs = example::in_turn(&trial.ways, trial.runs, &what, |way, number| {
+            let runs = example::in_turn(&self.ways, self.runs, &what, |way, number| {
                 let prefix = format!("{}-{table_size}-{number}/", way.name());
-                trial.build(&example, way, table_size, &prefix)
+                let run = self.build(example, way, table_size, &prefix)?;
+                if self.to.is_some() {
+                    example.clear(&prefix)?;
+                }
+                Ok(run)
             })?;
             lines.extend(runs.into_iter().map(|(way, runs)| Line { way, table_size, runs }));
         }
-        Ok(Report { trial, conditions: Conditions::since(before), lines })
+        Ok(lines)
     }
 
     fn build(&self, example: &Example<'_>, way: Way, table_size: u64, prefix: &str) -> Result<Run> {
@@ -193,17 +220,23 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Trial { size, memory, megabytes, latency_ms, runs, .. } = &self.trial;
+        let store = match &self.trial.to {
+            Some(url) => format!("to {url}"),
+            None if self.trial.unshaped => "to the embedded server, unshaped".to_owned(),
+            None => format!("{megabytes} MB/s a connection, {latency_ms} ms of latency"),
+        };
         writeln!(
             out,
-            "Tables of {} in all; {megabytes} MB/s a connection, {latency_ms} ms of latency; memory budget {}\n",
+            "Tables of {} in all; {store}; memory budget {}\n",
             size::format(*size),
             size::format(*memory)
         )?;
         writeln!(out, "{}", self.table())?;
         writeln!(
             out,
-            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each. Beside: a\n\
-             table is made whole in memory, and uploaded while the next is made. Whole: one after the other.\n"
+            "Wall: median (least–most), CPU: median, peaks: the most, of {runs} runs of each, one process each, without one to\n\
+             warm up. Beside: a table is made whole in memory, and uploaded while the next is made. Whole: one after the\n\
+             other.\n"
         )?;
         for broken in self.broken() {
             writeln!(out, "- DOES NOT HOLD: {broken}")?;

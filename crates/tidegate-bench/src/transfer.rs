@@ -1,12 +1,15 @@
 //! What all tools are to move in one contest: from where to where, through which network, and how often.
 
+mod held;
+mod words;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, value_parser};
 
 use crate::Result;
-use crate::contest::Contest;
+use crate::contest::{Contest, Rounds};
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
 use crate::measure;
@@ -15,6 +18,8 @@ use crate::scratch::Scratch;
 use crate::size::{self, KIB, MIB};
 use crate::tool::{OBJECT, Source, Tool, Tuning, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
+
+pub use held::Held;
 
 /// How often the tools run, where, and how that is told.
 #[derive(Clone, Debug, Args)]
@@ -26,9 +31,10 @@ pub struct Common {
     #[arg(long, value_name = "DIR")]
     pub scratch: Option<PathBuf>,
     /// Seconds that one run of one tool may take.
-    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    #[arg(long, default_value_t = LIMIT, value_name = "SECONDS")]
     pub limit: u64,
-    /// Seconds of one tool's runs in all that are enough: it has no more of them, though one counts at least.
+    /// Seconds of one tool's runs in all, with the one to warm up, that are enough: it has no more of them, though one
+    /// counts at least.
     #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
     pub enough: u64,
     /// Print one JSON object, with every single run, and no table.
@@ -36,6 +42,8 @@ pub struct Common {
     pub json: bool,
 }
 
+/// How many seconds a run may take where nothing is said of it.
+pub const LIMIT: u64 = 300;
 /// What is enough where nothing is said of it.
 pub const ENOUGH: u64 = 20;
 
@@ -154,7 +162,7 @@ impl Transfer {
     ///
     /// # Errors
     /// Where there is no room, a server does not start, or a tool fails or does not do all of it.
-    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Held> {
         let scratch = Scratch::new(common.scratch.as_deref(), self.room())?;
         scratch.remove_when_interrupted()?;
         let source = self.source(&scratch)?;
@@ -188,19 +196,16 @@ impl Transfer {
             bytes: self.count() * self.size,
             endpoint,
             server: &server,
-            runs: common.runs,
-            enough: Duration::from_secs(common.enough),
+            rounds: Rounds { runs: common.runs, enough: Duration::from_secs(common.enough) },
             floor: self.floor(),
             best: self.best,
             limit,
             folder: folder.path().to_owned(),
         };
-        // Those that have a word for it.
-        let tools: Vec<_> =
-            Tool::ALL.into_iter().filter(|tool| tool.settings(&contest.source).is_some()).collect();
+        let (tools, left_out) = held::entered(&contest.source);
         let entrants = contest.hold(&tools)?;
         let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
-        Ok(Report {
+        let report = Report {
             title: self.title(),
             objects: contest.objects,
             bytes: contest.bytes,
@@ -221,8 +226,8 @@ impl Transfer {
             missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
             command: None,
             losses: Vec::new(),
-        }
-        .judged())
+        };
+        Ok(Held { report: report.judged(), left_out })
     }
 
     fn count(&self) -> u64 {
@@ -262,47 +267,6 @@ impl Transfer {
         let program = installed("toxiproxy-server").ok_or("there is no toxiproxy-server: scripts/install")?;
         Toxiproxy::start(&program, server.address(), shape, folder).map(Some)
     }
-
-    fn title(&self) -> String {
-        let size = size::format(self.size);
-        let what = match self.load {
-            Load::File => format!("One file of {size}"),
-            Load::Pipe => format!("{size} through a pipe"),
-            Load::Files(count) => format!("{count} files of {size}"),
-            Load::Object => format!("One object of {size} into a file"),
-            Load::Objects(count) => format!("{count} objects of {size} into files"),
-        };
-        let best = if self.best { "; each tool at the best settings that were found" } else { "" };
-        match self.way {
-            Way::Plain => format!("{what}, server on the same machine, unshaped{best}"),
-            Way::Tls => format!("{what}, server on the same machine, over TLS{best}"),
-            Way::Shaped(Network { latency_ms, megabytes }) => {
-                format!(
-                    "{what} through toxiproxy: {latency_ms} ms each way, {megabytes} MB/s a connection{best}"
-                )
-            }
-        }
-    }
-
-    /// What was moved, as the report has it.
-    fn told(&self, scratch: &Scratch) -> String {
-        let (size, place) = (size::format(self.size), scratch.told());
-        match self.load {
-            Load::File => format!("source: one file of {size} of random bytes in {place}"),
-            Load::Pipe => {
-                format!("source: {size} of random bytes from {place}, written to a pipe by the benchmark")
-            }
-            Load::Files(count) => format!("source: {count} files of {size} of random bytes in {place}"),
-            Load::Object => format!(
-                "source: {size} of random bytes in the server's memory, uploaded by tidegate in its defaults; into a \
-                 file of each tool's own in {place}, compared with the original after each run, then removed"
-            ),
-            Load::Objects(count) => format!(
-                "source: {count} objects of {size} of random bytes in the server's memory, uploaded by tidegate; into a \
-                 directory of each tool's own in {place}, compared with the originals after each run, then removed"
-            ),
-        }
-    }
 }
 
 impl Download {
@@ -310,7 +274,7 @@ impl Download {
     ///
     /// # Errors
     /// As [`Transfer::hold`].
-    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
+    pub fn hold(&self, tidegate: &Path) -> Result<Held> {
         let (mut common, mut size) = (self.common.clone(), self.size);
         if self.quick {
             (common.runs, size) = (1, 64 * MIB);
@@ -323,25 +287,6 @@ impl Download {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const NETWORK: Network = Network { latency_ms: 20, megabytes: 40 };
-
-    #[test]
-    fn each_contest_says_what_it_is() {
-        assert_eq!(
-            Transfer::download(64 * MIB).by(Way::Shaped(NETWORK)).title(),
-            "One object of 64 MiB into a file through toxiproxy: 20 ms each way, 40 MB/s a connection"
-        );
-        assert_eq!(
-            Transfer::uploads(10, 4 * KIB).title(),
-            "10 files of 4 KiB, server on the same machine, unshaped"
-        );
-        assert_eq!(
-            Transfer::downloads(10, 4 * KIB).by(Way::Tls).at_best().title(),
-            "10 objects of 4 KiB into files, server on the same machine, over TLS; each tool at the best settings that \
-             were found"
-        );
-    }
 
     #[test]
     fn what_is_downloaded_needs_room_for_the_originals_and_a_copy() {

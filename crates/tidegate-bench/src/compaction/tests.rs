@@ -1,3 +1,5 @@
+use clap::Parser;
+
 use super::*;
 use crate::example::Figures;
 use crate::machine::Machine;
@@ -36,6 +38,8 @@ fn report(lines: Vec<Line>) -> Report {
         size: 512 * MIB,
         table_size: 64 * MIB,
         memory: 64 * MIB,
+        unshaped: false,
+        to: None,
         ways: vec![Way::Streamed],
         runs: 3,
         quick: false,
@@ -73,4 +77,32 @@ fn a_line_is_of_all_runs() {
         cells[1..11],
         ["streamed", "2", "1024", "512", "4.00 (2.00–8.00)", "256", "1.50", "20", "3", "9"]
     );
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    trial: Trial,
+}
+
+#[test]
+fn a_store_is_this_machines_or_a_real_one() {
+    let parsed =
+        |words: &[&str]| Cli::try_parse_from(["compaction"].iter().chain(words)).map(|cli| cli.trial);
+    let store = |words: &[&str]| parsed(words).map(|trial| (trial.unshaped, trial.to)).unwrap();
+    assert_eq!(store(&["--quick"]), (false, None));
+    assert_eq!(store(&["--unshaped"]), (true, None));
+    assert_eq!(store(&["--to", "s3://bucket/prefix"]), (false, Some("s3://bucket/prefix".to_owned())));
+    assert!(parsed(&["--unshaped", "--to", "s3://bucket"]).is_err());
+    assert!(parsed(&["--to"]).is_err());
+}
+
+#[test]
+fn the_store_is_named_and_measured_alike() {
+    let mut report = report(vec![line(Way::Streamed, 2, 7, &[1.0]), line(Way::Whole, 2, 7, &[1.0])]);
+    let first = |report: &Report| report.to_string().lines().next().unwrap().to_owned();
+    assert!(first(&report).ends_with("; server on the same machine, unshaped, on disk"));
+    report.trial.to = Some("s3://bucket/prefix".to_owned());
+    assert!(first(&report).ends_with("; in s3://bucket/prefix"));
+    assert_eq!(report.broken().len(), 1);
 }

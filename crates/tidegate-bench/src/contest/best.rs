@@ -21,8 +21,9 @@ impl Contest<'_> {
             return Ok(entrant.tuning);
         }
         let all = std::iter::once(entrant.tuning).chain(tried.into_iter().map(Some));
-        let best =
-            search(all, self.enough.as_secs_f64(), |tuning, least| self.trial(entrant, tuning, least))?;
+        let best = search(all, self.rounds.enough.as_secs_f64(), |tuning, least| {
+            self.trial(entrant, tuning, least)
+        })?;
         Ok(best.unwrap_or(entrant.tuning))
     }
 
@@ -38,7 +39,6 @@ impl Contest<'_> {
             Err(error) if entrant.tool == Tool::Tidegate => Err(error),
             Err(error) => {
                 eprintln!("{what}: {}: {error}", entrant.tool.name());
-                self.clear()?;
                 Ok(None)
             }
         }

@@ -1,28 +1,26 @@
+use clap::Parser;
+
 use super::*;
 use crate::machine::Machine;
+use crate::measure::Usage;
+use crate::size::GIB;
+
+/// What is asked for by these words.
+fn trial(words: &[&str]) -> Trial {
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        trial: Trial,
+    }
+    Words::try_parse_from(["b"].iter().chain(words)).unwrap().trial
+}
 
 fn report(ways: &[(Way, f64)]) -> Report {
     let usage = Usage { wall: 9.0, user: 1.0, system: 0.5, peak_kib: 20 << 10, exit: Some(0), signal: None };
-    let trial = Trial {
-        streams: vec![1],
-        size: GIB,
-        largest: 2 * GIB,
-        quick: false,
-        full: false,
-        unshaped: false,
-        to: None,
-        stream_mib: 128,
-        commit_ms: 54,
-        producer_mib: 800,
-        most_mib: 256,
-        runs: 1,
-        only: Vec::new(),
-        scratch: None,
-        limit: 60,
-    };
+    let trial = trial(&["--streams", "1"]);
     let run =
         |seconds: &f64| Run { sizes: vec![GIB, 2 * GIB], seconds: vec![*seconds; 2], usage, disk: 7 * MIB };
-    let line = |&(way, seconds): &(Way, f64)| Trial::line(way, 1, 2.0, vec![run(&seconds)]).unwrap();
+    let line = |&(way, seconds): &(Way, f64)| Line::of(way, 1, 2.0, vec![run(&seconds)]).unwrap();
     let lines = ways.iter().map(line).collect();
     let conditions = Conditions { machine: Machine::this(), load: [0.0, 1.0] };
     Report { trial, conditions, lines, missing: vec!["that".to_owned()], failed: vec!["this".to_owned()] }
@@ -72,11 +70,120 @@ fn without_limits_nothing_is_scaled_and_journaling_need_not_win() {
 
 #[test]
 fn objects_are_of_the_same_sizes_for_all_ways() {
-    let report = report(&[]);
-    let sizes = report.trial.sizes(4, 1);
-    assert_eq!(sizes, report.trial.sizes(4, 1));
-    assert_ne!(sizes, report.trial.sizes(4, 2));
+    let trial = trial(&[]);
+    let sizes = trial.sizes(4, 1);
+    assert_eq!(sizes, trial.sizes(4, 1));
+    assert_ne!(sizes, trial.sizes(4, 2));
     assert!(sizes.iter().all(|size| (GIB..=2 * GIB).contains(size)));
+    let small = trial.sizes(4, WARM_UP);
+    assert!(small.iter().all(|size| (128 * MIB..=256 * MIB).contains(size)), "{small:?}");
+}
+
+#[test]
+fn few_streams_have_more_runs() {
+    let numbers = |words: &[&str]| [1, 2, 3, 4, 32].map(|streams| trial(words).numbers(streams));
+    assert_eq!(numbers(&[]), [0..=4, 0..=2, 0..=2, 0..=1, 0..=1]);
+    assert_eq!(numbers(&["--runs", "3"]), [const { 0..=3 }; 5]);
+    let mut quick = trial(&["--quick"]);
+    quick.runs = 1;
+    assert_eq!(quick.numbers(1), 1..=1);
+}
+
+#[test]
+fn runs_are_told() {
+    let mut report = report(&[]);
+    let mut said = |runs, quick| {
+        (report.trial.runs, report.trial.quick) = (runs, quick);
+        report.to_string()
+    };
+    let default = said(0, false);
+    assert!(
+        default.contains("times the scale; as many runs of each, in turn, as make 4 objects, after one with")
+    );
+    assert!(default.contains("which warms up and does not count. Published: the mean."), "{default}");
+    assert!(default.contains("memory: with the bytes that the producer gave away and the writer keeps;"));
+    assert!(said(3, false).contains("; 3 runs of each, in turn, after one with objects of an eighth"));
+    assert!(said(1, true).contains("; 1 run of each, in turn, and none to warm up. Published"));
+}
+
+#[test]
+fn ways_are_wanted_by_how_their_names_begin() {
+    let names = |words: &[&str]| trial(words).ways().into_iter().map(Way::name).collect::<Vec<_>>();
+    let ours = ["chunked, 16 MiB", "chunked, 64 MiB", "spool", "journal", "journal, gRPC"];
+    assert_eq!(names(&["--only", "chunked,spool,journal"]), ours);
+    assert_eq!(names(&["--only", "Java"]), ["Java: chunked, 16 MiB", "Java: journaling"]);
+    assert_eq!(names(&["--only", "bare"]), ["(bare stream)"]);
+    assert_eq!(names(&["--quick"]), ours[..4]);
+    assert_eq!(names(&["--quick", "--only", "journal"]), ["journal"]);
+    assert_eq!(names(&[]).len(), Way::ALL.len());
+    let refused = trial(&["--only", "spool,stream"]).hold(Path::new("none")).unwrap_err().to_string();
+    assert!(
+        refused.starts_with("--only stream: there is no way whose name begins so, but chunked"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn the_published_means_are_those_of_the_write_up() {
+    let means = |threads| {
+        let known = Way::ALL.into_iter().filter_map(|way| Some((way.name(), way.published(threads)?)));
+        known.collect::<Vec<_>>()
+    };
+    let names = ["chunked, 16 MiB", "chunked, 64 MiB", "spool", "journal"].map(str::to_owned);
+    let expected = |means: [f64; 4]| names.iter().cloned().zip(means).collect::<Vec<_>>();
+    assert_eq!(means(1), expected([79.941, 100.410, 104.728, 125.820]));
+    assert_eq!(means(32), expected([72.923, 93.151, 89.134, 104.557]));
+    for threads in [2, 4, 8, 16] {
+        assert_eq!(means(threads), []);
+    }
+}
+
+/// A chunk is made, sent and committed, and the next one is made after that.
+#[test]
+fn the_store_gives_the_published_speeds_back() {
+    let trial = trial(&[]);
+    for (streams, scaled) in [(1, 1.0), (32, 16.0)] {
+        let scale = trial.scale(streams);
+        assert_eq!(scale, scaled);
+        let shape = trial.shape(scale);
+        let stream = shape["bandwidth"]["stream_in"].as_f64().unwrap() / MIB as f64;
+        let commit = shape["commit_latency"]["fixed_ms"].as_f64().unwrap() / 1000.0;
+        let producer = trial.produce(scale) as f64 / MIB as f64;
+        let speed = |chunk: f64| chunk / (chunk / producer + chunk / stream + commit) * scale;
+        for (chunk, published) in [(16.0, 79.9), (64.0, 100.4)] {
+            assert!((speed(chunk) / published - 1.0).abs() < 0.01, "{}", speed(chunk));
+        }
+        // What is journaled is sent without a pause.
+        assert!((stream * scale / 125.8 - 1.0).abs() < 0.02, "{stream}");
+    }
+}
+
+#[test]
+fn the_disk_has_what_the_ways_keep() {
+    let of = |words: &[&str]| {
+        let words = [&["--streams", "1,4,2", "--size", "1GiB", "--largest", "1GiB"][..], words].concat();
+        let trial = trial(&words);
+        trial.on_disk(&trial.ways())
+    };
+    assert_eq!(of(&[]), (4 * GIB, 4));
+    assert_eq!(of(&["--only", "spool"]), (4 * GIB, 4));
+    assert_eq!(of(&["--only", "Java: j"]), (4 * GIB, 4));
+    assert_eq!(of(&["--only", "chunked,parallel,bare,Java: c"]).0, 0);
+    // While the producer makes 800 MiB, 128 are sent.
+    assert_eq!(of(&["--only", "journal,chunked"]).0.div_ceil(MIB), (4 * 1024 * 84_u64).div_ceil(100));
+    assert_eq!(of(&["--only", "journal", "--producer-mib", "100"]).0, 0);
+    assert_eq!(of(&["--only", "journal", "--unshaped"]), (4 * GIB, 4));
+}
+
+#[test]
+fn more_than_the_disk_has_is_refused_first() {
+    let words = ["--streams", "1,1000", "--size", "900000GiB", "--largest", "900000GiB", "--runs", "1"];
+    let refused = trial(&words).hold(Path::new("none")).unwrap_err().to_string();
+    let (needed, free) = refused.split_once(" MiB in journals or spools, and ").unwrap();
+    assert_eq!(needed, format!("1000 streams have up to {}", 900_000_000 * 1024_u64));
+    assert!(free.contains(" MiB free: another --scratch"), "{refused}");
+    let nowhere = trial(&["--scratch", "/no/such/folder"]).hold(Path::new("none")).unwrap_err();
+    assert!(nowhere.to_string().starts_with("/no/such/folder: "), "{nowhere}");
 }
 
 #[test]

@@ -54,6 +54,11 @@ impl Way {
         }
     }
 
+    /// Whether its name begins with this; a bracket before it does not count.
+    pub(super) fn begins_with(self, word: &str) -> bool {
+        self.name().trim_start_matches('(').starts_with(word)
+    }
+
     /// The mean in MiB/s that was published of it with so many threads.
     pub(super) fn published(self, threads: u32) -> Option<f64> {
         let [one, many] = match self {
@@ -76,6 +81,17 @@ impl Way {
         match self {
             Self::Ours { how: How::Strategy(_), grpc, .. } => !grpc || url.starts_with("gs:"),
             Self::Ours { how: How::Stream, .. } | Self::Java { .. } => false,
+        }
+    }
+
+    /// What share of an object it has on a disk at most, where a producer is ahead of its stream by the share `ahead`.
+    pub(super) fn share_on_disk(self, ahead: f64) -> f64 {
+        match self {
+            // Google's client removes a journal once its object is published.
+            Self::Ours { how: How::Strategy(Strategy::Spool), .. } | Self::Java { chunk: None } => 1.0,
+            // Ours gives back what is uploaded.
+            Self::Ours { how: How::Strategy(Strategy::Journal), .. } => ahead,
+            Self::Ours { .. } | Self::Java { .. } => 0.0,
         }
     }
 

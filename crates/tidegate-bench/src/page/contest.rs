@@ -27,6 +27,9 @@ pub(super) struct Report {
     tools: Vec<Line>,
     failed: Vec<(String, String)>,
     missing: Vec<(String, String)>,
+    /// Older files have none.
+    #[serde(default)]
+    left_out: Vec<(String, String)>,
     command: Option<String>,
     losses: Vec<String>,
 }
@@ -140,14 +143,15 @@ impl Shown for Report {
         let missing =
             self.missing.iter().map(|(name, how)| format!("{name}: missing, not installed ({how})."));
         let failed = self.failed.iter().map(|(name, why)| format!("{name}: failed: {why}."));
-        let mut depends: Vec<_> = failed.chain(missing).collect();
+        let left_out = self.left_out.iter().map(|(name, why)| format!("{name}: left out: {why}."));
+        let mut depends: Vec<_> = failed.chain(missing).chain(left_out).collect();
         depends.push(self.conditions.to_string());
         let settings = self.tools.iter().map(|line| {
             let version = line.version.as_ref().map_or_else(String::new, |version| format!(" {version}"));
             format!("{}{version}: {}", line.tool, line.settings)
         });
         let settings = settings.chain([self.source.clone()]).collect();
-        if let Some(ours) = self.ours() {
+        if let (Some(ours), 2..) = (self.ours(), self.runs) {
             let [of_wall, of_cpu] = [wall, cpu].map(|figure: Figure| figure(ours).noise_percent());
             depends.push(format!(
                 "Noise: tidegate's own runs are {of_wall:.0}% apart in wall time, {of_cpu:.0}% in CPU time."
@@ -162,7 +166,7 @@ impl Shown for Report {
             title: self.title.clone(),
             first: self.losses.clone(),
             what: format!(
-                "Median (least–most) of {} runs, interleaved, after one to warm up. CPU time is the tool's alone.",
+                "Median (least–most) of {} runs, interleaved, after trials or one to warm up. CPU time is the tool's alone.",
                 self.runs
             ),
             command: self.command.clone(),

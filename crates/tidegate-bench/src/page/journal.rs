@@ -131,7 +131,8 @@ impl Shown for Report {
         let missing = self.missing.iter().map(|way| format!("{way}: missing, not built."));
         let failed = self.failed.iter().map(|run| format!("{run}: failed."));
         let runs = self.lines.iter().map(|line| line.speeds());
-        let depends = [self.conditions.to_string(), noise(runs)];
+        let memory = "Memory is with the bytes that the producer gave away and the writer keeps.".to_owned();
+        let depends = [memory, self.conditions.to_string(), noise(runs)];
         Section {
             title: "Table B: streams of unknown length".to_owned(),
             what: "How fast each object was, from its first byte to its publication, at the published rates: times \

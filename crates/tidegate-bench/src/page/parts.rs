@@ -9,6 +9,7 @@ use super::plot::{LOOKS, Plot, Table};
 use super::read::{Conditions, Number, Trial, command, noise, plain};
 use super::section::Section;
 use super::{Shown, shown};
+use crate::parts::{NEW_ENGINE, Published, Way};
 use crate::size;
 use crate::stats::Spread;
 
@@ -33,21 +34,13 @@ struct Line {
 
 #[derive(Debug, Deserialize)]
 struct Done {
-    way: String,
+    way: Way,
     seconds: Vec<Number>,
 }
 
 impl Done {
     fn spread(&self) -> Option<Spread> {
         Spread::of(plain(&self.seconds))
-    }
-
-    fn name(&self) -> String {
-        match self.way.as_str() {
-            "one_by_one" => "part by part".to_owned(),
-            "at_once" => "parts at once".to_owned(),
-            other => other.replace('_', " "),
-        }
     }
 }
 
@@ -64,10 +57,20 @@ impl Line {
 }
 
 impl Report {
+    /// Which table it is, where it says so.
+    fn table(&self) -> Option<Published> {
+        self.trial.get("table").and_then(|table| Published::deserialize(table).ok())
+    }
+
     /// All ways, as the first line has them.
-    fn ways(&self) -> Vec<(&str, String)> {
+    fn ways(&self) -> Vec<Way> {
         let first = self.lines.first().map_or(&[][..], |line| &line.done);
-        first.iter().map(|done| (done.way.as_str(), done.name())).collect()
+        first.iter().map(|done| done.way).collect()
+    }
+
+    /// What was published of the first way, in seconds, where it is known.
+    fn published(&self, line: &Line) -> Option<f64> {
+        Some(self.table()?.first_ms(line.size)? / 1000.0)
     }
 
     /// By the size, where each row has one of its own; else each row has a place.
@@ -83,7 +86,7 @@ impl Report {
     }
 
     /// One value of a way for each row.
-    fn series(&self, way: &str, xs: &[f64], value: impl Fn(&Line, &Done) -> Option<f64>) -> Vec<(f64, f64)> {
+    fn series(&self, way: Way, xs: &[f64], value: impl Fn(&Line, &Done) -> Option<f64>) -> Vec<(f64, f64)> {
         let of = |(line, x): (&Line, &f64)| {
             let done = line.done.iter().find(|done| done.way == way)?;
             Some((*x, value(line, done)?))
@@ -101,25 +104,31 @@ impl Report {
 
     fn times(&self) -> Plot {
         let (x, xs) = self.axis();
-        let ways = self.ways().into_iter().enumerate();
+        let ways = self.ways();
         let series: Vec<_> = ways
-            .map(|(look, (way, name))| {
-                let points = self.series(way, &xs, |_, done| done.spread().map(|spread| spread.median));
-                Series { name, look: look % LOOKS, is_measured: true, points }
+            .iter()
+            .enumerate()
+            .map(|(look, way)| {
+                let points = self.series(*way, &xs, |_, done| done.spread().map(|spread| spread.median));
+                Series { name: way.name().to_owned(), look: look % LOOKS, is_measured: true, points }
             })
             .collect();
         let y = Axis::logarithmic(series.iter().flat_map(|series| series.points.iter().map(|point| point.1)));
         let mut head = vec!["object".to_owned(), "part".to_owned()];
-        head.extend(self.ways().iter().map(|(_, name)| format!("{name}: s")));
+        let is_known = self.lines.iter().any(|line| self.published(line).is_some());
+        head.extend(ways.first().filter(|_| is_known).map(|first| format!("{}, published: s", first.name())));
+        head.extend(ways.iter().map(|way| format!("{}: s", way.name())));
         let mut table = Table::new(head);
         for line in &self.lines {
+            let published = self.published(line).map_or_else(String::new, |seconds| format!("{seconds:.3}"));
             let spreads =
                 line.done.iter().map(|done| done.spread().map_or_else(String::new, |it| shown(&it, 3)));
-            table.row([line.name(), size::format(line.part)].into_iter().chain(spreads));
+            let cells = [line.name(), size::format(line.part)].into_iter();
+            table.row(cells.chain(is_known.then_some(published)).chain(spreads));
         }
         let says = format!(
             "Lines of the seconds that an object took, by its size, for each way: {}. Both axes are logarithmic.",
-            self.ways().iter().map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(", ")
+            ways.iter().map(|way| way.name()).collect::<Vec<_>>().join(", ")
         );
         let drawing = Lines { x_name: self.x_name(), y_name: "seconds, median", x, y, series }.draw();
         Plot { title: "Time by size".to_owned(), says, drawing, table }
@@ -128,7 +137,7 @@ impl Report {
     fn gains(&self) -> Plot {
         let (x, xs) = self.axis();
         let ways = self.ways();
-        let first = ways.first().map_or("", |(_, name)| name.as_str()).to_owned();
+        let first = ways.first().map_or("", |way| way.name());
         let published = self.lines.iter().zip(&xs).map(|(line, x)| (*x, line.published.0)).collect();
         let mut series = vec![Series {
             name: "published: parts at once".to_owned(),
@@ -137,16 +146,16 @@ impl Report {
             points: published,
         }];
         // What the first gains on itself is 100 everywhere.
-        let measured = ways.iter().enumerate().skip(1).map(|(look, (way, name))| Series {
-            name: name.clone(),
+        let measured = ways.iter().enumerate().skip(1).map(|(look, way)| Series {
+            name: way.name().to_owned(),
             look: look % LOOKS,
             is_measured: true,
-            points: self.series(way, &xs, Line::gain),
+            points: self.series(*way, &xs, Line::gain),
         });
         series.extend(measured);
         let y = Axis::from_zero(series.iter().flat_map(|series| series.points.iter().map(|point| point.1)));
         let mut head = vec!["object".to_owned(), "published %".to_owned()];
-        head.extend(ways.iter().skip(1).map(|(_, name)| format!("{name} %")));
+        head.extend(ways.iter().skip(1).map(|way| format!("{} %", way.name())));
         let mut table = Table::new(head);
         for line in &self.lines {
             let gains = line.done.iter().skip(1);
@@ -176,12 +185,11 @@ fn in_words(shape: &Value) -> String {
 
 impl Shown for Report {
     fn section(&self, _: &str) -> Section {
-        let said = |name: &str| self.trial.get(name).and_then(Value::as_str);
-        let (letter, title) = match said("table").unwrap_or_default() {
-            "threaded" => ("c", "Table C: whole objects, parts by several threads"),
+        let (letter, title) = match self.table() {
+            Some(Published::Threaded) => ("c", "Table C: whole objects, parts by several threads"),
             _ => ("a", "Table A: parts uploaded while the next is written"),
         };
-        let store = match said("to") {
+        let store = match self.trial.get("to").and_then(Value::as_str) {
             Some(url) => url.to_owned(),
             None if self.trial.get("unshaped") == Some(&Value::Bool(true)) => {
                 "the embedded server, unshaped".to_owned()
@@ -190,6 +198,7 @@ impl Shown for Report {
         };
         let shape = in_words(&self.shape);
         let shape = Some(format!("Store: {shape}.")).filter(|_| !shape.is_empty());
+        let new_engine = self.ways().contains(&Way::Cold).then(|| NEW_ENGINE.to_owned());
         let mut options = self.trial.clone();
         options.remove("table");
         let runs = self.lines.iter().flat_map(|line| line.done.iter().map(|done| plain(&done.seconds)));
@@ -198,7 +207,11 @@ impl Shown for Report {
             what: format!("Uploads to {store}. Median of all runs of each way, in turn."),
             command: Some(command(letter, &options)),
             plots: vec![self.times(), self.gains()],
-            depends: shape.into_iter().chain([self.conditions.to_string(), noise(runs)]).collect(),
+            depends: shape
+                .into_iter()
+                .chain(new_engine)
+                .chain([self.conditions.to_string(), noise(runs)])
+                .collect(),
             ..Section::default()
         }
     }

@@ -22,6 +22,7 @@ pub(super) struct Report {
 struct Line {
     prefixes: Option<u64>,
     kind: String,
+    /// None of a store that is not made to limit.
     limit: Number,
     pace: Pace,
 }
@@ -42,11 +43,12 @@ fn plot(kind: &str, lines: &[&Line]) -> Plot {
     let mut table = Table::new(["prefixes", "limit a second", "done a second", "of the limit", "503s"]);
     for line in lines {
         let (limit, done) = (line.limit.0, line.pace.per_second.0);
+        let limited = |shown: String| if limit.is_nan() { "–".to_owned() } else { shown };
         table.row([
             line.name(),
-            format!("{limit:.1}"),
+            limited(format!("{limit:.1}")),
             format!("{done:.1}"),
-            format!("{:.0}%", done / limit * 100.0),
+            limited(format!("{:.0}%", done / limit * 100.0)),
             line.pace.refused.to_string(),
         ]);
     }
@@ -54,7 +56,7 @@ fn plot(kind: &str, lines: &[&Line]) -> Plot {
         let of = |(place, line): (usize, &&Line)| Some((place as f64, value(line)?));
         lines.iter().enumerate().filter_map(of).collect()
     };
-    let limit = points(|line| Some(line.limit.0));
+    let limit = points(|line| Some(line.limit.0).filter(|limit| !limit.is_nan()));
     let spread = points(|line| line.prefixes.map(|_| line.pace.per_second.0));
     let not_spread = points(|line| line.prefixes.is_none().then_some(line.pace.per_second.0));
     let y = Axis::logarithmic(limit.iter().chain(&spread).chain(&not_spread).map(|point| point.1));
@@ -71,8 +73,8 @@ fn plot(kind: &str, lines: &[&Line]) -> Plot {
     Plot {
         title: format!("Requests a second: {kind}"),
         says: format!(
-            "Lines of how many {kind} a second were done, and of how many the store takes, by the number of prefixes. The \
-             upright axis is logarithmic."
+            "Lines of how many {kind} a second were done, and of how many the store takes where it is made to limit them, by \
+             the number of prefixes. The upright axis is logarithmic."
         ),
         drawing: Lines { x_name, y_name: &y_name, x, y, series }.draw(),
         table,
@@ -90,8 +92,7 @@ impl Shown for Report {
         let of = |kind: &str| self.lines.iter().filter(|line| line.kind == kind).collect::<Vec<_>>();
         Section {
             title: "Table D: keys spread over prefixes".to_owned(),
-            what: "Requests a second against a store that limits each prefix by itself. Not spread: all keys below one \
-                   prefix."
+            what: "Requests a second, by how many prefixes the keys are spread over. Not spread: all below one prefix."
                 .to_owned(),
             command: Some(command("prefixes", &self.trial)),
             plots: kinds.iter().map(|kind| plot(kind, &of(kind))).collect(),

@@ -13,14 +13,28 @@ use super::axis::short;
 use crate::Result;
 use crate::size;
 
-/// What a file says; `None` where there is no such file.
-pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+/// What a file says, and what does not hold of it; `None` where there is no such file.
+pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Result<Option<(T, Vec<String>)>> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("{} can't be read: {error}", path.display()).into()),
     };
-    let mut json = serde_json::Deserializer::from_str(&text);
+    // Twice, for an error names no field of what is flattened into something else.
+    let report = parsed(path, &text)?;
+    let Judgement { broken } = parsed(path, &text)?;
+    Ok(Some((report, broken)))
+}
+
+/// What of a table any report may have; contests have nothing of it, nor have older files.
+#[derive(Deserialize)]
+struct Judgement {
+    #[serde(default)]
+    broken: Vec<String>,
+}
+
+fn parsed<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T> {
+    let mut json = serde_json::Deserializer::from_str(text);
     let wrong = |why: String| format!("{} is no report of this kind: {why}", path.display());
     let read = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let field = error.path().to_string();
@@ -28,7 +42,7 @@ pub(super) fn file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
         wrong(if field == "." { inner.to_string() } else { format!("{field}: {inner}") })
     })?;
     json.end().map_err(|error| wrong(error.to_string()))?;
-    Ok(Some(read))
+    Ok(read)
 }
 
 /// A number; JSON has no NaN, and `null` in its place.
@@ -123,16 +137,23 @@ struct Machine {
     cpu: String,
     kernel: String,
     memory_gib: u64,
+    // Older files have neither.
+    date: Option<String>,
+    version: Option<String>,
 }
 
 impl fmt::Display for Conditions {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { cores, cpu, kernel, memory_gib } = &self.machine;
+        let Machine { cores, cpu, kernel, memory_gib, date, version } = &self.machine;
         let [before, after] = self.load.map(|load| short(load.0));
         write!(
             out,
             "Machine: {cores} cores of {cpu}, {memory_gib} GiB, {kernel}; load average {before} before, {after} after."
-        )
+        )?;
+        if let (Some(date), Some(version)) = (date, version) {
+            write!(out, " Measured on {date} (UTC) by tidegate-bench {version}.")?;
+        }
+        Ok(())
     }
 }
 

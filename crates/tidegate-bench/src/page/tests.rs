@@ -11,8 +11,11 @@ use crate::size::{GIB, MIB};
 use crate::stats::Distribution;
 use crate::{compaction, example, journal, parts, prefixes, report, tables};
 
+mod judged;
+
 fn conditions() -> Conditions {
-    Conditions { machine: Machine::this(), load: [0.5, f64::NAN] }
+    let machine = Machine { date: "2026-01-02".to_owned(), version: "0.0.9", ..Machine::this() };
+    Conditions { machine, load: [0.5, f64::NAN] }
 }
 
 fn usage(wall: f64) -> Usage {
@@ -85,6 +88,8 @@ fn compaction_of() -> compaction::Report {
         ways: vec![example::Way::Streamed],
         runs: 1,
         quick: false,
+        unshaped: false,
+        to: None,
         scratch: None,
         limit: 1200,
     };
@@ -102,6 +107,8 @@ fn tables_of() -> tables::Report {
         ways: vec![example::Way::Whole],
         runs: 1,
         quick: false,
+        unshaped: false,
+        to: None,
         limit: 600,
     };
     let line = tables::Line { way: example::Way::Whole, table_size: 8 * MIB, runs: vec![run(2.0), run(4.0)] };
@@ -120,6 +127,8 @@ fn prefixes_of() -> serde_json::Value {
         list: vec![10_000],
         only: Vec::new(),
         quick: false,
+        unshaped: false,
+        to: None,
     };
     let report = prefixes::Report {
         trial,
@@ -211,7 +220,9 @@ fn every_report_is_a_section_with_plots_and_their_numbers() {
     assert!(!page.contains("Not measured"), "nothing is missing");
     assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"));
     // What the numbers depend on, and the commands.
-    assert!(page.contains("load average 0.5 before, – after"));
+    assert!(page.contains(
+        "load average 0.5 before, – after. Measured on 2026-01-02 (UTC) by tidegate-bench 0.0.9.<"
+    ));
     let page = page.replace("<span>", "").replace("</span>", "");
     assert!(page.contains("tidegate-bench a --runs 2 --json"));
     assert!(page.contains("tidegate-bench b --commit-ms 54"));

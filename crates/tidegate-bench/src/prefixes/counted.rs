@@ -1,32 +1,63 @@
-//! A store that counts what it refuses.
+//! A store, and a count of what it refuses.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use async_trait::async_trait;
-use tidegate::backend::s3::S3;
+use tidegate::backend::gcs::{Gcs, GcsSettings};
+use tidegate::backend::s3::{S3, S3Settings};
 use tidegate::backend::{Backend, Body, Fault, FaultKind, Layer, WriteOptions};
 use tidegate::payload::Payload;
-use tidegate::{Object, Store, Tidegate};
+use tidegate::{Location, Object, Store, Tidegate};
 
 use crate::Result;
 use crate::embedded::Embedded;
 
-/// An S3 store, and how many requests it refused for there were too many.
+/// Where requests go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place<'a> {
+    /// To the embedded server.
+    Embedded(&'a Embedded),
+    /// Below this address in a real store, which the environment says how to reach.
+    Real(&'a str),
+}
+
+impl Place<'_> {
+    /// A new client, and what its keys are below.
+    async fn connect(self) -> Result<(Arc<dyn Backend>, String)> {
+        let url = match self {
+            Self::Embedded(server) => {
+                return Ok((Arc::new(server.endpoint().connect().await?), String::new()));
+            }
+            Self::Real(url) => url,
+        };
+        match url.parse::<Location>()? {
+            Location::S3 { bucket, key } => {
+                Ok((Arc::new(S3::connect(&bucket, &S3Settings::default()).await?), key))
+            }
+            Location::Gcs { bucket, key } => {
+                Ok((Arc::new(Gcs::connect(&bucket, &GcsSettings::default()).await?), key))
+            }
+            _ => Err(format!("{url}: requests go to s3://BUCKET/PREFIX or gs://BUCKET/PREFIX").into()),
+        }
+    }
+}
+
+/// A store, and how many requests it refused for there were too many, by the answers that came here.
 #[derive(Debug)]
 pub(super) struct Counted {
-    store: S3,
+    store: Arc<dyn Backend>,
     tide: Tidegate,
     refused: AtomicU64,
 }
 
 impl Counted {
-    /// The root of this name on the server, reached by `tide`.
-    pub(super) async fn open(server: &Embedded, root: &str, tide: &Tidegate) -> Result<(Arc<Self>, Store)> {
-        let (store, refused) = (server.endpoint().connect().await?, AtomicU64::new(0));
-        let counted = Arc::new(Self { store, tide: tide.clone(), refused });
-        let root = tide.store(counted.clone()).within(root);
+    /// The root of this name at a place, reached by `tide` over connections of its own.
+    pub(super) async fn open(place: Place<'_>, root: &str, tide: &Tidegate) -> Result<(Arc<Self>, Store)> {
+        let (store, below) = place.connect().await?;
+        let counted = Arc::new(Self { store, tide: tide.clone(), refused: AtomicU64::new(0) });
+        let root = tide.store(counted.clone()).within(&below).within(root);
         Ok((counted, root))
     }
 
@@ -51,7 +82,7 @@ impl Counted {
 #[async_trait]
 impl Layer for Counted {
     fn below(&self) -> &dyn Backend {
-        &self.store
+        &*self.store
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
@@ -60,5 +91,49 @@ impl Layer for Counted {
 
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         self.count(self.store.get(key, range, same).await)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::backend::memory::Memory;
+
+    use super::*;
+
+    /// Takes no requests for now.
+    #[derive(Debug)]
+    struct Full(Memory);
+
+    #[async_trait]
+    impl Layer for Full {
+        fn below(&self) -> &dyn Backend {
+            &self.0
+        }
+
+        async fn get(&self, _: &str, _: Option<Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
+            Err(Fault::new(FaultKind::Throttled, "slow down"))
+        }
+    }
+
+    #[tokio::test]
+    async fn refusals_are_counted_and_other_errors_are_not() {
+        let memory = || Memory::new("store");
+        let stores: [(Arc<dyn Backend>, u64); 2] = [(Arc::new(Full(memory())), 1), (Arc::new(memory()), 0)];
+        for (store, expected) in stores {
+            let tide = Tidegate::builder().build().unwrap();
+            let counted = Counted { store, tide, refused: AtomicU64::new(0) };
+            assert!(Backend::get(&counted, "missing", None, None).await.is_err());
+            assert_eq!(counted.refused(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_real_store_is_one_of_requests() {
+        for (url, why) in
+            [("memory://store", "s3://BUCKET/PREFIX"), ("/tmp", "s3://BUCKET/PREFIX"), ("s3://", "bucket")]
+        {
+            let error = Place::Real(url).connect().await.unwrap_err().to_string();
+            assert!(error.contains(url) && error.contains(why), "{error}");
+        }
     }
 }

@@ -6,10 +6,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidegate::{Layout, Naming, PrefixedStore};
+use tidegate::{Layout, Naming, PrefixedStore, Tidegate};
 
 use crate::Result;
 use crate::embedded::{Counts, Embedded};
@@ -55,7 +56,8 @@ pub(super) fn of(tidegate: &Path, prefixes: u32, counts: &[u64]) -> Result<Vec<L
     let layout = Layout::new(Naming::Base2, prefixes)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (_, store) = super::open(&server, ROOT).await?;
+        let backend = Arc::new(server.endpoint().connect().await?);
+        let store = Tidegate::builder().build()?.store(backend).within(ROOT);
         Ok::<_, crate::Error>(PrefixedStore::init(&store, layout).await?)
     })?;
     let mut counts = counts.to_vec();

@@ -62,7 +62,7 @@ pub struct Pace {
     pub refused_before: u64,
     /// What one in a hundred took longer than, in seconds, its retries with it.
     pub p99: f64,
-    done: u64,
+    pub(super) done: u64,
 }
 
 impl Pace {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::listing::{self, Listing};
 use super::load::{Pace, SIZE};
 use super::spreading::{self, Spreading};
-use super::{Beside, Line, Trial, WRITES};
+use super::{Beside, Line, Part, Trial, WRITES};
 use crate::machine::Conditions;
 use crate::table::Table;
 
@@ -31,7 +31,7 @@ pub struct Report {
 
 impl Report {
     /// What does not hold of what the table is to show: that the most prefixes do at least half of what so many times one
-    /// prefix would.
+    /// prefix would, where each is limited by itself; and half of what one does, where nothing is known of limits.
     #[must_use]
     pub fn broken(&self) -> Vec<String> {
         let most = self.trial.prefixes();
@@ -39,13 +39,27 @@ impl Report {
             let line = self.lines.iter().find(|line| line.kind == kind && line.prefixes == Some(count))?;
             Some(line.pace.per_second)
         };
+        let times = if self.trial.is_shaped() { f64::from(most) } else { 1.0 };
         let kinds = ["writes", "reads"].into_iter();
         let slow = kinds.filter_map(|kind| {
             let (one, all) = (done(kind, 1)?, done(kind, most)?);
             let told = || format!("{kind}: {all:.0} a second over {most} prefixes, {one:.0} over one");
-            (all < one * f64::from(most) / 2.0).then(told)
+            (all < one * times / 2.0).then(told)
         });
         slow.collect()
+    }
+
+    /// The store that requests went to, as a sentence's beginning.
+    fn store(&self) -> String {
+        let Trial { to, unshaped, scale, latency_ms, .. } = &self.trial;
+        match to {
+            Some(url) => format!("requests to {url}, whose limits are its own: no share of them is known"),
+            None if *unshaped => "the embedded server, unshaped: no prefix has a limit".to_owned(),
+            None => format!(
+                "each prefix takes S3's 3,500 writes and 5,500 reads a second divided by {scale}; {latency_ms} ms of\n\
+                 latency"
+            ),
+        }
     }
 }
 
@@ -55,20 +69,23 @@ impl fmt::Display for Report {
         if !lines.is_empty() || !beside.is_empty() {
             writeln!(
                 out,
-                "Objects of {SIZE} bytes; each prefix takes S3's 3,500 writes and 5,500 reads a second divided by {}; {} ms of\n\
-                 latency; {} s each, after {} s to warm up\n",
-                trial.scale, trial.latency_ms, trial.seconds, trial.warm_up
+                "Objects of {SIZE} bytes; {}; {} s each, after {} s to warm up\n",
+                self.store(),
+                trial.seconds,
+                trial.warm_up
             )?;
         }
         if !lines.is_empty() {
             writeln!(out, "{}", by_prefixes(lines))?;
             writeln!(
                 out,
-                "503s: of the measured time, and before it. Not spread: all keys below one prefix, no lanes.\n"
+                "503s: answers that there are too many requests, as they came here in the measured time, and before it. Not\n\
+                 spread: all keys below one prefix, no lanes.\n"
             )?;
         }
         if !beside.is_empty() {
-            writeln!(out, "{}", hot_and_cold(beside, WRITES / trial.scale))?;
+            let limit = trial.is_shaped().then_some(WRITES / trial.scale);
+            writeln!(out, "{}", hot_and_cold(beside, limit))?;
         }
         if !spreading.is_empty() {
             writeln!(out, "{}", spreading::table(spreading))?;
@@ -81,11 +98,28 @@ impl fmt::Display for Report {
                 trial.prefixes()
             )?;
         }
+        if let (Some(url), true) = (&trial.to, trial.has(Part::Listing)) {
+            writeln!(
+                out,
+                "- LEFT OUT: listings of all prefixes as one. They need a store that makes objects by thousands and counts\n  \
+                 what it is asked, as the embedded server does, and {url} does not."
+            )?;
+        }
         for broken in self.broken() {
             writeln!(out, "- DOES NOT HOLD: {broken}")?;
         }
         writeln!(out, "{conditions}")
     }
+}
+
+/// In place of what there is not.
+fn none() -> String {
+    "–".to_owned()
+}
+
+/// How much of a limit a pace is, where there is one.
+fn of(pace: &Pace, limit: Option<f64>) -> String {
+    limit.map_or_else(none, |limit| format!("{:.0}%", pace.per_second / limit * 100.0))
 }
 
 fn by_prefixes(lines: &[Line]) -> Table {
@@ -104,9 +138,9 @@ fn by_prefixes(lines: &[Line]) -> Table {
         table.row([
             prefixes.map_or("not spread".to_owned(), |count| count.to_string()),
             (*kind).to_owned(),
-            format!("{limit:.1}"),
+            limit.map_or_else(none, |limit| format!("{limit:.1}")),
             format!("{:.1}", pace.per_second),
-            format!("{:.0}%", pace.per_second / limit * 100.0),
+            of(pace, *limit),
             pace.refused.to_string(),
             format!("{:.1}%", pace.share() * 100.0),
             pace.refused_before.to_string(),
@@ -115,11 +149,11 @@ fn by_prefixes(lines: &[Line]) -> Table {
     table
 }
 
-fn hot_and_cold(beside: &[Beside], limit: f64) -> Table {
+fn hot_and_cold(beside: &[Beside], limit: Option<f64>) -> Table {
     let columns = ["writes", "cold a second", "503s", "p99 ms", "hot a second", "503s", "of its limit"];
     let mut table = Table::new(columns);
     for Beside { what, cold, hot } in beside {
-        let hot_cell = |cell: &dyn Fn(&Pace) -> String| hot.as_ref().map_or_else(|| "–".to_owned(), cell);
+        let hot_cell = |cell: &dyn Fn(&Pace) -> String| hot.as_ref().map_or_else(none, cell);
         table.row([
             (*what).to_owned(),
             format!("{:.1}", cold.per_second),
@@ -127,7 +161,7 @@ fn hot_and_cold(beside: &[Beside], limit: f64) -> Table {
             format!("{:.0}", cold.p99 * 1e3),
             hot_cell(&|hot| format!("{:.1}", hot.per_second)),
             hot_cell(&|hot| hot.refused.to_string()),
-            hot_cell(&|hot| format!("{:.0}%", hot.per_second / limit * 100.0)),
+            hot_cell(&|hot| of(hot, limit)),
         ]);
     }
     table

@@ -1,3 +1,5 @@
+use clap::Parser;
+
 use super::*;
 use crate::example::Figures;
 use crate::machine::Machine;
@@ -25,6 +27,8 @@ fn report(lines: Vec<Line>) -> Report {
         size: GIB,
         table_sizes: vec![8 * MIB],
         memory: 64 * MIB,
+        unshaped: false,
+        to: None,
         megabytes: 40,
         latency_ms: 20,
         ways: vec![Way::Streamed, Way::Whole],
@@ -54,4 +58,35 @@ fn ways_are_compared_with_streaming() {
     let streamed = ["streamed", "8", "4.00 (2.00–8.00)", "1.00", "256", "1.50", "20", "3", "9"];
     assert_eq!(row("streamed")[1..10], streamed);
     assert_eq!(row("whole")[3..5], ["10.00 (10.00–10.00)", "2.50"]);
+}
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    trial: Trial,
+}
+
+#[test]
+fn a_store_is_shaped_unshaped_or_real() {
+    let parsed = |words: &[&str]| Cli::try_parse_from(["tables"].iter().chain(words)).map(|cli| cli.trial);
+    let store = |words: &[&str]| parsed(words).map(|trial| (trial.unshaped, trial.to)).unwrap();
+    assert_eq!(store(&[]), (false, None));
+    assert_eq!(store(&["--quick", "--unshaped"]), (true, None));
+    assert_eq!(store(&["--to", "s3://bucket/prefix"]), (false, Some("s3://bucket/prefix".to_owned())));
+    assert!(parsed(&["--unshaped", "--to", "s3://bucket"]).is_err());
+    assert!(parsed(&["--to"]).is_err());
+}
+
+#[test]
+fn the_store_is_named_and_measured_alike() {
+    let mut report = report(vec![line(Way::Streamed, &[12.0]), line(Way::Whole, &[10.0])]);
+    assert!(
+        report.to_string().starts_with("Tables of 1 GiB in all; 40 MB/s a connection, 20 ms of latency; ")
+    );
+    report.trial.unshaped = true;
+    assert!(report.to_string().starts_with("Tables of 1 GiB in all; to the embedded server, unshaped; "));
+    assert_eq!(report.broken().len(), 1);
+    (report.trial.unshaped, report.trial.to) = (false, Some("s3://bucket/prefix".to_owned()));
+    assert!(report.to_string().starts_with("Tables of 1 GiB in all; to s3://bucket/prefix; "));
+    assert_eq!(report.broken().len(), 1);
 }

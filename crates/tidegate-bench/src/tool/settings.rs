@@ -1,16 +1,36 @@
-//! What each tool runs with, in the words of the reports.
+//! What each tool runs with, or why it is left out, in the words of the reports.
 
 use super::{Source, Tool};
+use crate::Result;
+
+/// What a tool runs with; or else why a contest is without it.
+type Settings = Result<&'static str, &'static str>;
+
+const NO_TREE: &str = "a library that has no word for a tree, only for one object";
+const ONE_FILE: &str = "no tool, but a loop that moves the ranges of one file";
+const PLACES: &str =
+    "no tool, but a loop whose threads each read a file at a place of their own, which a pipe has not";
+const NO_PIPE: &str = "a library whose program, as this benchmark has it, takes a file's name and no pipe";
 
 impl Tool {
-    /// Every setting that it runs with, default or not; `None` of what it has no word for.
+    /// Every setting that it runs with, default or not; `None` where it is left out.
     #[must_use]
     pub fn settings(self, source: &Source) -> Option<&'static str> {
+        self.part_in(source).ok()
+    }
+
+    /// Why it is left out where that is moved; `None` where it is not.
+    #[must_use]
+    pub fn left_out(self, source: &Source) -> Option<&'static str> {
+        self.part_in(source).err()
+    }
+
+    fn part_in(self, source: &Source) -> Settings {
         match source {
-            Source::File(_) => Some(self.upload_settings()),
+            Source::File(_) => Ok(self.upload_settings()),
             Source::Pipe(_) => self.pipe_settings(),
             Source::Directory(_) => self.tree_settings(),
-            Source::Object { .. } => Some(self.download_settings()),
+            Source::Object { .. } => Ok(self.download_settings()),
             Source::Objects { .. } => self.trees_settings(),
         }
     }
@@ -48,9 +68,12 @@ impl Tool {
         }
     }
 
-    fn tree_settings(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Tidegate => "`tidegate cp -r DIR/ URL`, defaults (CRC64NVME of every object)",
+    fn tree_settings(self) -> Settings {
+        Ok(match self {
+            Self::Tidegate => {
+                "`tidegate cp -r DIR/ URL`, defaults (64 objects at once, 256 while they have no more than 16 MiB in all, \
+                 requests at once found out; CRC64NVME of every object; 256 MiB budget)"
+            }
             Self::S5cmd => "`s5cmd --endpoint-url … cp DIR/ URL`, defaults (256 workers)",
             Self::Rclone => "`rclone copy DIR URL`, defaults (4 transfers, 8 checkers), provider Other",
             Self::Mc => "`mc cp --recursive DIR/ URL`, defaults (as many at once as it finds out)",
@@ -58,16 +81,19 @@ impl Tool {
             Self::TransferManager => {
                 "`upload_objects` of a directory, defaults (concurrency chosen by it) but for: bucket in the path"
             }
-            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
-                return None;
+            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore => {
+                return Err(NO_TREE);
             }
+            Self::Floor => return Err(ONE_FILE),
         })
     }
 
-    fn trees_settings(self) -> Option<&'static str> {
-        Some(match self {
+    fn trees_settings(self) -> Settings {
+        Ok(match self {
             Self::Tidegate => {
-                "`tidegate cp -r URL DIR/`, defaults (checksums compared, each file renamed at its end, not synced)"
+                "`tidegate cp -r URL DIR/`, defaults (64 objects at once, 256 while they have no more than 16 MiB in all, \
+                 requests at once found out; checksums compared, each file gets its name at its end, not synced; \
+                 256 MiB budget)"
             }
             Self::S5cmd => "`s5cmd --endpoint-url … cp URL* DIR/`, defaults (256 workers)",
             Self::Rclone => "`rclone copy URL DIR`, defaults (4 transfers, 8 checkers), provider Other",
@@ -76,14 +102,15 @@ impl Tool {
             Self::TransferManager => {
                 "`download_objects` into a directory, defaults (concurrency chosen by it) but for: bucket in the path"
             }
-            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore | Self::Floor => {
-                return None;
+            Self::ObjectStore | Self::Opendal | Self::Boto3 | Self::Crt | Self::Obstore => {
+                return Err(NO_TREE);
             }
+            Self::Floor => return Err(ONE_FILE),
         })
     }
 
-    fn pipe_settings(self) -> Option<&'static str> {
-        Some(match self {
+    fn pipe_settings(self) -> Settings {
+        Ok(match self {
             Self::Tidegate => {
                 "`… | tidegate cp - URL`, defaults (parts of 16 MiB, CRC64NVME, concurrency found out, 256 MiB budget)"
             }
@@ -95,7 +122,8 @@ impl Tool {
             Self::Boto3 => "`upload_fileobj` of standard input, defaults (8 MiB parts, 10 threads)",
             Self::Obstore => "`put` of an iterator of pieces of 1 MiB, defaults (5 MiB parts, 12 at once)",
             Self::Opendal => "a writer fed from standard input, settings as for a file",
-            Self::Crt | Self::TransferManager | Self::Floor => return None,
+            Self::Crt | Self::TransferManager => return Err(NO_PIPE),
+            Self::Floor => return Err(PLACES),
         })
     }
 
@@ -103,7 +131,7 @@ impl Tool {
         match self {
             Self::Tidegate => {
                 "`tidegate cp URL FILE`, defaults (ranges of 8 MiB written in place, CRC64NVME of the whole compared, \
-                 renamed at the end, not synced; concurrency found out, 256 MiB budget)"
+                 file gets its name at its end, not synced; concurrency found out, 256 MiB budget)"
             }
             Self::ObjectStore => {
                 "HEAD, then `get_range` of 8 MiB, 8 at once, each in a task and written in place inline; no checksum; \

@@ -134,6 +134,26 @@ fn each_is_asked_for_what_it_has_a_word_for() {
     assert_eq!(able(&tree), trees);
     assert_eq!(able(&objects), trees);
     assert!(!able(&pipe).contains(&Tool::TransferManager) && !able(&pipe).contains(&Tool::Floor));
+    let why = |tool: Tool, source| tool.left_out(source).unwrap();
+    assert!(why(Tool::Opendal, &tree).contains("no word for a tree"));
+    assert!(why(Tool::Crt, &pipe).contains("no pipe"));
+    assert!(why(Tool::Floor, &objects).contains("one file"));
+}
+
+#[test]
+fn how_many_objects_are_said_to_be_at_once_is_what_cp_has() {
+    let cp = include_str!("../../../tidegate-cli/src/commands/cp/directory.rs");
+    for constant in
+        ["IN_FLIGHT: usize = 64;", "SMALL_IN_FLIGHT: usize = 256;", "SMALL_BYTES: u64 = 16 << 20;"]
+    {
+        assert!(cp.contains(&format!("\nconst {constant}\n")), "{constant}");
+    }
+    let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
+    for source in [Source::Directory("/s".into()), objects] {
+        let said = Tool::Tidegate.settings(&source).unwrap();
+        let at_once = "64 objects at once, 256 while they have no more than 16 MiB in all,";
+        assert!(said.contains(at_once), "{said}");
+    }
 }
 
 #[test]

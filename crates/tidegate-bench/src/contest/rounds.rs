@@ -1,0 +1,54 @@
+//! Which tool runs when.
+
+use std::time::Duration;
+
+use super::{Entrant, Run};
+use crate::Result;
+use crate::tool::Tool;
+
+/// How often each tool runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Rounds {
+    /// How many runs count; there is one more before, to warm up, where nothing was tried before.
+    pub runs: u32,
+    /// A tool that has taken as long in all its runs, the one to warm up too, has no more of them; one at least counts.
+    pub enough: Duration,
+}
+
+impl Rounds {
+    /// Has `run` run the tools in turn (A B C A B C …): first those that are not warm, which does not count, then all.
+    pub(super) fn hold(
+        &self,
+        entrants: &mut [Entrant],
+        is_warm: impl Fn(Tool) -> bool,
+        mut run: impl FnMut(&Entrant, &str) -> Result<Run>,
+    ) -> Result<()> {
+        let enough = self.enough.as_secs_f64();
+        let mut spent = vec![0.0; entrants.len()];
+        for round in 0..=self.runs {
+            for (entrant, spent) in entrants.iter_mut().zip(&mut spent) {
+                let is_due = match round {
+                    0 => !is_warm(entrant.tool),
+                    _ => entrant.runs.is_empty() || *spent < enough,
+                };
+                if entrant.failed.is_some() || !is_due {
+                    continue;
+                }
+                let what = if round == 0 { "warm-up".to_owned() } else { format!("run {round}") };
+                match run(entrant, &what) {
+                    Ok(run) => {
+                        *spent += run.usage.wall;
+                        if round > 0 {
+                            entrant.runs.push(run);
+                        }
+                    }
+                    Err(error) => entrant.fail(error)?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
