@@ -46,7 +46,7 @@ def contest(title, tools, objects=1, size=1024 * MIB):
 
 def parts(table, rows, ways):
     def line(size, part, streams, published, first):
-        speeds = {"plain": 1.0, "one_by_one": 1.1, "at_once": published / 100, "auto": published / 95}
+        speeds = {"plain": 1.0, "one_by_one": 1.1, "at_once": published / 100, "auto": published / 95, "cold": published / 100}
         done = [{"way": way, "seconds": [first / speeds[way] * by for by in (1.0, 1.02, 0.99)]} for way in ways]
         return {"size": size, "part": part, "streams": streams, "published": published, "done": done}
 
@@ -155,8 +155,8 @@ def all_figures():
         "upload-10000": contest("10000 files of 4 KiB, server on the same machine, unshaped", [tools[0], *tools[3:5]], 10000, 4096),
         "download": contest("One object of 1 GiB into a file, server on the same machine, unshaped", tools[:5]),
         "download-shaped": contest(f"One object of 1 GiB into a file {through}", tools[:5]),
-        "a": parts("async", of_async, ["one_by_one", "at_once", "auto"]),
-        "c": parts("threaded", of_threaded, ["plain", "one_by_one", "at_once", "auto"]),
+        "a": parts("async", of_async, ["one_by_one", "at_once", "auto", "cold"]),
+        "c": parts("threaded", of_threaded, ["plain", "one_by_one", "at_once", "auto", "cold"]),
         "b": journal(),
         "compaction": tables("inputs", [2, 4, 8, 16, 32], merges),
         "tables": tables("table_size", [MIB << bits for bits in range(3, 10)], builds),
