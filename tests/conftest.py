@@ -4,7 +4,6 @@ import hashlib
 import os
 import random
 import shutil
-import tempfile
 
 import pytest
 
@@ -22,21 +21,22 @@ os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
 
 
 @pytest.fixture(scope="session", autouse=True)
-def built():
+def built(tmp_path_factory):
     """The program under test: target/release/tidegate, or what TIDEGATE_BIN names."""
     if not binary().exists():
         pytest.exit(f"{binary()} is not there: cargo build --release -p tidegate-cli", returncode=2)
     # A server on a full disk refuses what it is sent, in many ways: better one reason than a hundred failures.
-    free = shutil.disk_usage(tempfile.gettempdir()).free
+    place = tmp_path_factory.getbasetemp()
+    free = shutil.disk_usage(place).free
     if free < DISK:
-        pytest.exit(f"{tempfile.gettempdir()} has {free / GIB:.1f} GiB free, and the tests need {DISK // GIB}", returncode=2)
+        pytest.exit(f"{place} has {free / GIB:.1f} GiB free, and the tests need {DISK // GIB}", returncode=2)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Adds the ends of the servers' logs to the report of a test that failed."""
     report = yield
-    if report.when == "call" and report.failed:
+    if report.when != "setup" and report.failed:
         for name in ("minio", "versitygw", "embedded"):
             server = item.funcargs.get(name)
             if server is not None:
@@ -46,7 +46,7 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def emptied():
-    """The servers live for the whole run: what each test leaves on them would be many GiB of disk at its end."""
+    """The servers live for the whole run: what each test leaves in buckets would be many GiB of disk at its end."""
     Bucket.made.clear()
     yield
     for bucket in Bucket.made:

@@ -136,8 +136,8 @@ def test_small_files_are_whole_or_not_there_when_the_program_is_killed(tidegate,
     body = os.urandom(4 * KIB)
     for number in range(2000):
         embedded_bucket.put(f"tree/{number}", body)
-    knobs(latency={"fixed_ms": 20})
-    # Killed more than once, so that one of them is while files are made.
+    # So that the last come long after the first. Killed more than once, so that one of them is while files are made.
+    knobs(latency={"fixed_ms": 200})
     for some in (100, 500, 1000):
         target = tmp_path / str(some)
         target.mkdir()

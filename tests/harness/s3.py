@@ -129,7 +129,10 @@ class Bucket:
                 assert not removed.get("Errors"), removed["Errors"]
         for page in self.client.get_paginator("list_multipart_uploads").paginate(Bucket=self.name):
             for entry in page.get("Uploads", []):
-                self.client.abort_multipart_upload(Bucket=self.name, Key=entry["Key"], UploadId=entry["UploadId"])
+                try:
+                    self.client.abort_multipart_upload(Bucket=self.name, Key=entry["Key"], UploadId=entry["UploadId"])
+                except self.client.exceptions.NoSuchUpload:
+                    pass  # A last request of a program that was killed has ended it meanwhile.
 
     def assert_untouched(self, key):
         """Nothing was published under the key and no session was left behind."""

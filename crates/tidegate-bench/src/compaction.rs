@@ -38,10 +38,7 @@ pub struct Trial {
     /// Memory budget of the engine; of the ways that hold tables whole only what is on its way is under it.
     #[arg(long, default_value = "64MiB", value_parser = size::parse)]
     pub memory: u64,
-    /// No limits but this machine's, which is so already: the server has none here. It is the option of the other tables.
-    #[arg(long, conflicts_with = "to")]
-    pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has: all tables are removed after use.
+    /// A real store instead, such as s3://BUCKET/PREFIX: all tables are removed after use, if it is not interrupted.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// The ways.

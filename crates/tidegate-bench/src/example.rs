@@ -157,15 +157,23 @@ impl<'a> Example<'a> {
         self.place.location(prefix)
     }
 
-    /// Has `work` done, and removes what is left of it in a real store, where it failed as well. The embedded server ends
-    /// with this, and all that is there.
+    /// Has `work` done, and removes what is left of it in a real store, where it failed as well; only what is interrupted
+    /// stays there, below the location that is said first. The embedded server ends with this, and all that is there.
     ///
     /// # Errors
-    /// That of the work, or else of the removal.
+    /// That of the work, and of the removal.
     pub fn hold<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let done = work();
-        let cleared = if self.place.is_real() { self.clear("") } else { Ok(()) };
-        done.and_then(|done| cleared.map(|()| done))
+        if !self.place.is_real() {
+            return work();
+        }
+        let root = self.location("");
+        eprintln!("below {root}");
+        let left = |error| format!("what is below {root} could not be removed: {error}");
+        match (work(), self.clear("")) {
+            (done, Ok(())) => done,
+            (Ok(_), Err(error)) => Err(left(error).into()),
+            (Err(why), Err(error)) => Err(format!("{why}; {}", left(error)).into()),
+        }
     }
 
     /// Runs it to its end.
@@ -174,6 +182,7 @@ impl<'a> Example<'a> {
     /// Where it fails, takes longer than the limit, or says no figures.
     pub fn run(&self, arguments: &[String]) -> Result<Run> {
         let mut program = Program::new(&self.path).variables(self.place.variables());
+        program.is_elsewhere = self.place.is_real();
         for argument in arguments {
             program = program.arg(argument);
         }
@@ -182,7 +191,7 @@ impl<'a> Example<'a> {
         Ok(Run { memory: measure::memory(&log)?, figures: figures(&std::fs::read_to_string(log)?)?, usage })
     }
 
-    /// Removes everything below a prefix.
+    /// Removes every object and unfinished upload below a prefix.
     ///
     /// # Errors
     /// Where the store refuses.
@@ -195,6 +204,10 @@ impl<'a> Example<'a> {
                 if let Entry::Object(object) = entry {
                     store.delete(&object.key).await?;
                 }
+            }
+            let sessions: Vec<_> = store.sessions(prefix).try_collect().await?;
+            for session in sessions {
+                store.abort_session(&session.session).await?;
             }
             Ok(())
         })

@@ -17,7 +17,7 @@ use crate::Result;
 use crate::embedded::Embedded;
 use crate::machine::{self, Conditions};
 use crate::measure;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, free};
 use crate::size::{self, MIB};
 use disk::Watched;
 use uploads::{Done, Load, Place};
@@ -55,7 +55,8 @@ pub struct Trial {
     /// No limits but this machine's, and the producers': what a stream moves and a commit takes means nothing then.
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
-    /// A real store instead, such as s3://BUCKET/PREFIX, and our ways only: the objects stay there, one for each stream.
+    /// A real store instead, such as s3://BUCKET/PREFIX, and our ways only: the objects stay there, one for each stream
+    /// of each number of streams, and one to warm up.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// MiB a second that one stream moves.
@@ -152,8 +153,9 @@ impl Trial {
                         // Of ours nothing may fail.
                         Err(error) if matches!(way, Way::Ours { .. }) => return Err(error),
                         Err(error) => {
-                            eprintln!("{name}: {error}");
-                            failed.push(name);
+                            let failed_how = format!("{name}: {error}");
+                            eprintln!("{failed_how}");
+                            failed.push(failed_how);
                         }
                     }
                 }
@@ -194,7 +196,7 @@ impl Trial {
 
     /// Fails where the ways need more of the disk than it has.
     fn check_room(&self, ways: &[Way], place: &Path) -> Result<()> {
-        let ((needed, streams), free) = (self.on_disk(ways), disk::free(place)?);
+        let ((needed, streams), free) = (self.on_disk(ways), free(place)?);
         if needed > free {
             let (needed, free, place) = (needed.div_ceil(MIB), free / MIB, place.display());
             return Err(format!(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, value_parser};
 
 use crate::Result;
+use crate::published::folder;
 use crate::size::{GIB, KIB, MIB};
 use crate::transfer::{Common, ENOUGH, LIMIT, Network, Transfer, Way};
 
@@ -86,7 +87,7 @@ pub struct Trial {
     #[arg(long, default_value_t = RUNS, value_parser = value_parser!(u32).range(1..=1000), conflicts_with = "quick")]
     pub runs: u32,
     /// Folder for what is measured: NAME.md and NAME.json of each contest.
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = "bench-results", value_parser = folder)]
     pub to: PathBuf,
     /// Folder for the tools' files; default: /dev/shm, or the system's temporary one, whichever has room.
     #[arg(long, value_name = "DIR")]
@@ -98,8 +99,8 @@ pub struct Trial {
     /// counts at least.
     #[arg(long, default_value_t = ENOUGH, value_name = "SECONDS")]
     pub enough: u64,
-    /// Only this contest; may be given several times.
-    #[arg(long, value_name = "NAME", value_parser = known)]
+    /// Only these contests.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = known)]
     pub only: Vec<String>,
 }
 

@@ -59,7 +59,8 @@ pub struct Trial {
     #[arg(long, conflicts_with = "to")]
     pub unshaped: bool,
     /// A real store instead, such as s3://BUCKET/PREFIX, with the limits that it has, and no listings: the objects stay
-    /// there, up to 8,192 of 1,000 bytes for each number of prefixes.
+    /// there, up to 8,192 of 1,000 bytes for each number of prefixes, as many not spread, and twice as many beside a hot
+    /// prefix.
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
     /// Objects of each listing; as many as the machine's memory carries, where these are more.

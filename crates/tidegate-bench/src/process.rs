@@ -33,6 +33,8 @@ pub struct Program {
     pub stdin_most: u64,
     /// Whether what it writes to its standard output is nobody's, and not in its log.
     pub is_discarded: bool,
+    /// Whether it is to reach a store that is not ours: then it finds all of our own environment in its own.
+    pub is_elsewhere: bool,
 }
 
 impl Program {
@@ -46,6 +48,7 @@ impl Program {
             stdin: None,
             stdin_most: u64::MAX,
             is_discarded: false,
+            is_elsewhere: false,
         }
     }
 
@@ -67,13 +70,15 @@ impl Program {
     pub(crate) fn through(&self, subcommand: &[OsString], log: &Path) -> io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(subcommand).arg("--").arg(&self.path).args(&self.arguments);
-        for (name, _) in std::env::vars_os() {
-            if is_foreign(&name.to_string_lossy()) {
-                command.env_remove(name);
+        if !self.is_elsewhere {
+            for (name, _) in std::env::vars_os() {
+                if is_foreign(&name.to_string_lossy()) {
+                    command.env_remove(name);
+                }
             }
+            command.env("AWS_EC2_METADATA_DISABLED", "true");
+            command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
         }
-        command.env("AWS_EC2_METADATA_DISABLED", "true");
-        command.env("AWS_CONFIG_FILE", "/dev/null").env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null");
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         let log = File::create(log)?;
         let stdin = if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() };

@@ -24,16 +24,27 @@ pub struct Trial {
 /// How much of each table, and where to.
 #[derive(Clone, Debug, Args)]
 pub struct Extent {
-    /// A few small rows: whether all works, and whether the order of the ways is as it should be. Of all tables in about
+    /// A few small rows: whether all works, and whether the order of the ways is as it should be. All tables take about
     /// four minutes.
     #[arg(long)]
     pub quick: bool,
-    /// All rows, which is the default and takes hours.
+    /// All rows, which is the default; all tables take hours.
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
-    /// Folder for what is measured: NAME.md and NAME.json of each table.
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
+    /// Folder for what is measured: NAME.md and NAME.json of each table. (The tables' own --to is a real store.)
+    #[arg(long, value_name = "DIR", default_value = "bench-results", value_parser = folder)]
     pub to: PathBuf,
+}
+
+/// A folder of figures. A store's address would be one, too, and be taken for what is measured.
+pub(crate) fn folder(text: &str) -> Result<PathBuf, String> {
+    if text.contains("://") {
+        return Err(
+            "this is where figures go, a folder; a store is named to one table, such as `a --to URL`"
+                .to_owned(),
+        );
+    }
+    Ok(PathBuf::from(text))
 }
 
 /// A published table.
@@ -177,8 +188,10 @@ impl Extent {
 
     fn compaction(&self, name: &str, tidegate: &Path) -> Result<Vec<String>> {
         let report = self.of::<compaction::Trial>()?.hold(tidegate)?;
-        std::fs::write(self.to.join("memory.json"), report.memory().to_string())?;
-        self.keep(name, report, compaction::Report::broken)
+        let memory = report.memory().to_string();
+        let broken = self.keep(name, report, compaction::Report::broken)?;
+        std::fs::write(self.to.join("memory.json"), memory)?;
+        Ok(broken)
     }
 
     /// What a command of that would be told.

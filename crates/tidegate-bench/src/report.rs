@@ -296,7 +296,7 @@ impl fmt::Display for Report {
 /// How far our own runs are apart.
 pub(crate) fn noise(runs: usize, wall: Spread, cpu: Spread) -> String {
     if runs < 2 {
-        return "not known, for tidegate has one run".to_owned();
+        return "not known, for tidegate has no two runs".to_owned();
     }
     let (wall, cpu) = (wall.noise_percent(), cpu.noise_percent());
     format!("tidegate's own runs are {wall:.0}% apart in wall time, {cpu:.0}% in CPU time")

@@ -29,7 +29,7 @@ impl Scratch {
             None => vec![PathBuf::from("/dev/shm"), std::env::temp_dir()],
         };
         let place =
-            places.iter().find(|place| free(place).is_some_and(|free| free >= room)).ok_or_else(|| {
+            places.iter().find(|place| free(place).is_ok_and(|free| free >= room)).ok_or_else(|| {
                 let names: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
                 let needed = size::format(room.next_multiple_of(MIB));
                 Error::from(format!("{} free are needed, not to be had in {}", needed, names.join(" or ")))
@@ -158,9 +158,12 @@ fn kind_of(device: &str, mounts: &str) -> Option<String> {
 }
 
 /// Bytes that may still be written below `place`.
-fn free(place: &Path) -> Option<u64> {
-    let facts = rustix::fs::statvfs(place).ok()?;
-    Some(facts.f_bavail * facts.f_frsize)
+///
+/// # Errors
+/// Where there is no such place.
+pub(crate) fn free(place: &Path) -> Result<u64> {
+    let facts = rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
+    Ok(facts.f_bavail * facts.f_frsize)
 }
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ fn report(lines: Vec<Line>) -> Report {
         size: 512 * MIB,
         table_size: 64 * MIB,
         memory: 64 * MIB,
-        unshaped: false,
         to: None,
         ways: vec![Way::Streamed],
         runs: 3,
@@ -89,11 +88,9 @@ struct Cli {
 fn a_store_is_this_machines_or_a_real_one() {
     let parsed =
         |words: &[&str]| Cli::try_parse_from(["compaction"].iter().chain(words)).map(|cli| cli.trial);
-    let store = |words: &[&str]| parsed(words).map(|trial| (trial.unshaped, trial.to)).unwrap();
-    assert_eq!(store(&["--quick"]), (false, None));
-    assert_eq!(store(&["--unshaped"]), (true, None));
-    assert_eq!(store(&["--to", "s3://bucket/prefix"]), (false, Some("s3://bucket/prefix".to_owned())));
-    assert!(parsed(&["--unshaped", "--to", "s3://bucket"]).is_err());
+    let store = |words: &[&str]| parsed(words).map(|trial| trial.to).unwrap();
+    assert_eq!(store(&["--quick"]), None);
+    assert_eq!(store(&["--to", "s3://bucket/prefix"]).as_deref(), Some("s3://bucket/prefix"));
     assert!(parsed(&["--to"]).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! What is free of a disk, and what is in use of it meanwhile.
+//! What is in use of a disk meanwhile.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-use crate::Result;
 
 /// How often it is looked at.
 const EVERY: Duration = Duration::from_millis(20);
@@ -62,10 +60,4 @@ impl Drop for Watched {
 fn used(directory: &PathBuf) -> u64 {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.blocks() * 512).sum()
-}
-
-/// Bytes that may still be written below `place`.
-pub(super) fn free(place: &Path) -> Result<u64> {
-    let facts = rustix::fs::statvfs(place).map_err(|error| format!("{}: {error}", place.display()))?;
-    Ok(facts.f_bavail * facts.f_frsize)
 }

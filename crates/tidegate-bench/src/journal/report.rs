@@ -196,7 +196,7 @@ impl fmt::Display for Report {
             )?;
         }
         for run in &self.failed {
-            writeln!(out, "- {run}: FAILED")?;
+            writeln!(out, "- FAILED: {run}")?;
         }
         for broken in self.broken() {
             writeln!(out, "- DOES NOT HOLD: {broken}")?;

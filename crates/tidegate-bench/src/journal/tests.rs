@@ -43,7 +43,7 @@ fn speeds_are_those_of_the_published_rates() {
     // They have cost 1.5 s.
     assert_eq!(journal[1][..8], ["journal", "1", "2", "1.000", "1.00", "0.50", "20", "7"]);
     assert_eq!(rows(&said, "chunked, 16 MiB")[1][3..5], ["0.500", "2.00"]);
-    assert!(said.contains("- that: MISSING") && said.contains("- this: FAILED"), "{said}");
+    assert!(said.contains("- that: MISSING") && said.contains("- FAILED: this"), "{said}");
     assert!(!said.contains("DOES NOT HOLD"), "{said}");
 }
 

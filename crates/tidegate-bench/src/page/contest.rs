@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::plot::{Plot, Table};
 use super::read::{Conditions, Number, Spread, Usage};
 use super::rows::{Bar, bars};
 use super::section::Section;
 use super::{Shown, shown};
+use crate::report::noise;
 use crate::size::GIB;
 use crate::stats;
 use crate::tool::Tool;
@@ -19,7 +21,7 @@ pub(super) struct Report {
     title: String,
     objects: u64,
     bytes: u64,
-    runs: u64,
+    runs: usize,
     #[serde(flatten)]
     conditions: Conditions,
     source: String,
@@ -46,6 +48,7 @@ struct Line {
     connections: Spread,
     server_cpu: Spread,
     checksums: Vec<String>,
+    runs: Vec<IgnoredAny>,
     refused: BTreeMap<String, u64>,
 }
 
@@ -151,11 +154,10 @@ impl Shown for Report {
             format!("{}{version}: {}", line.tool, line.settings)
         });
         let settings = settings.chain([self.source.clone()]).collect();
-        if let (Some(ours), 2..) = (self.ours(), self.runs) {
-            let [of_wall, of_cpu] = [wall, cpu].map(|figure: Figure| figure(ours).noise_percent());
-            depends.push(format!(
-                "Noise: tidegate's own runs are {of_wall:.0}% apart in wall time, {of_cpu:.0}% in CPU time."
-            ));
+        let few = self.tools.iter().filter(|line| line.runs.len() < self.runs);
+        depends.extend(few.map(|line| format!("{}: only {} of the runs.", line.tool, line.runs.len())));
+        if let Some(ours) = self.ours() {
+            depends.push(format!("Noise: {}.", noise(ours.runs.len(), wall(ours), cpu(ours))));
         }
         let (wall_ms, cpu_ms) = (self.nothing.wall.0 * 1e3, self.nothing.cpu() * 1e3);
         let mib = self.nothing.peak_mib();

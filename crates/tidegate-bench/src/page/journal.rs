@@ -129,7 +129,7 @@ impl Shown for Report {
         streams.sort_unstable();
         streams.dedup();
         let missing = self.missing.iter().map(|way| format!("{way}: missing, not built."));
-        let failed = self.failed.iter().map(|run| format!("{run}: failed."));
+        let failed = self.failed.iter().map(|run| format!("Failed: {run}."));
         let runs = self.lines.iter().map(|line| line.speeds());
         let memory = "Memory is with the bytes that the producer gave away and the writer keeps.".to_owned();
         let depends = [memory, self.conditions.to_string(), noise(runs)];

@@ -88,7 +88,6 @@ fn compaction_of() -> compaction::Report {
         ways: vec![example::Way::Streamed],
         runs: 1,
         quick: false,
-        unshaped: false,
         to: None,
         scratch: None,
         limit: 1200,
@@ -234,6 +233,8 @@ fn every_report_is_a_section_with_plots_and_their_numbers() {
         page.contains("Java: journaling: missing")
             && page.contains("rclone: missing")
             && page.contains("mc: failed: it was killed")
+            && page.contains("s5cmd: only 0 of the runs")
+            && page.contains("Noise: not known, for tidegate has no two runs"),
     );
 }
 

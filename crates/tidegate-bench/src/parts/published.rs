@@ -123,8 +123,8 @@ impl Published {
         match self {
             Self::Async => format!(
                 "Store: the two published times of parts that wait for each other are 28.2 ms a request and 194 MiB/s a \
-                 stream; {OWN_MS} ms of each request are what client and server take themselves, so that the latency is \
-                 the rest. 415 MiB/s in all is the published gain of 2 GiB (333% of 2 GiB in 16.40 s): parts at once can \
+                 stream; {OWN_MS} ms of each request are what client and server took themselves where this was derived, so that \
+                 the latency is the rest. 415 MiB/s in all is the published gain of 2 GiB (333% of 2 GiB in 16.40 s): parts at once can \
                  come up to it there, and not above."
             ),
             Self::Threaded => "Store: as the write-up has it, about 75 ms a request, 4.5 to 5 MB/s a stream (4.75 here) \

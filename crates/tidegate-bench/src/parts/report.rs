@@ -57,7 +57,7 @@ impl Line {
             .and_then(|done| Spread::of(done.seconds.iter().copied()))
     }
 
-    /// How much faster a way is than the first, in percent.
+    /// How fast a way is, in percent of the first.
     #[must_use]
     pub fn gain(&self, way: Way) -> Option<f64> {
         let first = self.spread(self.done.first()?.way)?;
@@ -162,7 +162,7 @@ impl fmt::Display for Report {
         writeln!(
             out,
             "Median (least–most) of {runs} runs of each, in turn, after one to warm up; %: of the speed of {first}. Object: its\n\
-             size, and that of a part (× parts at once), which auto is not told. One engine has made all uploads but those of\n\
+             size, which all are told, and that of a part (× parts at once), which auto finds out. One engine has made all uploads but those of\n\
              the last way, and knew the store from the row before.\n\n{NEW_ENGINE}\n"
         )?;
         if self.trial.extent.is_shaped() {

@@ -33,6 +33,8 @@ fn it_is_said_how_much_is_wanted() {
     assert_eq!(parsed(&["--full"]).unwrap().only.len(), 5);
     assert_eq!(parsed(&["--only", "growth"]).unwrap().only, [Letter::Growth]);
     assert_eq!(parsed(&["--quick", "--only", "a,d"]).unwrap().only, [Letter::A, Letter::D]);
+    assert!(parsed(&["--to", "results"]).is_ok());
+    assert!(parsed(&["--to", "s3://bucket/prefix"]).unwrap_err().to_string().contains("`a --to URL`"));
 }
 
 #[test]
