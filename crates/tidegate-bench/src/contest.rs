@@ -127,10 +127,11 @@ impl Contest<'_> {
         limit: Duration,
     ) -> Result<Option<Run>> {
         let ran = self.attempt(entrant, tuning, what, limit);
-        if !matches!(ran, Ok(Some(_))) {
-            self.clear()?;
+        if matches!(ran, Ok(Some(_))) {
+            return ran;
         }
-        ran
+        let cleared = self.clear();
+        ran.and_then(|none| cleared.map(|()| none))
     }
 
     fn attempt(

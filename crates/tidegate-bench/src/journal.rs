@@ -72,9 +72,10 @@ pub struct Trial {
     /// times up.
     #[arg(long, default_value_t = 256, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub most_mib: u64,
-    /// Runs of each that count; 0: until there are 4 objects, which are 4 runs of 1 stream, 2 of 2, and 1 of 4 or more.
-    #[arg(long, default_value_t = 0, value_parser = value_parser!(u32).range(0..=100))]
-    pub runs: u32,
+    /// Runs of each that count; default: until there are 4 objects, which are 4 runs of 1 stream, 2 of 2, and 1 of 4 or
+    /// more.
+    #[arg(long, value_parser = value_parser!(u32).range(1..=100))]
+    pub runs: Option<u32>,
     /// One run of 1 and 4 streams of 128 to 256 MiB, in the ways that were published, and none to warm up: whether it
     /// works, and the order of the ways.
     #[arg(long, conflicts_with_all = ["streams", "size", "largest", "runs"])]
@@ -111,7 +112,8 @@ impl Trial {
         }
         let mut trial = self.clone();
         if trial.quick {
-            (trial.streams, trial.size, trial.largest, trial.runs) = (vec![1, 4], 128 * MIB, 256 * MIB, 1);
+            (trial.streams, trial.size, trial.largest, trial.runs) =
+                (vec![1, 4], 128 * MIB, 256 * MIB, Some(1));
         }
         trial.hold_all(tidegate)
     }
@@ -153,9 +155,9 @@ impl Trial {
                         // Of ours nothing may fail.
                         Err(error) if matches!(way, Way::Ours { .. }) => return Err(error),
                         Err(error) => {
-                            let failed_how = format!("{name}: {error}");
-                            eprintln!("{failed_how}");
-                            failed.push(failed_how);
+                            let told = format!("{name}: {error}");
+                            eprintln!("{told}");
+                            failed.push(told);
                         }
                     }
                 }
@@ -178,8 +180,7 @@ impl Trial {
     /// The runs of each way with so many streams.
     fn numbers(&self, streams: u32) -> RangeInclusive<u32> {
         let first = if self.quick { 1 } else { WARM_UP };
-        let last = if self.runs == 0 { OBJECTS.div_ceil(streams) } else { self.runs };
-        first..=last
+        first..=self.runs.unwrap_or(OBJECTS.div_ceil(streams))
     }
 
     /// The most bytes that one of these ways has on the disk at a time, and with how many streams.

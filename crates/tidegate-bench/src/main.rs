@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -183,17 +183,25 @@ fn main() -> ExitCode {
         }
         Command::Hedge { trial, json } => tidegate().and_then(|path| print(&trial.hold(&path)?, json)),
         Command::A { extent, json } => parts(Published::Async, extent, json),
-        Command::B { trial, json } => table(|path| trial.hold(path), journal::Report::broken, json),
+        Command::B { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), journal::Report::broken, json)
+        }
         Command::C { extent, json } => parts(Published::Threaded, extent, json),
         Command::D { extent } => all(&published::Trial { extent, only: vec![Letter::D] }),
         Command::All { trial } => all(&trial),
         Command::Peers { trial } => tidegate().and_then(|path| trial.hold(&path)),
         Command::Compaction { trial, json } => {
-            table(|path| trial.hold(path), compaction::Report::broken, json)
+            table(tidegate().and_then(|path| trial.hold(&path)), compaction::Report::broken, json)
         }
-        Command::Tables { trial, json } => table(|path| trial.hold(path), tables::Report::broken, json),
-        Command::Prefixes { trial, json } => table(|path| trial.hold(path), prefixes::Report::broken, json),
-        Command::Growth { trial, json } => table(|path| trial.hold(path), growth::Report::broken, json),
+        Command::Tables { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), tables::Report::broken, json)
+        }
+        Command::Prefixes { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), prefixes::Report::broken, json)
+        }
+        Command::Growth { trial, json } => {
+            table(tidegate().and_then(|path| trial.hold(&path)), growth::Report::broken, json)
+        }
         Command::Report(page) => page.write().map(|path| println!("{}", path.display())),
         Command::Uploads(uploads) => uploads.run(),
         Command::Writers(writers) => writers.run(),
@@ -213,17 +221,15 @@ fn contest(transfer: &Transfer, common: &Common) -> Result<()> {
     tidegate().and_then(|path| print(&transfer.hold(common, &path)?, common.json))
 }
 
-fn parts(table: Published, extent: parts::Extent, json: bool) -> Result<()> {
-    print(&Judged::of(parts::Trial { table, extent }.hold(tidegate)?, parts::Report::broken), json)
+fn parts(which: Published, extent: parts::Extent, json: bool) -> Result<()> {
+    table(parts::Trial { table: which, extent }.hold(tidegate), parts::Report::broken, json)
 }
 
-/// A table, in JSON with what does not hold of it.
-fn table<R: Serialize + Display>(
-    hold: impl FnOnce(&Path) -> Result<R>,
-    broken: fn(&R) -> Vec<String>,
-    json: bool,
-) -> Result<()> {
-    print(&Judged::of(hold(&tidegate()?)?, broken), json)
+/// A table, in JSON with what does not hold of it, which is an error.
+fn table<R: Serialize + Display>(held: Result<R>, broken: fn(&R) -> Vec<String>, json: bool) -> Result<()> {
+    let judged = Judged::of(held?, broken);
+    print(&judged, json)?;
+    judged.verdict()
 }
 
 fn all(trial: &published::Trial) -> Result<()> {

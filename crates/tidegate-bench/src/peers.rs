@@ -121,12 +121,12 @@ impl Trial {
         for contest in Named::all().filter(|contest| self.has(contest)) {
             let name = &contest.name;
             eprintln!("## {name}");
-            let mut held = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
-            held.report.command = (!self.quick).then(|| self.command(name));
-            let said = held.to_string();
+            let mut report = contest.transfer(if self.quick { 32 } else { 1 }).hold(&common, tidegate)?;
+            report.command = (!self.quick).then(|| self.command(name));
+            let said = report.to_string();
             println!("## {name}\n\n{said}");
             std::fs::write(self.to.join(format!("{name}.md")), said)?;
-            std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&held)?)?;
+            std::fs::write(self.to.join(format!("{name}.json")), serde_json::to_vec(&report)?)?;
         }
         Ok(())
     }

@@ -91,6 +91,8 @@ impl Letter {
     }
 }
 
+const NOT_SHOWN: &str = "a table does not show what it is to show";
+
 /// A table's report with what does not hold of it: the JSON has both; what is displayed is the report, which says it too.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged<R> {
@@ -104,6 +106,16 @@ impl<R> Judged<R> {
     #[must_use]
     pub fn of(report: R, broken: fn(&R) -> Vec<String>) -> Self {
         Self { broken: broken(&report), report }
+    }
+}
+
+impl<R> Judged<R> {
+    /// Whether it shows what it is to show.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub fn verdict(&self) -> Result<()> {
+        if self.broken.is_empty() { Ok(()) } else { Err(NOT_SHOWN.into()) }
     }
 }
 
@@ -150,7 +162,7 @@ impl Outcome {
             wrong.push(format!("of the tables these could not run: {}", names.join(", ")));
         }
         if !self.broken.is_empty() {
-            wrong.push("a table does not show what it is to show".to_owned());
+            wrong.push(NOT_SHOWN.to_owned());
         }
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ").into()) }
     }

@@ -41,6 +41,8 @@ pub struct Report {
     pub failed: Vec<(&'static str, String)>,
     /// Tools that are not installed, and how to get them.
     pub missing: Vec<(&'static str, &'static str)>,
+    /// Tools that are not in this contest, and why.
+    pub left_out: Vec<(&'static str, &'static str)>,
     /// The command that measures this again, where there is one word for it.
     pub command: Option<String>,
     /// Where a peer is better than we are, worst first.
@@ -261,6 +263,9 @@ impl fmt::Display for Report {
         }
         for (name, how) in &self.missing {
             writeln!(out, "- {name}: MISSING, not installed (`{how}`)")?;
+        }
+        for (name, why) in &self.left_out {
+            writeln!(out, "- {name}: left out: {why}")?;
         }
         for line in self.tools.iter().filter(|line| self.is_cut(line)) {
             let (tool, runs, enough) = (line.tool, line.runs.len(), self.enough);

@@ -1,6 +1,6 @@
 //! What all tools are to move in one contest: from where to where, through which network, and how often.
 
-mod held;
+mod entered;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -18,8 +18,7 @@ use crate::scratch::Scratch;
 use crate::size::{self, KIB, MIB};
 use crate::tool::{OBJECT, Source, Tool, Tuning, installed};
 use crate::toxiproxy::{Shape, Toxiproxy};
-
-pub use held::Held;
+use entered::entered;
 
 /// How often the tools run, where, and how that is told.
 #[derive(Clone, Debug, Args)]
@@ -162,7 +161,7 @@ impl Transfer {
     ///
     /// # Errors
     /// Where there is no room, a server does not start, or a tool fails or does not do all of it.
-    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Held> {
+    pub fn hold(&self, common: &Common, tidegate: &Path) -> Result<Report> {
         let scratch = Scratch::new(common.scratch.as_deref(), self.room())?;
         scratch.remove_when_interrupted()?;
         let source = self.source(&scratch)?;
@@ -202,7 +201,7 @@ impl Transfer {
             limit,
             folder: folder.path().to_owned(),
         };
-        let (tools, left_out) = held::entered(&contest.source);
+        let (tools, left_out) = entered(&contest.source);
         let entrants = contest.hold(&tools)?;
         let missing = tools.iter().filter(|tool| entrants.iter().all(|entrant| entrant.tool != **tool));
         let report = Report {
@@ -224,10 +223,11 @@ impl Transfer {
                 .filter_map(|entrant| Some((entrant.tool.name(), entrant.failed.clone()?)))
                 .collect(),
             missing: missing.map(|tool| (tool.name(), tool.how_to_get())).collect(),
+            left_out,
             command: None,
             losses: Vec::new(),
         };
-        Ok(Held { report: report.judged(), left_out })
+        Ok(report.judged())
     }
 
     fn count(&self) -> u64 {
@@ -274,7 +274,7 @@ impl Download {
     ///
     /// # Errors
     /// As [`Transfer::hold`].
-    pub fn hold(&self, tidegate: &Path) -> Result<Held> {
+    pub fn hold(&self, tidegate: &Path) -> Result<Report> {
         let (mut common, mut size) = (self.common.clone(), self.size);
         if self.quick {
             (common.runs, size) = (1, 64 * MIB);

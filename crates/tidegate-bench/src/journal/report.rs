@@ -98,9 +98,9 @@ impl Report {
     /// How often each was measured.
     fn runs(&self) -> String {
         let runs = match self.trial.runs {
-            0 => format!("as many runs of each, in turn, as make {OBJECTS} objects"),
-            1 => "1 run of each, in turn".to_owned(),
-            runs => format!("{runs} runs of each, in turn"),
+            None => format!("as many runs of each, in turn, as make {OBJECTS} objects"),
+            Some(1) => "1 run of each, in turn".to_owned(),
+            Some(runs) => format!("{runs} runs of each, in turn"),
         };
         if self.trial.quick {
             return format!("{runs}, and none to warm up");

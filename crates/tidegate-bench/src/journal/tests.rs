@@ -85,7 +85,7 @@ fn few_streams_have_more_runs() {
     assert_eq!(numbers(&[]), [0..=4, 0..=2, 0..=2, 0..=1, 0..=1]);
     assert_eq!(numbers(&["--runs", "3"]), [const { 0..=3 }; 5]);
     let mut quick = trial(&["--quick"]);
-    quick.runs = 1;
+    quick.runs = Some(1);
     assert_eq!(quick.numbers(1), 1..=1);
 }
 
@@ -96,14 +96,14 @@ fn runs_are_told() {
         (report.trial.runs, report.trial.quick) = (runs, quick);
         report.to_string()
     };
-    let default = said(0, false);
+    let default = said(None, false);
     assert!(
         default.contains("times the scale; as many runs of each, in turn, as make 4 objects, after one with")
     );
     assert!(default.contains("which warms up and does not count. Published: the mean."), "{default}");
     assert!(default.contains("memory: with the bytes that the producer gave away and the writer keeps;"));
-    assert!(said(3, false).contains("; 3 runs of each, in turn, after one with objects of an eighth"));
-    assert!(said(1, true).contains("; 1 run of each, in turn, and none to warm up. Published"));
+    assert!(said(Some(3), false).contains("; 3 runs of each, in turn, after one with objects of an eighth"));
+    assert!(said(Some(1), true).contains("; 1 run of each, in turn, and none to warm up. Published"));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn journal_of(streams: &[u32]) -> journal::Report {
         commit_ms: 54,
         producer_mib: 800,
         most_mib: 256,
-        runs: 1,
+        runs: Some(1),
         only: Vec::new(),
         scratch: None,
         limit: 60,
@@ -175,6 +175,7 @@ fn contest_of(tools: Vec<report::Line>) -> report::Report {
         tools,
         failed: vec![("mc", "it was killed".to_owned())],
         missing: vec![("rclone", "scripts/install rclone")],
+        left_out: vec![("crt", "it takes no pipe")],
         command: Some("tidegate-bench peers --only upload --runs 5".to_owned()),
         losses: Vec::new(),
     }
@@ -232,6 +233,7 @@ fn every_report_is_a_section_with_plots_and_their_numbers() {
     assert!(
         page.contains("Java: journaling: missing")
             && page.contains("rclone: missing")
+            && page.contains("crt: left out: it takes no pipe")
             && page.contains("mc: failed: it was killed")
             && page.contains("s5cmd: only 0 of the runs")
             && page.contains("Noise: not known, for tidegate has no two runs"),

@@ -75,6 +75,16 @@ fn what_does_not_hold_is_in_the_json_too() {
 }
 
 #[test]
+fn a_table_by_itself_that_does_not_hold_is_an_error() {
+    let judged = |broken| Judged::of(Report { values: [1.5, 2.0] }, broken).verdict();
+    assert!(judged(|_| Vec::new()).is_ok());
+    assert_eq!(
+        judged(|_| vec!["slow".to_owned()]).unwrap_err().to_string(),
+        "a table does not show what it is to show"
+    );
+}
+
+#[test]
 fn a_table_that_can_not_run_stops_none_of_the_others() {
     let asked = RefCell::new(Vec::new());
     let tables = ["a", "b", "c"].map(|name| {

@@ -35,6 +35,7 @@ fn report(tools: Vec<Line>) -> Report {
         tools,
         failed: vec![("rclone", "it was killed".to_owned())],
         missing: vec![("s5cmd", "scripts/install s5cmd")],
+        left_out: vec![("crt", "it takes no pipe")],
         command: None,
         losses: Vec::new(),
     }
@@ -71,6 +72,7 @@ fn what_is_missing_failed_or_was_refused_is_named() {
     let report = report(vec![line(Tool::Tidegate, 2.0, 1.0, 30.0), refused]);
     let said = report.to_string();
     assert!(said.contains("s5cmd: MISSING"), "{said}");
+    assert!(said.contains("crt: left out: it takes no pipe"), "{said}");
     assert!(said.contains("rclone: FAILED: it was killed"), "{said}");
     assert!(
         said.contains("mc: requests of all runs that were answered with an error: HeadObject 3"),

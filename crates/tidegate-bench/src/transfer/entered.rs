@@ -1,0 +1,37 @@
+//! Who is in a contest, and who is not.
+
+use crate::tool::{Source, Tool};
+
+/// The tools that are in a contest, and the names of the others with the reasons.
+pub(super) fn entered(source: &Source) -> (Vec<Tool>, Vec<(&'static str, &'static str)>) {
+    let left_out = |tool: Tool| Some((tool.name(), tool.left_out(source)?));
+    let tools = Tool::ALL.into_iter().filter(|tool| tool.left_out(source).is_none());
+    (tools.collect(), Tool::ALL.into_iter().filter_map(left_out).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As docs/PEERS.md has it.
+    #[test]
+    fn who_is_left_out_is_named() {
+        let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));
+        let object = Source::Object { original: "/s".into(), into: "/d".into() };
+        let objects = Source::Objects { originals: "/s".into(), into: "/d".into() };
+        let of_trees = ["object_store", "OpenDAL", "boto3", "crt", "obstore", "(floor)"];
+        for (source, expected) in [
+            (file, &[][..]),
+            (object, &[]),
+            (tree, &of_trees),
+            (objects, &of_trees),
+            (pipe, &["transfer manager", "crt", "(floor)"]),
+        ] {
+            let (tools, left_out) = entered(&source);
+            let names: Vec<_> = left_out.iter().map(|(name, _)| *name).collect();
+            assert_eq!(names, expected, "{source:?}");
+            assert_eq!(tools.len() + names.len(), Tool::ALL.len(), "{source:?}");
+            assert!(tools.iter().all(|tool| !names.contains(&tool.name())), "{source:?}");
+        }
+    }
+}
