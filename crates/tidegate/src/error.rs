@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::backend::{Fault, FaultKind};
+use crate::printable::printable;
 
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -59,6 +60,8 @@ pub enum ErrorKind {
     Timeout,
     /// The store or the way to it failed, however often it was tried.
     Unavailable,
+    /// The answer is not an object store's: a login page, a proxy or another server stands at the endpoint.
+    NotAStore,
     /// The bytes that the store has are not those that were sent.
     Integrity,
     /// The store can't say whether the object was committed, or that it will outlast a loss of power.
@@ -262,6 +265,7 @@ impl Error {
             ErrorKind::Timeout | ErrorKind::Unavailable => {
                 "check the endpoint and the network, then try again"
             }
+            ErrorKind::NotAStore => "check the endpoint URL, and for a proxy or a login page in front of it",
             ErrorKind::Integrity => "try again, and check memory and network if it recurs",
             ErrorKind::Uncertain => "look at the object before writing it again",
             ErrorKind::SessionLost => {
@@ -279,12 +283,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let context = &*self.context;
+        let object = printable(&context.object);
         match &context.part {
             Some((number, range)) => {
                 let last = range.end.saturating_sub(1);
-                write!(f, "{}: part {number} (bytes {}-{last})", context.object, range.start)?;
+                write!(f, "{object}: part {number} (bytes {}-{last})", range.start)?;
             }
-            None => write!(f, "{}: {}", context.object, context.operation.name())?,
+            None => write!(f, "{object}: {}", context.operation.name())?,
         }
         write!(f, " failed")?;
         match context.attempts {
@@ -295,7 +300,7 @@ impl fmt::Display for Error {
         if !context.elapsed.is_zero() {
             write!(f, " in {}", Took(context.elapsed))?;
         }
-        write!(f, ": {}", context.message)?;
+        write!(f, ": {}", printable(&context.message))?;
         if let Some(remedy) = self.remedy() {
             write!(f, " ({remedy})")?;
         }
@@ -353,6 +358,7 @@ fn kind_of(fault: FaultKind) -> ErrorKind {
         FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,
         FaultKind::Unsynced => ErrorKind::Uncertain,
         FaultKind::Timeout => ErrorKind::Timeout,
+        FaultKind::NotAStore => ErrorKind::NotAStore,
         FaultKind::Integrity => ErrorKind::Integrity,
         FaultKind::Source => ErrorKind::Source,
         FaultKind::NoSpace => ErrorKind::NoSpace,

@@ -99,6 +99,9 @@ pub enum FaultKind {
     Undone,
     /// The object is there, whole, but could not be forced to disk, or is where it may not be looked for.
     Unsynced,
+    /// An answer that no object store gives: a 2xx without what the protocol promises, a web page. Whether the store
+    /// carried out the request is not known; another attempt does not help.
+    NotAStore,
     /// The bytes that arrived are not the bytes that were sent.
     Integrity,
     /// The source could not be read, or changed while it was sent.
@@ -126,6 +129,6 @@ impl FaultKind {
 
     /// Whether the store may have carried out the request all the same.
     pub fn is_ambiguous(self) -> bool {
-        matches!(self, Self::Transient | Self::Timeout)
+        matches!(self, Self::Transient | Self::Timeout | Self::NotAStore)
     }
 }
