@@ -12,6 +12,7 @@ use super::{Fault, FaultKind};
 use crate::checksum::Checksum;
 use crate::payload::Payload;
 
+pub(super) mod answer;
 mod body;
 mod client;
 mod connections;

@@ -129,8 +129,9 @@ impl S3 {
 
     /// Sends the request that opens a session.
     async fn opened(&self, key: &str, request: Request) -> Result<Session, Fault> {
-        let (_, body) = self.bucket.shared.ask(request).await?;
-        let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
+        let (headers, body) = self.bucket.shared.ask(request).await?;
+        let (root, region) = ("InitiateMultipartUploadResult", &self.bucket.shared.region);
+        let result: xml::InitiateMultipartUploadResult = fault::document(&headers, &body, root, region)?;
         Ok(Session { key: key.to_owned(), id: result.upload_id })
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::Bucket;
 use super::address::Address;
-use super::fault::About;
+use super::fault::{About, document};
 use super::request::{Content, Request};
 use super::resource::{self, Resource};
 use crate::backend::copy::gone;
@@ -52,10 +52,10 @@ pub(super) async fn rewrite(
     let mut request = Request::new(Method::POST, url, About::Object);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
-    let (_, body) = bucket.shared.ask(request).await.map_err(gone)?;
+    let (headers, body) = bucket.shared.ask(request).await.map_err(gone)?;
     let odd = "the store's answer does not say how far it has copied";
-    let rewritten: Rewritten = serde_json::from_slice(&body)
-        .map_err(|error| Fault::new(FaultKind::Transient, odd).with_source(error))?;
+    let rewritten: Rewritten =
+        document(&headers, &body, About::Object, "the result of a copy").map_err(gone)?;
     let object = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::into_object);
     let bytes = rewritten.total_bytes_rewritten.and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
     copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| Fault::new(FaultKind::Transient, odd))

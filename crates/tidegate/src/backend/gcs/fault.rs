@@ -2,7 +2,9 @@
 
 use http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
+use crate::backend::http::answer::{Document, cut, is_json_error, not_a_store};
 use crate::backend::http::{kind_of_status, plain, retry_after};
 use crate::backend::s3::fault as xml;
 use crate::backend::{Fault, FaultKind};
@@ -20,7 +22,7 @@ pub(super) enum About {
 }
 
 /// An error of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Answer {
     error: Said,
 }
@@ -28,6 +30,7 @@ struct Answer {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Said {
+    code: Option<u16>,
     message: String,
     errors: Vec<Detail>,
 }
@@ -38,12 +41,49 @@ struct Detail {
     reason: String,
 }
 
-/// The fault that an answer tells of.
+impl Said {
+    fn of(body: &[u8]) -> Self {
+        serde_json::from_slice::<Answer>(body.trim_ascii()).map(|answer| answer.error).unwrap_or_default()
+    }
+}
+
+/// Reads the JSON of an answer of success, in which `promised` is due. An error in it is the fault that it tells of; a
+/// document that ends in its middle can be asked for again; anything else is no object store's answer.
+pub(super) fn document<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: &[u8],
+    about: About,
+    promised: &str,
+) -> Result<T, Fault> {
+    no_error(headers, body, about)?;
+    match Document::of(body) {
+        Document::Json => serde_json::from_slice(body.trim_ascii()).map_err(|error| match error.is_eof() {
+            true => cut(promised).with_source(error),
+            false => not_a_store(promised, headers, body).with_source(error),
+        }),
+        Document::Cut => Err(cut(promised)),
+        _ => Err(not_a_store(promised, headers, body)),
+    }
+}
+
+/// The fault of an answer of success whose body is an error document.
+pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result<(), Fault> {
+    let is_error = match Document::of(body) {
+        Document::Xml(root) => root == "Error",
+        Document::Json => is_json_error(body),
+        _ => false,
+    };
+    if is_error { Err(refusal(StatusCode::OK, headers, body, about)) } else { Ok(()) }
+}
+
+/// The fault that an answer tells of. Where its status is one of success, the error's own code stands for it.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
     if body.trim_ascii_start().starts_with(b"<?xml") || body.trim_ascii_start().starts_with(b"<Error") {
         return xml::refusal(status, headers, body, "");
     }
-    let said = serde_json::from_slice::<Answer>(body).unwrap_or_default().error;
+    let said = Said::of(body);
+    let own = said.code.and_then(|code| StatusCode::from_u16(code).ok());
+    let status = own.filter(|own| status.is_success() && !own.is_success()).unwrap_or(status);
     let reason = said.errors.first().map(|detail| detail.reason.as_str()).unwrap_or_default();
     if let Some(id) = headers.get("x-guploader-uploadid").and_then(|id| id.to_str().ok()) {
         tracing::debug!(request_id = id, %status, reason, "refused");

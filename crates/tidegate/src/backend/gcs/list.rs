@@ -7,7 +7,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::Bucket;
-use super::fault::About;
+use super::fault::{About, document};
 use super::request::Request;
 use super::resource::Resource;
 use crate::backend::http::{Page, paged, stuck};
@@ -44,9 +44,9 @@ pub(super) fn objects(
                 query.push(("pageToken", &token));
             }
             let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket);
-            let (_, body) = bucket.shared.ask(request).await?;
+            let (headers, body) = bucket.shared.ask(request).await?;
             let odd = || Fault::new(FaultKind::Transient, "the store's answer is not a listing");
-            let page: Objects = serde_json::from_slice(&body).map_err(|error| odd().with_source(error))?;
+            let page: Objects = document(&headers, &body, About::Bucket, "a listing")?;
             let objects = page.items.into_iter().map(|item| item.into_object().ok_or_else(odd));
             let objects = objects.collect::<Result<_, _>>()?;
             Ok((entries(objects, page.prefixes), next(page.next_page_token.unwrap_or_default(), &token)?))

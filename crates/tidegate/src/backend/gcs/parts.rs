@@ -7,7 +7,7 @@ use super::fault::About;
 use super::request::{Content, Request};
 use super::{Bucket, resource};
 use crate::backend::http::{known, set};
-use crate::backend::s3::{complete as xml_complete, xml};
+use crate::backend::s3::{complete as xml_complete, fault as xml_fault, xml};
 use crate::backend::{Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::object::Object;
 use crate::payload::Payload;
@@ -16,8 +16,9 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     let url = bucket.xml.object(key, &[("uploads", "")])?;
     let mut request = Request::new(Method::POST, url, About::Bucket);
     request.headers = resource::to_headers(options)?;
-    let (_, body) = bucket.shared.ask(request).await?;
-    let result: xml::InitiateMultipartUploadResult = xml::read(&body)?;
+    let (headers, body) = bucket.shared.ask(request).await?;
+    let root = "InitiateMultipartUploadResult";
+    let result: xml::InitiateMultipartUploadResult = xml_fault::document(&headers, &body, root, "")?;
     Ok(Session { key: key.to_owned(), id: result.upload_id })
 }
 

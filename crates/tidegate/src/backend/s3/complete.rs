@@ -1,7 +1,7 @@
 //! The end of a session: what is asked, and what the answer means.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 
 use super::request::{Content, Request, checksum_header};
 use super::{fault, xml};
@@ -105,14 +105,7 @@ pub(super) fn told(
     root: &str,
     region: &str,
 ) -> Result<xml::Written, Fault> {
-    match xml::root(body).as_deref() {
-        Some(found) if found == root => xml::read(body),
-        Some("Error") => Err(fault::refusal(StatusCode::OK, headers, body, region)),
-        _ => {
-            let message = "the store's answer does not say whether it was carried out";
-            Err(Fault::new(FaultKind::Transient, message))
-        }
-    }
+    fault::document(headers, body, root, region)
 }
 
 #[cfg(test)]
@@ -149,6 +142,6 @@ mod tests {
         let error = told(" <Error><Code>SlowDown</Code><Message>Later.</Message></Error>").unwrap_err();
         assert_eq!((error.kind, error.answered), (FaultKind::Throttled, true));
         let other = "<CopyObjectResult><ETag>e</ETag></CopyObjectResult>";
-        assert_eq!(told(other).unwrap_err().kind, FaultKind::Transient);
+        assert_eq!(told(other).unwrap_err().kind, FaultKind::NotAStore);
     }
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use http::{HeaderMap, Method};
 
 use super::request::Request;
-use super::{S3, address, complete, xml};
+use super::{S3, address, complete, fault, xml};
 use crate::backend::confirm::confirmed;
 use crate::backend::copy::{check_range, gone_or_other, size_of};
 use crate::backend::http::set;
@@ -106,8 +106,9 @@ impl S3 {
     pub(super) async fn read_tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
         let request = self.request(Method::GET, key, &[("tagging", "")])?;
         match self.bucket.shared.ask(request).await {
-            Ok((_, body)) => {
-                let tagging: xml::Tagging = xml::read(&body)?;
+            Ok((headers, body)) => {
+                let region = &self.bucket.shared.region;
+                let tagging: xml::Tagging = fault::document(&headers, &body, "Tagging", region)?;
                 Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
             }
             // A store that knows no tags has none (Cloudflare R2).

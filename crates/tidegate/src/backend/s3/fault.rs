@@ -5,8 +5,10 @@ use std::time::{Duration, SystemTime};
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 use http::{HeaderMap, StatusCode, header};
+use serde::de::DeserializeOwned;
 
 use super::xml;
+use crate::backend::http::answer::{Document, cut, not_a_store};
 use crate::backend::http::{kind_of_status, plain, retry_after};
 use crate::backend::{Fault, FaultKind};
 
@@ -24,8 +26,10 @@ pub(in crate::backend) fn refusal(
     body: &[u8],
     region: &str,
 ) -> Fault {
-    let said = match xml::root(body).as_deref() {
-        Some("Error") => xml::read::<xml::Error>(body).unwrap_or_default(),
+    let said = match Document::of(body) {
+        Document::Xml(root) if root == "Error" => {
+            xml::read::<xml::Error>(body).ok().flatten().unwrap_or_default()
+        }
         _ => xml::Error::default(),
     };
     let kind = kind_of_code(&said.code).unwrap_or_else(|| kind_of_status(status));
@@ -43,6 +47,37 @@ pub(in crate::backend) fn refusal(
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
         .with_retry_after(retry_after(headers))
         .with_answered(!said.code.is_empty())
+}
+
+/// Reads the document of an answer of success, whose root is to be `root`. A document `<Error>` is the fault that it tells
+/// of; one that ends in its middle can be asked for again; anything else is no object store's answer.
+pub(in crate::backend) fn document<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: &[u8],
+    root: &str,
+    region: &str,
+) -> Result<T, Fault> {
+    promised(headers, body, root, region)?;
+    match xml::read(body) {
+        Ok(Some(document)) => Ok(document),
+        Ok(None) => Err(cut(&format!("<{root}>"))),
+        Err(error) => Err(not_a_store(&format!("<{root}>"), headers, body).with_source(error)),
+    }
+}
+
+/// As [`document`], by the root alone: what is in it, and whether it ends, is not looked at.
+pub(in crate::backend) fn promised(
+    headers: &HeaderMap,
+    body: &[u8],
+    root: &str,
+    region: &str,
+) -> Result<(), Fault> {
+    match Document::of(body) {
+        Document::Xml(found) if found == root => Ok(()),
+        Document::Xml(found) if found == "Error" => Err(refusal(StatusCode::OK, headers, body, region)),
+        Document::Cut => Err(cut(&format!("<{root}>"))),
+        _ => Err(not_a_store(&format!("<{root}>"), headers, body)),
+    }
 }
 
 fn clause(said: &xml::Error) -> Option<String> {

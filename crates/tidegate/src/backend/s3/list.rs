@@ -7,9 +7,9 @@ use aws_smithy_types::date_time::Format;
 use futures::stream::BoxStream;
 use http::Method;
 
-use super::Bucket;
 use super::request::Request;
 use super::xml::{self, ListBucketResult};
+use super::{Bucket, fault};
 use crate::backend::http::{Page, paged, stuck};
 use crate::backend::{Entry, Fault};
 use crate::object::Object;
@@ -34,8 +34,9 @@ pub(super) fn objects(
             // A signature lists a query by name.
             query.sort_unstable();
             let request = Request::new(Method::GET, bucket.address.bucket(&query));
-            let (_, body) = bucket.shared.ask(request).await?;
-            let result: ListBucketResult = xml::read(&body)?;
+            let (headers, body) = bucket.shared.ask(request).await?;
+            let region = &bucket.shared.region;
+            let result: ListBucketResult = fault::document(&headers, &body, "ListBucketResult", region)?;
             let next = match (result.is_truncated, &result.next_continuation_token) {
                 (false, _) => Page::End,
                 (true, next) if *next != token && next.is_some() => Page::At(next.clone()),
@@ -81,7 +82,7 @@ mod tests {
             <Contents><Key>a</Key><Size>1</Size><LastModified>2026-01-02T03:04:05.678Z</LastModified></Contents>\
             <Contents><Key>c</Key><Size>2</Size></Contents>\
             <CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes></ListBucketResult>";
-        let entries = entries(xml::read(body).unwrap()).unwrap();
+        let entries = entries(xml::read(body).unwrap().unwrap()).unwrap();
         let names: Vec<_> = entries
             .iter()
             .map(|entry| match entry {

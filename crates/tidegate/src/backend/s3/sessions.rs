@@ -4,8 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use http::HeaderMap;
 
 use super::address::Address;
+use super::fault;
 use super::list::time;
 use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult, ListedPart};
 use crate::backend::http::{Page, paged, stuck};
@@ -58,7 +60,8 @@ pub(in crate::backend) fn list<B: Listed>(
             }
             query.sort_unstable();
             let body = bucket.document(bucket.address().bucket(&query)).await?;
-            let result: ListMultipartUploadsResult = xml::read(&body)?;
+            let root = "ListMultipartUploadsResult";
+            let result: ListMultipartUploadsResult = fault::document(&HeaderMap::new(), &body, root, "")?;
             let encoding = result.encoding_type.as_deref();
             let next = if result.is_truncated {
                 let key = result.next_key_marker.as_deref().map(|key| xml::key(key, encoding)).transpose()?;
@@ -132,7 +135,7 @@ async fn each_page(
             query.insert(0, ("part-number-marker", &marker_text));
         }
         let body = bucket.document(bucket.address().object(&session.key, &query)?).await?;
-        let result: ListPartsResult = xml::read(&body)?;
+        let result: ListPartsResult = fault::document(&HeaderMap::new(), &body, "ListPartsResult", "")?;
         take(result.parts);
         if !result.is_truncated {
             return Ok(result.initiator.and_then(Initiator::name));
