@@ -8,6 +8,8 @@ use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
 
+use crate::values;
+
 /// How stores are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
@@ -66,6 +68,22 @@ enum Transport {
     Http,
     /// google.storage.v2; what goes in parts still goes over HTTP.
     Grpc,
+}
+
+/// Whose local files are trusted: journals, records, notes of partial downloads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub(crate) struct Owners {
+    /// Also use local files (journals, records, partial downloads) that belong to this user, for a service whose user
+    /// has changed; may be given again. Files of other users are refused.
+    #[arg(long = "owner", value_parser = values::user, value_name = "USER|UID")]
+    owners: Vec<u32>,
+}
+
+impl Owners {
+    /// An engine that trusts them.
+    pub(crate) fn trusted(&self, engine: Builder) -> Builder {
+        self.owners.iter().fold(engine, |engine, uid| engine.owner(*uid))
+    }
 }
 
 impl Connection {

@@ -40,6 +40,18 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A user of this machine, by name or number: the number.
+pub(crate) fn user(text: &str) -> Result<u32, String> {
+    if let Ok(uid) = text.parse() {
+        return Ok(uid);
+    }
+    match nix::unistd::User::from_name(text) {
+        Ok(Some(user)) => Ok(user.uid.as_raw()),
+        Ok(None) => Err("this machine has no user of that name".to_owned()),
+        Err(error) => Err(format!("the users of this machine can't be looked up: {error}")),
+    }
+}
+
 /// `NAME=VALUE`.
 pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
@@ -108,6 +120,14 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        assert_eq!([user("root"), user("0"), user("1000")], [Ok(0), Ok(0), Ok(1000)]);
+        for wrong in ["", "-1", "4294967296", "no such user"] {
+            assert!(user(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_are_read_with_their_units() {

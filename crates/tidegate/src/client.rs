@@ -17,6 +17,7 @@ use crate::location::Location;
 use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::Retry;
+use crate::trusted_file::TrustedOwners;
 use crate::write::{Aborts, Journaling, Relief};
 
 mod builder;
@@ -61,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) progress: Progress,
     pub(crate) aborts: Aborts,
     pub(crate) records: Records,
+    /// Whose local files are used.
+    pub(crate) owners: TrustedOwners,
     pub(crate) batches: Batches,
     pub(crate) part_size: Option<u64>,
     pub(crate) parts_in_flight: usize,

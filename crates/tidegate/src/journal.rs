@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::checksum::Checksum;
 use crate::off::off;
+use crate::trusted_file::TrustedOwners;
 
 mod begun;
 mod directory;
@@ -114,11 +115,12 @@ impl Journal {
     pub(crate) async fn resume(
         path: &Path,
         durability: Durability,
+        owners: &TrustedOwners,
     ) -> Result<(Self, Recovered), JournalError> {
         let began = Instant::now();
         let file = loop {
-            let (path, waits) = (path.to_owned(), began.elapsed() < LOOK);
-            if let Some(file) = off(move || directory::open(&path, waits)).await? {
+            let (path, owners, waits) = (path.to_owned(), owners.clone(), began.elapsed() < LOOK);
+            if let Some(file) = off(move || directory::open(&path, waits, &owners)).await? {
                 break file;
             }
             tokio::time::sleep(LOOK_AGAIN).await;

@@ -51,6 +51,7 @@ mod retry;
 mod small_disk;
 pub mod spool;
 mod sweep;
+mod trusted_file;
 mod write;
 
 pub use budget::Usage;
@@ -68,4 +69,5 @@ pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, Reade
 pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
+pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile};
 pub use write::{Claimed, Strategy, Writer, WriterBuilder};

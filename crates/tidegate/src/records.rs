@@ -19,6 +19,7 @@ use tracing::warn;
 
 use crate::backend::Backend;
 use crate::off::off;
+use crate::trusted_file::TrustedOwners;
 
 mod file;
 mod roll;
@@ -69,6 +70,8 @@ pub(crate) struct Records {
 struct Inner {
     /// `None`: they are kept in memory only.
     directory: Option<PathBuf>,
+    /// Whose files are read.
+    owners: TrustedOwners,
     state: Mutex<State>,
     warned: AtomicBool,
 }
@@ -81,8 +84,8 @@ struct State {
 }
 
 impl Records {
-    pub(crate) fn new(directory: Option<PathBuf>) -> Self {
-        Self { inner: Arc::new(Inner { directory, ..Inner::default() }) }
+    pub(crate) fn new(directory: Option<PathBuf>, owners: TrustedOwners) -> Self {
+        Self { inner: Arc::new(Inner { directory, owners, ..Inner::default() }) }
     }
 
     /// Writes down that a session of `object` is about to be asked for.
@@ -110,10 +113,13 @@ impl Records {
         self.off(|inner| {
             let ours = inner.state().log.as_ref().map(|log| log.path().to_owned());
             let mut roll = match &inner.directory {
-                Some(directory) => Roll::read(directory, ours.as_deref()).map_err(|error| {
-                    let message = format!("the records in {} can't be read: {error}", directory.display());
-                    io::Error::new(error.kind(), message)
-                })?,
+                Some(directory) => {
+                    Roll::read(directory, ours.as_deref(), &inner.owners).map_err(|error| {
+                        let message =
+                            format!("the records in {} can't be read: {error}", directory.display());
+                        io::Error::new(error.kind(), message)
+                    })?
+                }
                 None => Roll::default(),
             };
             for (number, record) in &inner.state().open {
@@ -136,12 +142,12 @@ impl Records {
                 }
             }
             for (path, numbers) in files {
-                if let Err(error) = roll::strike_out(&path, &numbers) {
+                if let Err(error) = roll::strike_out(&path, &numbers, &inner.owners) {
                     inner.warn(&error);
                 }
             }
             if let Some(directory) = &inner.directory {
-                roll::tidy(directory);
+                roll::tidy(directory, &inner.owners);
             }
         })
         .await;
@@ -168,7 +174,7 @@ impl Inner {
         let State { log, open, .. } = state;
         let written = match log {
             Some(log) => log.append(open, lines),
-            None => Log::create(directory, open, lines).map(|made| *log = Some(made)),
+            None => Log::create(directory, open, lines, &self.owners).map(|made| *log = Some(made)),
         };
         if let Err(error) = written {
             self.warn(&error);

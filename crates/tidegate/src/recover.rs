@@ -9,6 +9,7 @@ use crate::journal::{self, JournalError, Listed, Recovered};
 use crate::object::Object;
 use crate::off::off;
 use crate::records;
+use crate::trusted_file::TrustedOwners;
 use crate::write::{self, Claimed, Writer};
 
 /// An upload that was left in a journal, or is being written by another process.
@@ -72,8 +73,9 @@ impl Tidegate {
 
     /// Those whose ids begin so, and the directories that can't be read.
     async fn left(&self, ids: String) -> (Vec<Left>, Vec<Unread>) {
-        let directories = self.engine().journaling.directories.clone();
-        let (listed, unread) = off(move || list(&directories, &ids)).await;
+        let (directories, owners) =
+            (self.engine().journaling.directories.clone(), self.engine().owners.clone());
+        let (listed, unread) = off(move || list(&directories, &ids, &owners)).await;
         let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
         (listed.into_iter().map(left).collect(), unread)
     }
@@ -172,7 +174,7 @@ impl Left {
 
     /// The same on a store that is open already, such as one of a backend of the caller's.
     pub async fn claim_on(&self, store: &Store) -> Result<Claimed> {
-        Box::pin(Claimed::open(store, &self.path)).await
+        Box::pin(Claimed::open(store, &self.path, &self.tide.engine().owners)).await
     }
 
     /// Goes on with it. Where its producer had finished, this ends with the object: sent from the
@@ -214,7 +216,17 @@ impl Left {
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
     pub async fn forget(&self) -> Result<()> {
-        write::forget(&self.path, self.tide.engine().journaling.durability).await
+        let engine = self.tide.engine();
+        write::forget(&self.path, engine.journaling.durability, &engine.owners).await
+    }
+
+    /// Reads every byte of its journal, compares the checksums and says what is in it. Nothing is changed.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub async fn verify(&self) -> Result<Recovered, JournalError> {
+        let (path, owners) = (self.path.clone(), self.tide.engine().owners.clone());
+        off(move || journal::verify(&path, &owners)).await
     }
 
     async fn store(&self) -> Result<Store> {
@@ -231,10 +243,10 @@ impl Left {
 /// A directory that can't be read.
 type Unread = (PathBuf, JournalError);
 
-fn list(directories: &[PathBuf], ids: &str) -> (Vec<Listed>, Vec<Unread>) {
+fn list(directories: &[PathBuf], ids: &str, owners: &TrustedOwners) -> (Vec<Listed>, Vec<Unread>) {
     let (mut all, mut unread) = (Vec::new(), Vec::new());
     for directory in directories {
-        match journal::list_of(directory, ids) {
+        match journal::list_of(directory, ids, owners) {
             Ok(listed) => all.extend(listed),
             Err(error) => unread.push((directory.clone(), error)),
         }

@@ -7,7 +7,7 @@ use tidegate::checksum::Algorithm;
 use tidegate::{Concurrency, Location, RetryPolicy, Strategy, Tidegate};
 
 use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
+use crate::options::{Connection, Owners};
 use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{bar, values};
@@ -127,6 +127,9 @@ pub(crate) struct Args {
     spread: Spread,
 
     #[command(flatten)]
+    owners: Owners,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -161,7 +164,9 @@ impl Args {
         let settings = self.connection.settings_with(self.checksum);
         let mut retry = RetryPolicy::default();
         retry.attempts = self.attempts;
-        let mut engine = Tidegate::builder()
+        let mut engine = self
+            .owners
+            .trusted(Tidegate::builder())
             .memory(self.memory)
             .retry(retry)
             .spool(self.spool.clone())

@@ -12,7 +12,7 @@ use tidegate::{Left, Location, Store, Tidegate};
 
 use crate::commands::cp::journaled::Found;
 use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
+use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -49,8 +49,8 @@ impl Command {
 struct Described {
     id: String,
     file: PathBuf,
-    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process has it; `damaged`, `newer` or
-    /// `unreadable`: `problem` says why. Of those four last nothing else is known.
+    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process has it; `damaged`, `newer`,
+    /// `refused` (another user may have written it) or `unreadable`: `problem` says why. Of those five last nothing else is known.
     state: &'static str,
     url: Option<String>,
     bytes: u64,
@@ -70,6 +70,7 @@ impl Described {
             (Some(JournalError::InUse { .. }), _) => "in-use",
             (Some(JournalError::Damaged { .. }), _) => "damaged",
             (Some(JournalError::Newer { .. }), _) => "newer",
+            (Some(JournalError::Untrusted(_)), _) => "refused",
             (Some(_), _) => "unreadable",
         };
         let found = left.recovered().map(|found| &found.state);
@@ -105,8 +106,8 @@ fn acknowledged(state: &State) -> u64 {
 }
 
 /// What is in `directory`.
-async fn list(directory: &Path) -> Outcome<Vec<Left>> {
-    Ok(Tidegate::builder().journal([directory]).build()?.recover().await?)
+async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<Left>> {
+    Ok(owners.trusted(Tidegate::builder()).journal([directory]).build()?.recover().await?)
 }
 
 /// The one of this id.

@@ -10,7 +10,7 @@ use tidegate::{Fate, Kept, Location, SweepReport, Swept, Tidegate};
 
 use super::sessions::Described;
 use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
+use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text, values};
 
@@ -42,6 +42,9 @@ pub(crate) struct Args {
     json: bool,
 
     #[command(flatten)]
+    owners: Owners,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -71,7 +74,8 @@ struct Total {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let location: Location = self.prefix.parse()?;
-        let engine = self.connection.reached(Tidegate::builder()).journal(self.journal.clone());
+        let engine =
+            self.connection.reached(self.owners.trusted(Tidegate::builder())).journal(self.journal.clone());
         Stores::with(engine, async |stores| {
             let (store, prefix) = stores.bucket(&location).await?;
             let root = store.location();

@@ -16,6 +16,7 @@ use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::{Retry, RetryPolicy};
 use crate::spool::{Disk, Spool};
+use crate::trusted_file::TrustedOwners;
 use crate::write::{Aborts, Journaling, RING, Relief, Spooling};
 
 /// Sets up a [`Tidegate`].
@@ -38,6 +39,7 @@ pub struct Builder {
     memory_wait: Duration,
     idle_limit: Option<Duration>,
     records: Option<PathBuf>,
+    owners: TrustedOwners,
     s3: S3Settings,
     gcs: GcsSettings,
 }
@@ -61,6 +63,7 @@ impl Default for Builder {
             memory_wait: Duration::from_secs(60),
             idle_limit: None,
             records: None,
+            owners: TrustedOwners::default(),
             s3: S3Settings::default(),
             gcs: GcsSettings::default(),
         }
@@ -188,6 +191,17 @@ impl Builder {
         self
     }
 
+    /// Trusts files of this user, too, beside those of the user that the process runs as; may be called again. For a
+    /// service whose user has changed.
+    ///
+    /// Journals, records and notes of partial downloads are used only if they are regular files with one name that
+    /// nobody else may write to, and belong to a trusted user: what they say is done with this process's rights. Others
+    /// are refused, with the reason ([`UntrustedFile`](crate::UntrustedFile)).
+    pub fn owner(mut self, uid: u32) -> Self {
+        self.owners = self.owners.and(uid);
+        self
+    }
+
     /// How `s3://` is reached; what every S3 tool does by default.
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
@@ -259,7 +273,8 @@ impl Builder {
             hedge: self.hedge,
             progress: Progress::default(),
             aborts: Aborts::default(),
-            records: Records::new(self.records),
+            records: Records::new(self.records, self.owners.clone()),
+            owners: self.owners,
             batches: Batches::default(),
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,

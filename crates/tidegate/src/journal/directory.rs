@@ -3,9 +3,9 @@
 //! A journal has its name once it is whole: it is written under another one, synced, then renamed, and
 //! the directory synced. Whoever appends to it holds an exclusive `flock` on it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +15,7 @@ use super::format::{HOLDER, SECTOR};
 use super::log::Log;
 use super::record::Header;
 use super::recover::{self, Check, Recovered};
+use crate::trusted_file::{self, Access, TrustedOwners};
 
 /// How a journal's name ends.
 const END: &str = "journal";
@@ -34,17 +35,21 @@ pub struct Listed {
 }
 
 /// Finds the journals of a directory, in the order of their names, and reads what each has, without
-/// changing it. What processes left that died before their journal was whole is removed after a day, and
+/// changing it. Those that a user may have written who is not among `owners` are [refused](JournalError::Untrusted). What processes left that died before their journal was whole is removed after a day, and
 /// one whose upload has ended at once.
 ///
 /// # Errors
 /// Those of reading the directory; what is wrong with one journal is told in its place.
-pub fn list(directory: &Path) -> Result<Vec<Listed>, JournalError> {
-    list_of(directory, "")
+pub fn list(directory: &Path, owners: &TrustedOwners) -> Result<Vec<Listed>, JournalError> {
+    list_of(directory, "", owners)
 }
 
 /// As [`list`], of uploads whose ids begin so; no other file is opened.
-pub(crate) fn list_of(directory: &Path, ids: &str) -> Result<Vec<Listed>, JournalError> {
+pub(crate) fn list_of(
+    directory: &Path,
+    ids: &str,
+    owners: &TrustedOwners,
+) -> Result<Vec<Listed>, JournalError> {
     let io = |error| JournalError::io(directory, "reading the directory", error);
     let begins =
         |path: &Path| path.file_stem().is_some_and(|id| id.as_encoded_bytes().starts_with(ids.as_bytes()));
@@ -53,21 +58,21 @@ pub(crate) fn list_of(directory: &Path, ids: &str) -> Result<Vec<Listed>, Journa
         let path = entry.map_err(io)?.path();
         match path.extension() {
             Some(end) if end == END && begins(&path) => paths.push(path),
-            Some(end) if end == UNBORN => remove_unborn(&path),
+            Some(end) if end == UNBORN => remove_unborn(&path, owners),
             _ => {}
         }
     }
     paths.sort();
-    let listed = paths.into_iter().map(|path| Listed { found: look(&path, Check::Tail), path });
-    Ok(listed.filter(|listed| !is_gone(&listed.found) && !is_over(listed)).collect())
+    let listed = paths.into_iter().map(|path| Listed { found: look(&path, Check::Tail, owners), path });
+    Ok(listed.filter(|listed| !is_gone(&listed.found) && !is_over(listed, owners)).collect())
 }
 
 /// Reads a journal and checks all that it has, each byte of the object too.
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn verify(path: &Path) -> Result<Recovered, JournalError> {
-    look(path, Check::Whole)
+pub fn verify(path: &Path, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
+    look(path, Check::Whole, owners)
 }
 
 /// As [`verify`], of a file wherever it is; `path` is its name in errors.
@@ -78,8 +83,9 @@ pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, Journal
     Ok(recover::scan(path, file, Check::Whole)?.recovered())
 }
 
-fn look(path: &Path, check: Check) -> Result<Recovered, JournalError> {
-    let file = File::open(path).map_err(|error| JournalError::io(path, "opening", error))?;
+fn look(path: &Path, check: Check, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
+    let file = trusted_file::open(path, Access::Read, owners);
+    let file = file.map_err(|error| JournalError::io(path, "opening", error))?;
     lock(path, &file, file.try_lock_shared())?;
     Ok(recover::scan(path, &*disk::of(path, file), check)?.recovered())
 }
@@ -91,9 +97,10 @@ fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
 
 /// Whether its upload has ended and only its file is there yet, which is of no use then: its process died
 /// before it had removed it.
-fn is_over(listed: &Listed) -> bool {
+fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
     let over = listed.found.as_ref().is_ok_and(|found| found.state.end.is_some());
-    if over && File::open(&listed.path).is_ok_and(|file| file.try_lock().is_ok()) {
+    let opened = || trusted_file::open(&listed.path, Access::Read, owners);
+    if over && opened().is_ok_and(|file| file.try_lock().is_ok()) {
         // It will be tried again by whoever lists next.
         let _ = fs::remove_file(&listed.path);
     }
@@ -142,8 +149,7 @@ fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
     }
     let unborn = name(UNBORN);
     let io = |error| JournalError::io(&path, "creating", error);
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&unborn).map_err(io)?;
+    let file = trusted_file::create_new(&unborn, Access::ReadWrite).map_err(io)?;
     let born = (|| {
         let directory = File::open(directory).map_err(io)?;
         lock(&path, &file, file.try_lock())?;
@@ -183,9 +189,9 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Opens a journal and locks it. Where it is only looked at, and `waits` is set, that is soon done: there
 /// is no file then, and it is to be tried again.
-pub(super) fn open(path: &Path, waits: bool) -> Result<Option<File>, JournalError> {
+pub(super) fn open(path: &Path, waits: bool, owners: &TrustedOwners) -> Result<Option<File>, JournalError> {
     let io = |error| JournalError::io(path, "opening", error);
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+    let file = trusted_file::open(path, Access::ReadWrite, owners).map_err(io)?;
     let locked = file.try_lock();
     if waits && matches!(locked, Err(TryLockError::WouldBlock)) && file.try_lock_shared().is_ok() {
         return Ok(None);
@@ -211,9 +217,9 @@ pub(super) fn remove(path: &Path) -> Result<(), JournalError> {
 }
 
 /// Removes a journal that nobody has, whatever is in it: it is not read.
-pub(crate) fn discard(path: &Path) -> Result<(), JournalError> {
+pub(crate) fn discard(path: &Path, owners: &TrustedOwners) -> Result<(), JournalError> {
     // Locked until it is gone.
-    let _file = open(path, false)?;
+    let _file = open(path, false, owners)?;
     remove(path)
 }
 
@@ -252,11 +258,13 @@ fn holder(file: &File) -> Option<String> {
     (!name.is_empty() && !name.chars().any(char::is_control)).then_some(name)
 }
 
-fn remove_unborn(path: &Path) {
-    let modified = fs::metadata(path).and_then(|found| found.modified());
+fn remove_unborn(path: &Path, owners: &TrustedOwners) {
+    // One that is refused is not ours to remove.
+    let Ok(file) = trusted_file::open(path, Access::Read, owners) else { return };
+    let modified = file.metadata().and_then(|found| found.modified());
     let old = modified
         .is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age > BIRTH));
-    if old && File::open(path).is_ok_and(|file| file.try_lock().is_ok()) {
+    if old && file.try_lock().is_ok() {
         // It will be tried again by whoever lists next.
         let _ = fs::remove_file(path);
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::format::VERSION;
 use super::reserve::is_full;
 use crate::error::ErrorKind;
+use crate::trusted_file::UntrustedFile;
 
 /// A journal that can't be used, or can't do what was asked. Its display is one sentence that names the
 /// file and says what to do.
@@ -70,6 +71,9 @@ pub enum JournalError {
         /// the one that has it now: who only reads all of it, to verify it, is not named.
         holder: Option<String>,
     },
+    /// Another user may have written it, so what it says is not done.
+    #[error("journal {0}")]
+    Untrusted(UntrustedFile),
     /// A later version of Tidegate wrote it.
     #[error(
         "journal {path} has version {version} of the format, this Tidegate reads up to {VERSION}: resume it \
@@ -112,6 +116,9 @@ pub enum JournalError {
 
 impl JournalError {
     pub(super) fn io(path: &Path, doing: &'static str, source: io::Error) -> Self {
+        if let Some(refused) = UntrustedFile::of(&source) {
+            return Self::Untrusted(refused.clone());
+        }
         let path = path.to_owned();
         if is_full(&source) { Self::Full { path, source } } else { Self::Io { path, doing, source } }
     }
@@ -138,6 +145,7 @@ impl JournalError {
             Self::Lost { .. } => ErrorKind::Source,
             Self::Damaged { .. } => ErrorKind::Integrity,
             Self::InUse { .. } | Self::Other { .. } | Self::Refused { .. } => ErrorKind::InvalidInput,
+            Self::Untrusted(_) => ErrorKind::PermissionDenied,
             Self::Newer { .. } => ErrorKind::Unsupported,
             Self::GivenBack { .. } => ErrorKind::SessionLost,
         }

@@ -5,15 +5,15 @@
 //! passed over and hides none that follows. Files that begin otherwise are of versions without marks.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
 use super::Record;
+use crate::trusted_file::{self, Access, TrustedOwners};
 
 /// How a file of records is named: the process id, a random number, and this.
 pub(super) const END: &str = ".sessions";
@@ -69,7 +69,8 @@ pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
     let mut open = BTreeMap::new();
     let marked = text.starts_with(BEGIN);
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    for line in whole.lines() {
+    // Fields are written as ASCII.
+    for line in whole.lines().filter(|line| line.is_ascii()) {
         let Some(line) = (if marked { line.strip_suffix(MARK) } else { Some(line) }) else { continue };
         let mut fields = line.split(' ');
         let verb = fields.next();
@@ -131,6 +132,7 @@ pub(super) struct Log {
     lines: usize,
     /// Whether lines are missing in it that could not be written.
     behind: bool,
+    owners: TrustedOwners,
 }
 
 impl Log {
@@ -139,18 +141,19 @@ impl Log {
         directory: &Path,
         open: &BTreeMap<u64, Record>,
         lines: &[Line<'_>],
+        owners: &TrustedOwners,
     ) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        trusted_file::create_directory(directory)?;
         let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
         let path = directory.join(format!("{name}{END}"));
         let lines = [&anew(open), lines].concat();
         let file = Self::put(&directory.join(format!("{name}{UNLOCKED}")), &path, &lines)?;
-        Ok(Self { file, path, lines: lines.len(), behind: false })
+        Ok(Self { file, path, lines: lines.len(), behind: false, owners: owners.clone() })
     }
 
     /// Gives the file its name only when it is locked and written: nobody takes it for a dead one.
     fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
-        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(unlocked)?;
+        let file = trusted_file::create_new(unlocked, Access::Append)?;
         let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
             (&file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
             fs::rename(unlocked, path)
@@ -216,7 +219,7 @@ impl Log {
     /// could miss a file that is replaced: `false`.
     fn replace(&mut self, lines: &[Line<'_>]) -> io::Result<bool> {
         let Some(directory) = self.path.parent() else { return Ok(false) };
-        let guard = lock_file(directory)?;
+        let guard = lock_file(directory, &self.owners)?;
         if guard.try_lock().is_err() {
             return Ok(false);
         }
@@ -232,7 +235,6 @@ impl Log {
 }
 
 /// The file by which the directory is locked.
-pub(super) fn lock_file(directory: &Path) -> io::Result<File> {
-    let path = directory.join(DIRECTORY_LOCK);
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+pub(super) fn lock_file(directory: &Path, owners: &TrustedOwners) -> io::Result<File> {
+    trusted_file::open_or_create(&directory.join(DIRECTORY_LOCK), Access::Append, owners)
 }

@@ -1,17 +1,21 @@
 //! The records of every process of this machine, read.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::{Record, file};
+use crate::trusted_file::{self, Access, TrustedOwners};
 
 /// How long the file of a process that is gone is kept for a sweep to come.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
 /// How long a file may be without its lock and its name.
 const UNLOCKED: Duration = Duration::from_secs(86_400);
+/// Most bytes of one file. It is made short when most of its lines are of sessions that have ended, so that this is some
+/// hundred thousand open sessions.
+const LARGEST: u64 = 64 << 20;
 
 /// Who has which session.
 #[derive(Clone, Debug, Default)]
@@ -57,9 +61,13 @@ impl Roll {
     }
 
     /// Reads a directory, but for the file `ours`. One that is not there has nothing in it.
-    pub(super) fn read(directory: &Path, ours: Option<&Path>) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// Those of the file system; and of a file that another user may have written, or that is too large: which sessions
+    /// are in use is not known then.
+    pub(super) fn read(directory: &Path, ours: Option<&Path>, owners: &TrustedOwners) -> io::Result<Self> {
         let mut roll = Self::default();
-        let guard = match file::lock_file(directory) {
+        let guard = match file::lock_file(directory, owners) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(roll),
             opened => opened?,
         };
@@ -69,7 +77,7 @@ impl Roll {
             if ours == Some(&*path) {
                 continue;
             }
-            match roll.read_file(&path) {
+            match roll.read_file(&path, owners) {
                 // Removed meanwhile: its process had nothing any more.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 read => read?,
@@ -78,12 +86,11 @@ impl Roll {
         Ok(roll)
     }
 
-    fn read_file(&mut self, path: &Path) -> io::Result<()> {
-        let mut opened = File::open(path)?;
+    fn read_file(&mut self, path: &Path, owners: &TrustedOwners) -> io::Result<()> {
+        let opened = trusted_file::open(path, Access::Read, owners)?;
         // First the lock, then the text: what a process writes last is read, whether it lives or not.
         let lives = opened.try_lock_shared().is_err();
-        let mut text = String::new();
-        opened.read_to_string(&mut text)?;
+        let text = read_text(path, &opened)?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let pid = name.split('-').next().and_then(|pid| pid.parse().ok()).unwrap_or_default();
         for (number, record) in file::parse(&text) {
@@ -114,6 +121,21 @@ fn bare(object: &str) -> &str {
     object.split_once("://").map_or(object, |(_, rest)| rest)
 }
 
+/// What is in a file of records.
+fn read_text(path: &Path, file: &File) -> io::Result<String> {
+    // The size is looked at first: a sparse file of terabytes is not read.
+    let mut bytes = Vec::new();
+    if file.metadata()?.len() <= LARGEST {
+        file.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    }
+    if bytes.len() as u64 > LARGEST || file.metadata()?.len() > LARGEST {
+        let message = format!("{} has more than the {LARGEST} bytes that records may take", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    // What a crash has left of a line may be any bytes, and means nothing.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 fn files(directory: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -126,9 +148,8 @@ fn files(directory: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Strikes entries out of the file of a process that is gone, and removes it where none is left.
-pub(super) fn strike_out(path: &Path, numbers: &[u64]) -> io::Result<()> {
-    let opened = OpenOptions::new().read(true).append(true).open(path);
-    let mut opened = match opened {
+pub(super) fn strike_out(path: &Path, numbers: &[u64], owners: &TrustedOwners) -> io::Result<()> {
+    let opened = match trusted_file::open(path, Access::Append, owners) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()), // another sweep was here
         opened => opened?,
     };
@@ -137,8 +158,7 @@ pub(super) fn strike_out(path: &Path, numbers: &[u64]) -> io::Result<()> {
         Err(TryLockError::WouldBlock) => return Ok(()), // another sweep is at it, or the process lives
         Err(TryLockError::Error(error)) => return Err(error),
     }
-    let mut text = String::new();
-    opened.read_to_string(&mut text)?;
+    let text = read_text(path, &opened)?;
     if file::strike_out(&opened, &text, numbers)? {
         fs::remove_file(path)?;
     }
@@ -146,13 +166,15 @@ pub(super) fn strike_out(path: &Path, numbers: &[u64]) -> io::Result<()> {
 }
 
 /// Removes what nobody will ask for again: files of processes long gone, and those that never got a lock.
-pub(super) fn tidy(directory: &Path) {
+pub(super) fn tidy(directory: &Path, owners: &TrustedOwners) {
     for (ending, limit) in [(file::END, KEPT), (file::UNLOCKED, UNLOCKED)] {
         for path in files(directory, ending).unwrap_or_default() {
-            let old = fs::metadata(&path).and_then(|found| found.modified()).is_ok_and(|modified| {
+            // One that is refused is not ours to remove.
+            let Ok(file) = trusted_file::open(&path, Access::Read, owners) else { continue };
+            let old = file.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
                 SystemTime::now().duration_since(modified).is_ok_and(|age| age > limit)
             });
-            if old && File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            if old && file.try_lock().is_ok() {
                 // It will be tried again by the next sweep.
                 let _ = fs::remove_file(&path);
             }

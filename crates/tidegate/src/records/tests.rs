@@ -13,7 +13,7 @@ fn names(directory: &Path) -> Vec<String> {
 
 /// What another process sees.
 async fn seen(directory: &Path) -> Roll {
-    Records::new(Some(directory.to_owned())).roll().await.unwrap()
+    Records::new(Some(directory.to_owned()), TrustedOwners::default()).roll().await.unwrap()
 }
 
 /// Leaves the file as it is and gives up its lock, as a process does that is killed.
@@ -27,7 +27,7 @@ fn kill(records: Records, entries: Vec<Entry>) {
 async fn a_session_is_known_from_before_it_opens_until_it_ends() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().join("records");
-    let records = Records::new(Some(directory.clone()));
+    let records = Records::new(Some(directory.clone()), TrustedOwners::default());
     let entry = records.begin(AT, "s3://b/a key%".into()).await;
     let pid = Some(std::process::id());
     assert_eq!(seen(&directory).await.live("s3://b/a key%", "any"), pid);
@@ -46,13 +46,13 @@ async fn a_session_is_known_from_before_it_opens_until_it_ends() {
 #[tokio::test]
 async fn what_a_killed_process_left_is_known_until_it_is_struck_out() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let one = records.begin(AT, "s3://b/x/1".into()).await;
     one.opened("1").await;
     let two = records.begin(AT, "s3://b/y/2".into()).await;
     kill(records, vec![one, two]);
 
-    let reader = Records::new(Some(directory.path().to_owned()));
+    let reader = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let roll = reader.roll().await.unwrap();
     assert_eq!(roll.live("s3://b/x/1", "1"), None);
     assert_eq!(roll.live("s3://b/y/2", "2"), None);
@@ -71,12 +71,12 @@ async fn what_a_killed_process_left_is_known_until_it_is_struck_out() {
 #[tokio::test]
 async fn the_record_of_a_process_that_is_long_gone_goes_though_nobody_finds_its_session() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let entry = records.begin("http://gone.example", "s3://gone/1".into()).await;
     entry.opened("1").await;
     kill(records, vec![entry]);
     let path = directory.path().join(&names(directory.path())[0]);
-    let reader = Records::new(Some(directory.path().to_owned()));
+    let reader = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     for (days, left) in [(29, 1), (31, 0)] {
         let then = SystemTime::now() - std::time::Duration::from_secs(days * 86_400);
         fs::File::options().append(true).open(&path).unwrap().set_modified(then).unwrap();
@@ -88,7 +88,7 @@ async fn the_record_of_a_process_that_is_long_gone_goes_though_nobody_finds_its_
 #[tokio::test]
 async fn what_is_given_up_is_nobodys() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let left = records.begin(AT, "s3://b/left".into()).await;
     left.opened("1").await;
     left.left().await;
@@ -102,7 +102,9 @@ async fn what_is_given_up_is_nobodys() {
     assert_eq!(roll.live("s3://b/never", "3"), None);
 
     // Who gave it up strikes it out; nobody else can while it lives.
-    Records::new(Some(directory.path().to_owned())).forget(roll.gone_below(AT, "")).await;
+    Records::new(Some(directory.path().to_owned()), TrustedOwners::default())
+        .forget(roll.gone_below(AT, ""))
+        .await;
     assert_eq!(seen(directory.path()).await.gone_below(AT, "").len(), 2);
     let own = records.roll().await.unwrap().gone_below(AT, "");
     assert_eq!(own.len(), 2);
@@ -113,7 +115,7 @@ async fn what_is_given_up_is_nobodys() {
 #[tokio::test]
 async fn a_file_stays_short_however_many_sessions_it_has_seen() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let stays = records.begin(AT, "s3://b/stays".into()).await;
     stays.opened("stays").await;
     for number in 0..2000 {
@@ -140,7 +142,7 @@ async fn without_a_directory_the_own_sessions_are_known() {
 #[tokio::test]
 async fn a_directory_that_cannot_be_used_fails_no_upload_and_every_sweep() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let records = Records::new(Some(file.path().to_owned()));
+    let records = Records::new(Some(file.path().to_owned()), TrustedOwners::default());
     let entry = records.begin(AT, "s3://b/k".into()).await;
     entry.opened("1").await;
     let error = records.roll().await.unwrap_err();
@@ -160,7 +162,7 @@ fn a_torn_or_strange_line_is_passed_over() {
 #[tokio::test]
 async fn a_line_that_was_not_written_whole_does_not_hide_the_next_session() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let one = records.begin(AT, "s3://b/1".into()).await;
     let [name] = &names(directory.path())[..] else { panic!("one file") };
     let mut torn = fs::OpenOptions::new().append(true).open(directory.path().join(name)).unwrap();
@@ -197,7 +199,7 @@ fn a_torn_line_means_nothing_and_hides_none_that_follows() {
 #[tokio::test]
 async fn what_could_not_be_written_is_written_at_the_next_chance() {
     let directory = tempfile::tempdir().unwrap();
-    let records = Records::new(Some(directory.path().to_owned()));
+    let records = Records::new(Some(directory.path().to_owned()), TrustedOwners::default());
     let (one, ends) =
         (records.begin(AT, "s3://b/1".into()).await, records.begin(AT, "s3://b/ends".into()).await);
     one.opened("1").await;
@@ -220,7 +222,7 @@ async fn a_file_that_could_not_be_made_has_all_that_is_open_when_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path().join("records");
     fs::write(&directory, "in its place").unwrap();
-    let records = Records::new(Some(directory.clone()));
+    let records = Records::new(Some(directory.clone()), TrustedOwners::default());
     let one = records.begin(AT, "s3://b/1".into()).await;
     one.opened("1").await;
     fs::remove_file(&directory).unwrap();

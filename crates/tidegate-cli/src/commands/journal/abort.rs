@@ -9,7 +9,7 @@ use tidegate::{ErrorKind, Left, Tidegate};
 use super::{Undone, all_chosen, left_alone, store};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::Outcome;
-use crate::options::Connection;
+use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -37,6 +37,9 @@ pub(crate) struct Abort {
     forget: bool,
 
     #[command(flatten)]
+    owners: Owners,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
@@ -54,7 +57,8 @@ enum Fate {
 
 impl Abort {
     pub(super) async fn run(self) -> Outcome {
-        let engine = self.connection.reached(Tidegate::builder()).journal([&self.directory]);
+        let engine =
+            self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
@@ -122,6 +126,7 @@ mod tests {
             ids,
             all: false,
             forget,
+            owners: Owners::default(),
             connection: Connection::default(),
         };
         let (any, this) =

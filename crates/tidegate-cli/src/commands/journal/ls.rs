@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::{Described, list};
 use crate::exit::Outcome;
+use crate::options::Owners;
 use crate::output;
 
 /// List the uploads that are in a journal directory: those that were left, and those that go on.
@@ -21,11 +22,14 @@ pub(crate) struct Ls {
     /// Print one JSON object a line.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    owners: Owners,
 }
 
 impl Ls {
     pub(super) async fn run(self) -> Outcome {
-        let left = list(&self.directory).await?;
+        let left = list(&self.directory, &self.owners).await?;
         let mut out = output::text()?;
         for left in &left {
             let described = Described::of(left);

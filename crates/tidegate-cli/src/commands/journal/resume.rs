@@ -9,7 +9,7 @@ use tidegate::{Left, Resumed, Tidegate};
 use super::{Undone, all_chosen, left_alone, store};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
-use crate::options::Connection;
+use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
@@ -28,12 +28,16 @@ pub(crate) struct Resume {
     ids: Vec<String>,
 
     #[command(flatten)]
+    owners: Owners,
+
+    #[command(flatten)]
     connection: Connection,
 }
 
 impl Resume {
     pub(super) async fn run(self) -> Outcome {
-        let engine = self.connection.reached(Tidegate::builder()).journal([&self.directory]);
+        let engine =
+            self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(engine, async |stores| {
             let all = stores.tide().recover().await?;
             let mut out = output::text()?;
@@ -92,7 +96,12 @@ mod tests {
         let all = tide.recover().await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
         assert!(left.is_finished(), "{left:?}");
-        let command = |ids| Resume { directory: journals.clone(), ids, connection: Connection::default() };
+        let command = |ids| Resume {
+            directory: journals.clone(),
+            ids,
+            owners: Owners::default(),
+            connection: Connection::default(),
+        };
         let (any, this) = (command(Vec::new()), command(vec![left.id().into()]));
 
         let claimed = left.claim().await.unwrap();

@@ -8,6 +8,7 @@ use tidegate::journal::{Recovered, SessionKind, State};
 
 use super::{Described, chosen, list};
 use crate::exit::{Failure, Outcome};
+use crate::options::Owners;
 use crate::{output, text};
 
 /// Show all that is known of one upload in a journal directory.
@@ -27,6 +28,9 @@ pub(crate) struct Show {
     /// Print one JSON object, with every part.
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    owners: Owners,
 }
 
 /// All of it in `--json`.
@@ -41,7 +45,7 @@ struct Whole<'a> {
 
 impl Show {
     pub(super) async fn run(self) -> Outcome {
-        let all = list(&self.directory).await?;
+        let all = list(&self.directory, &self.owners).await?;
         let left = chosen(&all, &self.id, &self.directory)?;
         let described = Described::of(left);
         let Some(found) = left.recovered() else {

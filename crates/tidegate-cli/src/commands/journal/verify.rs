@@ -4,10 +4,11 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
 use tidegate::Left;
-use tidegate::journal::{self, JournalError};
+use tidegate::journal::JournalError;
 
 use super::list;
 use crate::exit::{Failure, Outcome};
+use crate::options::Owners;
 use crate::{output, text};
 
 /// Read every byte that a journal directory has and compare its checksum.
@@ -19,12 +20,15 @@ pub(crate) struct Verify {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+
+    #[command(flatten)]
+    owners: Owners,
 }
 
 impl Verify {
     pub(super) async fn run(self) -> Outcome {
         let mut out = output::text()?;
-        let bad = verify(list(&self.directory).await?, &mut out).await?;
+        let bad = verify(list(&self.directory, &self.owners).await?, &mut out).await?;
         out.flush()?;
         match bad {
             0 => Ok(()),
@@ -37,11 +41,8 @@ impl Verify {
 async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
     let mut bad = 0;
     for left in all {
-        let path = left.path().to_owned();
-        let verified = tokio::task::spawn_blocking(move || journal::verify(&path)).await;
-        let verified = verified.map_err(|ended| Failure::Failed(ended.to_string()))?;
         let id = left.id();
-        match verified {
+        match left.verify().await {
             Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
             Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
             // Its upload has ended since it was listed.

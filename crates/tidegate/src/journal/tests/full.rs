@@ -71,7 +71,8 @@ async fn on(mut disk: Disk, kind: &str) {
         disk.fill();
         if round == 5 {
             drop(journal);
-            let (resumed, found) = Journal::resume(&path, Durability::Write).await.unwrap();
+            let (resumed, found) =
+                Journal::resume(&path, Durability::Write, &TrustedOwners::default()).await.unwrap();
             assert_eq!((found.checksum.covers(), found.state.committed), (length, acknowledged));
             journal = resumed;
         }

@@ -43,7 +43,7 @@ async fn whoever_only_looks_at_it_is_waited_for() {
     let journal =
         Journal::create(&directories, header(Algorithm::Crc64Nvme), Durability::Sync).await.unwrap();
     let path = journal.path().to_owned();
-    let second = Journal::resume(&path, Durability::Sync).await.unwrap_err();
+    let second = Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap_err();
     assert!(matches!(second, JournalError::InUse { .. }), "{second}");
     journal.closed().await;
     let looking = fs::File::open(&path).unwrap();
@@ -52,7 +52,7 @@ async fn whoever_only_looks_at_it_is_waited_for() {
         std::thread::sleep(Duration::from_millis(200));
         drop(looking);
     });
-    Journal::resume(&path, Durability::Sync).await.unwrap();
+    Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
     looked.join().unwrap();
 }
 
@@ -74,13 +74,14 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     let state = journal.state().await.unwrap();
     drop(journal);
 
-    let listed = list(folder.path()).unwrap();
+    let listed = list(folder.path(), &TrustedOwners::default()).unwrap();
     assert_eq!(listed.len(), 1);
     let found = listed[0].found.as_ref().unwrap();
     assert_eq!((&found.state, found.checksum.covers()), (&state, 200_000));
-    assert_eq!(verify(&path).unwrap(), *found);
+    assert_eq!(verify(&path, &TrustedOwners::default()).unwrap(), *found);
 
-    let (journal, recovered) = Journal::resume(&path, Durability::Sync).await.unwrap();
+    let (journal, recovered) =
+        Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
     assert_eq!(recovered, *found);
     assert_eq!(recovered.state.parts[&1].receipt(), receipt);
     journal.append(vec![object.slice(200_000..)]).await.unwrap();
@@ -92,12 +93,12 @@ async fn an_upload_is_left_found_gone_on_with_and_ended() {
     drop(journal);
     let copy = folder.path().join("copy.journal");
     fs::copy(&path, &copy).unwrap();
-    assert_eq!(verify(&path).unwrap().state.end, Some(End::Completed));
-    let (journal, _) = Journal::resume(&path, Durability::Sync).await.unwrap();
+    assert_eq!(verify(&path, &TrustedOwners::default()).unwrap().state.end, Some(End::Completed));
+    let (journal, _) = Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
     journal.end(End::Completed).await.unwrap();
     assert!(!path.exists());
     // Nobody has to resume it: there is nothing to do.
-    assert_eq!(list(folder.path()).unwrap().len(), 0);
+    assert_eq!(list(folder.path(), &TrustedOwners::default()).unwrap().len(), 0);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -145,8 +146,8 @@ async fn its_disk_use_follows_what_is_not_acknowledged() {
     let path = journal.path().to_owned();
     drop(journal);
     // A sync may be under way that nobody waits for.
-    until(|| verify(&path).is_ok()).await;
-    let found = verify(&path).unwrap();
+    until(|| verify(&path, &TrustedOwners::default()).is_ok()).await;
+    let found = verify(&path, &TrustedOwners::default()).unwrap();
     assert!(found.checksum.covers() == 64 << 20 && found.first > 50 << 20);
 }
 
@@ -155,7 +156,7 @@ async fn one_process_at_a_time_has_it() {
     let (folder, directories) = folder();
     let journal = begin(&directories, Durability::Sync).await;
     let path = journal.path().to_owned();
-    let refused = Journal::resume(&path, Durability::Sync).await.unwrap_err();
+    let refused = Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap_err();
     let host = rustix::system::uname();
     let holder = format!("{} on {}", std::process::id(), host.nodename().to_string_lossy());
     assert_eq!(
@@ -165,14 +166,14 @@ async fn one_process_at_a_time_has_it() {
             path.display()
         )
     );
-    let listed = list(folder.path()).unwrap();
+    let listed = list(folder.path(), &TrustedOwners::default()).unwrap();
     assert!(matches!(listed[0].found, Err(JournalError::InUse { .. })), "{listed:?}");
     // A reader of a request that was given up still reads from it.
     let reader = journal.reader();
     drop(journal);
-    assert!(Journal::resume(&path, Durability::Sync).await.is_err());
+    assert!(Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.is_err());
     drop(reader);
-    Journal::resume(&path, Durability::Sync).await.unwrap();
+    Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap();
 }
 
 #[tokio::test]
@@ -198,8 +199,11 @@ async fn groups_are_synced_when_they_are_full_or_old() {
     write.append(vec![data(1000, 1)]).await.unwrap();
     assert_eq!(write.durable(), 1000);
     drop((full, old, write));
-    until(|| list(folder.path()).unwrap().iter().all(|listed| listed.found.is_ok())).await;
-    assert_eq!(list(folder.path()).unwrap().len(), 3);
+    until(|| {
+        list(folder.path(), &TrustedOwners::default()).unwrap().iter().all(|listed| listed.found.is_ok())
+    })
+    .await;
+    assert_eq!(list(folder.path(), &TrustedOwners::default()).unwrap().len(), 3);
 }
 
 /// Bytes of the object that a loss of power would leave now.
@@ -275,10 +279,13 @@ async fn whoever_waits_for_a_lock_holds_no_thread() {
     let path = folder.path().join("one.journal");
     let looking = fs::File::open(&path).unwrap();
     looking.lock_shared().unwrap();
-    assert!(directory::open(&path, true).unwrap().is_none(), "it says so at once");
-    assert!(matches!(directory::open(&path, false), Err(JournalError::InUse { .. })));
+    assert!(directory::open(&path, true, &TrustedOwners::default()).unwrap().is_none(), "it says so at once");
+    assert!(matches!(
+        directory::open(&path, false, &TrustedOwners::default()),
+        Err(JournalError::InUse { .. })
+    ));
     drop(looking);
-    assert!(directory::open(&path, true).unwrap().is_some());
+    assert!(directory::open(&path, true, &TrustedOwners::default()).unwrap().is_some());
 }
 
 #[tokio::test]
@@ -324,13 +331,16 @@ async fn directories_that_cannot_be_used_are_named() {
     assert!(error.contains("no journal directory"), "{error}");
     let error = Journal::create(&directories, named("../one"), Durability::Sync).await.unwrap_err();
     assert!(matches!(error, JournalError::Refused { .. }), "{error}");
-    let error = list(&missing).unwrap_err().to_string();
+    let error = list(&missing, &TrustedOwners::default()).unwrap_err().to_string();
     assert!(error.contains("missing: reading the directory failed"), "{error}");
     // One that works is found among others.
     let journal = begin(&[missing, directories[0].clone(), file], Durability::Sync).await;
     let twice = Journal::create(&directories, named("one"), Durability::Sync).await.unwrap_err();
     assert!(twice.to_string().contains("an upload's id is used once"), "{twice}");
-    assert!(list(folder.path()).unwrap()[0].found.is_err(), "the first one is still there, and locked");
+    assert!(
+        list(folder.path(), &TrustedOwners::default()).unwrap()[0].found.is_err(),
+        "the first one is still there, and locked"
+    );
     drop(journal);
 }
 
@@ -384,6 +394,6 @@ async fn what_was_never_whole_is_no_journal_and_goes() {
     fs::write(&old, "some").unwrap();
     let day_before = std::time::SystemTime::now() - Duration::from_secs(90_000);
     fs::File::options().write(true).open(&old).unwrap().set_modified(day_before).unwrap();
-    assert_eq!(list(&directories[0]).unwrap().len(), 0);
+    assert_eq!(list(&directories[0], &TrustedOwners::default()).unwrap().len(), 0);
     assert!(young.exists() && !old.exists());
 }

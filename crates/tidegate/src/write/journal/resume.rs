@@ -16,6 +16,7 @@ use crate::journal::{self, Durability, End, Journal, JournalError, Recovered, Se
 use crate::object::Object;
 use crate::off::off;
 use crate::recover::Resumed;
+use crate::trusted_file::TrustedOwners;
 use crate::write::append::Order;
 use crate::write::taking::Taking;
 use crate::write::upload::Upload;
@@ -38,10 +39,10 @@ impl Claimed {
     }
 
     /// Opens the journal at `path`, which is of an upload to this store.
-    pub(crate) async fn open(store: &Store, path: &Path) -> Result<Self> {
+    pub(crate) async fn open(store: &Store, path: &Path, owners: &TrustedOwners) -> Result<Self> {
         let (store, journaling) = (store.root(), &store.engine().journaling);
         let (journal, recovered) =
-            Journal::resume(path, journaling.durability).await.map_err(|error| of(path, error))?;
+            Journal::resume(path, journaling.durability, owners).await.map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
         let intent = Intent::of(header, store.backend())?;
         let progress = store.engine().progress.part();
@@ -131,13 +132,13 @@ impl Claimed {
 }
 
 /// Removes the journal at `path`, and asks nothing of its store.
-pub(crate) async fn forget(path: &Path, durability: Durability) -> Result<()> {
-    let ended = match Journal::resume(path, durability).await {
+pub(crate) async fn forget(path: &Path, durability: Durability, owners: &TrustedOwners) -> Result<()> {
+    let ended = match Journal::resume(path, durability, owners).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
         // This version can add no end to it.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {
-            let file = path.to_owned();
-            off(move || journal::discard(&file)).await
+            let (file, owners) = (path.to_owned(), owners.clone());
+            off(move || journal::discard(&file, &owners)).await
         }
         Err(error) => Err(error),
     };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::journal::{End, Journal, verify};
+use crate::trusted_file::TrustedOwners;
 
 /// Leaves an upload of which `size` bytes were written, as the end of its process would.
 async fn leave(place: &Place, size: u64) -> Result<()> {
@@ -229,7 +230,7 @@ async fn an_upload_that_had_ended_is_not_left() -> Result<()> {
     let place = Place::new();
     leave(&place, 100).await?;
     let path = journal_file(place.folder.path());
-    let (journal, _) = Journal::resume(&path, Durability::Write).await.unwrap();
+    let (journal, _) = Journal::resume(&path, Durability::Write, &TrustedOwners::default()).await.unwrap();
     journal.finish().await.unwrap();
     let whole = std::fs::read(&path).unwrap();
     // The file comes back, after a loss of power.
@@ -252,7 +253,7 @@ async fn parts_that_can_not_be_are_refused() -> Result<()> {
         let place = Place::new();
         leave(&place, 100).await?;
         let path = journal_file(place.folder.path());
-        let mut header = verify(&path).unwrap().state.header;
+        let mut header = verify(&path, &TrustedOwners::default()).unwrap().state.header;
         std::fs::remove_file(&path).unwrap();
         header.options["schedule"][name] = value.into();
         let directories = [place.folder.path().to_owned()];
