@@ -30,6 +30,7 @@ class DevServer:
         line = self._process.stdout.readline()
         assert line.startswith("listening on "), line
         self.url = line.split()[-1]
+        self.pid = self._process.pid
 
     def stop(self):
         self._process.terminate()
@@ -38,7 +39,8 @@ class DevServer:
 
     def control(self, method, what, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self.url}/_tidegate/{what}", method=method, data=data)
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/_tidegate/{what}", method=method, data=data, headers=headers)
         with urllib.request.urlopen(request, timeout=30) as response:
             return json.load(response)
 

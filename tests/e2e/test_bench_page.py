@@ -1,13 +1,12 @@
 """`tidegate-bench report`: the page is opened in a browser, on a phone and on a wide screen."""
 
 import os
-import shutil
 
 import pytest
-from playwright.sync_api import Error, sync_playwright
+from playwright.sync_api import Error
 
 from figures import all_figures, write
-from harness import ROOT, TOOLS
+from harness import ROOT
 from harness.command import CommandLine
 from harness.process import until
 from said import one_sentence
@@ -58,16 +57,6 @@ def bench():
     commands = CommandLine(PROGRAM)
     yield commands
     commands.stop()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = shutil.which("chromium", path=f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
-    assert program, "there is no chromium: scripts/install chromium"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program, timeout=60_000)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

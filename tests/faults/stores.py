@@ -152,7 +152,10 @@ class Embedded(Store):
     def set_faults(self, rules):
         """From now on, in place of those before."""
         body = json.dumps({"faults": list(rules)}).encode()
-        request = urllib.request.Request(f"{self.endpoint.url}/_tidegate/knobs", method="PUT", data=body)
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(
+            f"{self.endpoint.url}/_tidegate/knobs", method="PUT", data=body, headers=headers
+        )
         with urllib.request.urlopen(request, timeout=10):
             pass
 

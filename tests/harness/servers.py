@@ -134,7 +134,10 @@ class Embedded:
     def control(self, method, what, body=None):
         """The server's own interface beside S3: `counts` and `knobs`."""
         request = urllib.request.Request(
-            f"{self.url}/_tidegate/{what}", method=method, data=None if body is None else json.dumps(body).encode()
+            f"{self.url}/_tidegate/{what}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=10, context=self._context) as response:
             return json.load(response)

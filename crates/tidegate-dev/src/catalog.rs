@@ -90,11 +90,17 @@ impl Catalog {
                 BucketAlreadyOwnedByYou,
                 "Your previous request to create the named bucket succeeded and you already own it."
             ),
+            Error::BucketName(_) => s3_error!(InvalidBucketName, "The specified bucket is not valid."),
             other => S3Error::internal_error(other),
         })
     }
 
+    /// Adds a bucket, whichever protocol or call wants it. This is the one place that decides about names: by S3's
+    /// rules (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which Google's include.
     pub(crate) fn add_bucket(&mut self, name: &str) -> Result<(), Error> {
+        if !s3s::path::check_bucket_name(name) {
+            return Err(Error::BucketName(name.to_owned()));
+        }
         if self.buckets.contains_key(name) {
             return Err(Error::BucketExists(name.to_owned()));
         }

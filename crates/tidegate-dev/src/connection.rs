@@ -9,11 +9,12 @@ use http::request::Parts;
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use s3s::service::S3Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,6 +25,7 @@ use crate::dialect::Dialect;
 use crate::exchange::Exchange;
 use crate::faults::Faults;
 use crate::gcs::{self, Google};
+use crate::guard::{Guard, Refused};
 use crate::shaping::{BodyPace, Link, Rates, ShapedStream};
 use crate::{Tls, aws_chunked, control};
 
@@ -32,6 +34,7 @@ use crate::{Tls, aws_chunked, control};
 pub(crate) struct Shared {
     pub(crate) s3: S3Service,
     pub(crate) google: Google,
+    pub(crate) guard: Guard,
     pub(crate) faults: Arc<Faults>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) rates: Arc<Rates>,
@@ -52,6 +55,17 @@ const READ_BUFFER: usize = 256 * 1024;
 /// How much of gRPC's messages may be on their way to the server.
 const WINDOW: u32 = 4 * 1024 * 1024;
 
+/// How many connections are served at once; others wait to be accepted. Each costs a descriptor and, while nothing
+/// happens on it, some ten KiB.
+const CONNECTIONS: usize = 4096;
+
+/// How long a client may take for the head of a request, and how long a connection may wait for its next one. Servers
+/// of this kind take 5 s (Go's examples) to 75 s (nginx).
+const HEAD: Duration = Duration::from_secs(75);
+
+/// How long a connection may move no byte in either direction in the middle of a request or an answer.
+const IDLE: Duration = Duration::from_secs(300);
+
 /// A connection that ends without an answer, as a knob wants it.
 #[derive(Debug, thiserror::Error)]
 #[error("connection cut by a knob")]
@@ -60,15 +74,24 @@ struct Cut;
 /// Accepts connections until the token is cancelled.
 pub(crate) async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
     let connections = TaskTracker::new();
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let accepted = tokio::select! {
+        let accepting = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (listener.accept().await, place)
+        };
+        let (accepted, place) = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
+            accepted = accepting => accepted,
         };
         match accepted {
             Ok((stream, _)) => {
                 shared.counters.connection();
-                connections.spawn(serve(stream, Arc::clone(&shared), stop.clone()));
+                let serving = serve(stream, Arc::clone(&shared), stop.clone());
+                connections.spawn(async move {
+                    serving.await;
+                    drop(place);
+                });
             }
             Err(error) => {
                 // Out of descriptors, or the peer has gone already: the next may do better.
@@ -89,7 +112,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
         tracing::debug!(%error, "small answers may be delayed");
     }
     let link = Arc::new(Link::default());
-    let end = link.end.clone();
+    let (end, idle) = (link.end.clone(), Arc::clone(&link.activity));
     let io = ShapedStream::new(stream, Arc::clone(&shared.rates), Arc::clone(&link));
     let serving = async {
         match &shared.tls {
@@ -103,6 +126,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) 
     tokio::select! {
         () = stop.cancelled() => {}
         () = end.cancelled() => {}
+        () = idle.passed(IDLE) => tracing::debug!("a connection on which nothing moved was closed"),
         () = serving => {}
     }
 }
@@ -120,8 +144,8 @@ async fn speak(
         async move { shared.answer(request, link).await }
     });
     let mut builder = auto::Builder::new(TokioExecutor::new());
-    // A client may keep a connection as long as it likes.
-    builder.http1().header_read_timeout(None).max_buf_size(READ_BUFFER);
+    // The buffer's size is also the limit of a head.
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(READ_BUFFER);
     builder.http2().initial_stream_window_size(WINDOW).initial_connection_window_size(WINDOW);
     if let Err(error) = builder.serve_connection(TokioIo::new(io), service).await {
         tracing::debug!(%error, "connection ended early");
@@ -136,6 +160,16 @@ impl Shared {
     ) -> Result<http::Response<AnswerBody>, Cut> {
         let is_control = request.uri().path().starts_with(control::PATH);
         link.exempt.store(is_control, Ordering::Relaxed);
+        let (parts, incoming) = request.into_parts();
+        let dialect = Dialect::of(&parts);
+        let admitted = self.guard.check_way(&parts).and_then(|()| match is_control {
+            true => self.guard.check_control(&parts.method, &parts.headers),
+            false => self.guard.check_dialect(dialect, &parts.headers),
+        });
+        if let Err(refused) = admitted {
+            return Ok(self.turn_away(&refused, (!is_control).then_some(dialect), incoming, link).await);
+        }
+        let request = http::Request::from_parts(parts, incoming);
         if is_control {
             return Ok(
                 control::answer(request, &self.faults, &self.counters, &self.google.gate.store, link).await
@@ -149,7 +183,6 @@ impl Shared {
         let pace = BodyPace::new(Arc::clone(&self.rates));
         let body = RequestBody::new(incoming, pace, Arc::clone(&exchange), Arc::clone(&self.counters));
         let is_http2 = parts.version == http::Version::HTTP_2;
-        let dialect = Dialect::of(&parts);
         let path = parts.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
         let mut answer = match dialect {
             Dialect::Grpc => self.google.answer_grpc(parts, body, &exchange).await,
@@ -214,6 +247,28 @@ impl Shared {
             }
         }
         Ok(answer.map(|body| AnswerBody::new(body, &exchange, link, Arc::clone(&self.counters))))
+    }
+
+    /// Answers a request that is not let in, and reads what it sends, so that the client sees the answer.
+    async fn turn_away(
+        &self,
+        refused: &Refused,
+        dialect: Option<Dialect>,
+        rest: Incoming,
+        link: Arc<Link>,
+    ) -> http::Response<AnswerBody> {
+        tracing::warn!(reason = %refused.message, "a request was refused");
+        self.counters.request("Refused");
+        self.counters.failure("Refused");
+        drain(rest).await;
+        match dialect {
+            None => control::refuse(refused, link),
+            Some(dialect) => {
+                let exchange = Exchange::new(Arc::clone(&link));
+                let counters = Arc::clone(&self.counters);
+                dialect.refuse(refused).map(|body| AnswerBody::new(body, &exchange, link, counters))
+            }
+        }
     }
 
     /// Google's XML API is S3's with other words.

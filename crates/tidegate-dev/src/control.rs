@@ -12,6 +12,7 @@ use crate::body::AnswerBody;
 use crate::counts::Counters;
 use crate::faults::Faults;
 use crate::fill::Fill;
+use crate::guard::Refused;
 use crate::knobs::Knobs;
 use crate::s3::Store;
 use crate::shaping::Link;
@@ -67,6 +68,15 @@ pub(crate) async fn answer(
             error("there are /_tidegate/knobs, /_tidegate/counts and /_tidegate/objects"),
         ),
     };
+    answer_with(status, text, link)
+}
+
+/// Answers a request that is not let in.
+pub(crate) fn refuse(refused: &Refused, link: Arc<Link>) -> Response<AnswerBody> {
+    answer_with(refused.status, error(&refused.message), link)
+}
+
+fn answer_with(status: StatusCode, text: String, link: Arc<Link>) -> Response<AnswerBody> {
     let mut response = Response::new(AnswerBody::plain(Bytes::from(text), link));
     *response.status_mut() = status;
     response.headers_mut().insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -5,6 +5,7 @@ use http::request::Parts;
 
 use crate::faults::Refusal;
 use crate::gcs;
+use crate::guard::Refused;
 
 /// The words that a request is made in, and wants to be answered in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,11 @@ impl Dialect {
         } else {
             Self::S3
         }
+    }
+
+    /// Refuses a request in the words of its dialect.
+    pub(crate) fn refuse(self, refused: &Refused) -> http::Response<s3s::Body> {
+        gcs::forbid(self, refused)
     }
 
     /// An error where there was none.

@@ -30,9 +30,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::body::RequestBody;
+use crate::dialect::Dialect;
 use crate::exchange::Exchange;
 use crate::faults::Subject;
 use crate::gate::{Denied, Gate};
+use crate::guard::Refused;
 use call::{Call, Operation};
 use refusal::Refusal;
 use request::Request;
@@ -121,6 +123,22 @@ impl Google {
 /// A refusal of a knob's, as Google would word it.
 pub(crate) fn refuse(refusal: &crate::faults::Refusal) -> Response<Body> {
     Refusal::by_knob(refusal).answer()
+}
+
+/// A request that is not let in, refused in the words of its dialect.
+pub(crate) fn forbid(dialect: Dialect, refused: &Refused) -> Response<Body> {
+    let is_xml = matches!(dialect, Dialect::S3 | Dialect::Xml);
+    let reason = match (refused.status, is_xml) {
+        (StatusCode::UNAUTHORIZED, false) => "required",
+        (_, true) => "AccessDenied",
+        (_, false) => "forbidden",
+    };
+    let refusal = Refusal::new(refused.status, reason, refused.message.clone());
+    match dialect {
+        Dialect::S3 | Dialect::Xml => xml::refuse(&refusal),
+        Dialect::Json => refusal.answer(),
+        Dialect::Grpc => grpc::answer(refusal),
+    }
 }
 
 impl From<Denied> for Refusal {

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use s3s::auth::SimpleAuth;
+use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::S3ServiceBuilder;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -18,10 +19,14 @@ use crate::counts::{Counters, Counts};
 use crate::faults::Faults;
 use crate::gate::Gate;
 use crate::gcs::Google;
+use crate::guard::Guard;
 use crate::s3::{Store, StoreHandle};
 use crate::shaping::Rates;
 use crate::storage::Vault;
 use crate::{Error, Knobs, Tls};
+
+/// The largest document that is read: a completion of 10,000 parts with checksums has some 3 MiB.
+const LARGEST_XML: usize = 8 << 20;
 
 /// Where the server keeps the bytes that it is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,6 +53,8 @@ pub struct ServerBuilder {
     creates_buckets: bool,
     keeps_journal: bool,
     tls: Option<Tls>,
+    hosts: Vec<String>,
+    allows_anonymous: bool,
 }
 
 impl Default for ServerBuilder {
@@ -63,6 +70,8 @@ impl Default for ServerBuilder {
             creates_buckets: false,
             keeps_journal: false,
             tls: None,
+            hosts: Vec::new(),
+            allows_anonymous: false,
         }
     }
 }
@@ -146,6 +155,23 @@ impl ServerBuilder {
         self
     }
 
+    /// Also answers requests for this host, a name or an address without a port; may be called several times. Requests
+    /// for any other host than loopback's (`localhost`, 127.0.0.0/8, `::1`) are refused, lest a web page reach the server
+    /// by a name of its own.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Self {
+        self.hosts.push(host.into());
+        self
+    }
+
+    /// Whether clients of Google Cloud Storage, and the control endpoint, need no credentials beyond loopback either.
+    /// Off by default: there they present the secret key as their bearer token. On loopback they need none.
+    #[must_use]
+    pub fn allow_anonymous(mut self, allows: bool) -> Self {
+        self.allows_anonymous = allows;
+        self
+    }
+
     /// Starts the server on the current tokio runtime.
     ///
     /// # Errors
@@ -181,10 +207,15 @@ impl ServerBuilder {
         let gate =
             Gate { counters: Arc::clone(&counters), faults: Arc::clone(&faults), store: Arc::clone(&store) };
         s3.set_access(gate.clone());
+        let mut config = S3Config::default();
+        config.xml_max_body_size = LARGEST_XML;
+        s3.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+        let guard = Guard::new(self.hosts, addr, secret, self.allows_anonymous);
         let stop = CancellationToken::new();
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let shared = Arc::new(Shared {
             s3: s3.build(),
+            guard,
             google: Google { gate, tasks: TaskTracker::new(), stop: stop.clone(), scheme },
             faults: Arc::clone(&faults),
             counters: Arc::clone(&counters),
@@ -279,9 +310,6 @@ impl Server {
     ///
     /// Where the name is not one that S3 allows, the bucket exists, or the disk refuses.
     pub fn create_bucket(&self, name: &str) -> Result<(), Error> {
-        if !s3s::path::check_bucket_name(name) {
-            return Err(Error::BucketName(name.to_owned()));
-        }
         let mut catalog = self.store.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         catalog.add_bucket(name)
     }

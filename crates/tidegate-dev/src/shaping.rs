@@ -113,8 +113,43 @@ pub(crate) struct Link {
     pub(crate) end: CancellationToken,
     /// One byte of the next answer leaves, then the connection is reset.
     pub(crate) cut_head: AtomicBool,
+    /// When bytes last moved.
+    pub(crate) activity: Arc<Activity>,
     /// How many times slower than others the connection receives; the bits of an `f64`, 0 for not.
     slow: AtomicU64,
+}
+
+/// When a connection last moved bytes.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    began: Instant,
+    /// Milliseconds since then.
+    last: AtomicU64,
+}
+
+impl Default for Activity {
+    fn default() -> Self {
+        Self { began: Instant::now(), last: AtomicU64::new(0) }
+    }
+}
+
+impl Activity {
+    fn moved(&self) {
+        let millis = self.began.elapsed().as_millis();
+        self.last.store(u64::try_from(millis).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    /// Waits until no byte has moved for so long.
+    pub(crate) async fn passed(&self, limit: Duration) {
+        loop {
+            let last = self.last.load(Ordering::Relaxed);
+            let end = self.began + Duration::from_millis(last) + limit;
+            tokio::time::sleep_until(end.into()).await;
+            if last == self.last.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
 }
 
 impl Link {
@@ -260,6 +295,14 @@ impl ShapedStream {
     fn is_paced(&self, way: &Way) -> bool {
         !way.is_open() && !self.link.exempt.load(Ordering::Relaxed)
     }
+
+    /// Notes that bytes have left, if they have.
+    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(&result, Poll::Ready(Ok(moved)) if *moved > 0) {
+            self.link.activity.moved();
+        }
+        result
+    }
 }
 
 impl Drop for ShapedStream {
@@ -279,16 +322,22 @@ impl AsyncRead for ShapedStream {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if !this.is_paced(&this.rates.reads) || buf.remaining() == 0 {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+        let before = buf.filled().len();
+        let result = if !this.is_paced(&this.rates.reads) || buf.remaining() == 0 {
+            Pin::new(&mut this.stream).poll_read(cx, buf)
+        } else {
+            let way = &this.rates.reads;
+            let granted = ready!(this.reads.poll_grant(way, buf.remaining(), this.link.slow(), cx));
+            let mut part = ReadBuf::new(buf.initialize_unfilled_to(granted));
+            let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
+            let moved = part.filled().len();
+            this.reads.refund(way, granted - moved);
+            buf.advance(moved);
+            result
+        };
+        if buf.filled().len() > before {
+            this.link.activity.moved();
         }
-        let way = &this.rates.reads;
-        let granted = ready!(this.reads.poll_grant(way, buf.remaining(), this.link.slow(), cx));
-        let mut part = ReadBuf::new(buf.initialize_unfilled_to(granted));
-        let result = Pin::new(&mut this.stream).poll_read(cx, &mut part);
-        let moved = part.filled().len();
-        this.reads.refund(way, granted - moved);
-        buf.advance(moved);
         result
     }
 }
@@ -297,7 +346,8 @@ impl AsyncWrite for ShapedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if !this.is_paced(&this.rates.writes) || buf.is_empty() {
-            return Pin::new(&mut this.stream).poll_write(cx, buf);
+            let result = Pin::new(&mut this.stream).poll_write(cx, buf);
+            return this.wrote(result);
         }
         let way = &this.rates.writes;
         let granted = ready!(this.writes.poll_grant(way, buf.len(), 1.0, cx));
@@ -307,7 +357,7 @@ impl AsyncWrite for ShapedStream {
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
         this.writes.refund(way, granted - moved);
-        result
+        this.wrote(result)
     }
 
     fn poll_write_vectored(
@@ -316,7 +366,8 @@ impl AsyncWrite for ShapedStream {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         if !self.is_paced(&self.rates.writes) {
-            return Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+            let result = Pin::new(&mut self.stream).poll_write_vectored(cx, bufs);
+            return self.wrote(result);
         }
         let first = bufs.iter().find(|buf| !buf.is_empty());
         self.poll_write(cx, first.map_or(&[], |buf| buf))

@@ -32,13 +32,23 @@ pub(crate) struct Args {
     #[arg(long)]
     auto_create_buckets: bool,
 
-    /// The access key that is let in.
+    /// Also answer requests for this host name or address (several: repeat it). Others than loopback's are refused,
+    /// so that no web page reaches the server through a browser.
+    #[arg(long, value_name = "HOST")]
+    host: Vec<String>,
+
+    /// The access key that clients sign with.
     #[arg(long, default_value = dev::KEY, value_name = "KEY")]
     access_key: String,
 
-    /// The secret key that belongs to it.
-    #[arg(long, default_value = dev::KEY, value_name = "KEY")]
-    secret_key: String,
+    /// Its secret key; default: tidegate, or a random one where --listen is not a loopback address. Clients of Google
+    /// Cloud Storage send it there as their bearer token.
+    #[arg(long, value_name = "KEY")]
+    secret_key: Option<String>,
+
+    /// Let clients of Google Cloud Storage in without credentials, also from other machines: emulator clients have none.
+    #[arg(long)]
+    allow_anonymous: bool,
 
     /// What to do badly, as JSON or as @FILE; see also GET and PUT of /_tidegate/knobs.
     #[arg(long, value_parser = knobs, value_name = "JSON|@FILE")]
@@ -68,6 +78,7 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
         let mut signals = Signals::new()?;
+        let is_open = self.listen.ip().is_loopback() || self.allow_anonymous;
         let certificate = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(Certificate::read(certificate, key)?),
             _ => None,
@@ -81,14 +92,20 @@ impl Args {
         if let Some(bandwidth) = self.bandwidth {
             knobs.bandwidth = Bandwidth::per_connection(bandwidth);
         }
-        let mut builder = Server::builder();
+        let secret_key = match self.secret_key {
+            Some(key) => key,
+            None if self.listen.ip().is_loopback() => dev::KEY.to_owned(),
+            None => random_key()?,
+        };
+        let mut builder = self.host.iter().fold(Server::builder(), |builder, host| builder.host(host));
         if let Some(certificate) = &certificate {
             builder = builder.tls(certificate.tls.clone());
         }
         let server = builder
             .storage(storage.clone())
             .listen(self.listen)
-            .credentials(self.access_key, self.secret_key)
+            .credentials(self.access_key, secret_key)
+            .allow_anonymous(self.allow_anonymous)
             .region(dev::REGION)
             .knobs(knobs)
             .md5_etags(self.md5_etags)
@@ -106,7 +123,7 @@ impl Args {
                 Failure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
-        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev);
+        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open);
         if said.is_ok() {
             signals.next().await;
         }
@@ -180,6 +197,7 @@ fn say_how_to_use(
     certificate: Option<&Certificate>,
     directory: Option<&Path>,
     is_dev: bool,
+    is_open: bool,
 ) -> Outcome {
     let (url, (access_key, secret_key)) = (server.endpoint(), server.credentials());
     let mut out = output::text()?;
@@ -201,7 +219,12 @@ fn say_how_to_use(
     for (name, value) in variables {
         writeln!(out, "  export {name}={}", text::quoted(value))?;
     }
-    writeln!(out, "for any client of Google Cloud Storage, without credentials:")?;
+    match is_open {
+        true => writeln!(out, "for any client of Google Cloud Storage, without credentials:")?,
+        false => {
+            writeln!(out, "for clients of Google Cloud Storage, with the secret key as their bearer token:")?
+        }
+    }
     for name in ["STORAGE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST_GRPC"] {
         writeln!(out, "  export {name}={}", text::quoted(&url))?;
     }
@@ -210,6 +233,18 @@ fn say_how_to_use(
     }
     writeln!(out, "Ctrl-C stops it")?;
     Ok(out.flush()?)
+}
+
+/// A key that nobody can guess.
+fn random_key() -> Outcome<String> {
+    let mut bytes = [0; 16];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(count) if count == bytes.len() => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        Ok(_) => Err(Failure::Failed("the system gives no random bytes for a secret key".to_owned())),
+        Err(errno) => {
+            Err(Failure::Failed(format!("the system gives no random bytes for a secret key: {errno}")))
+        }
+    }
 }
 
 fn storage(text: &str) -> Result<Storage, String> {

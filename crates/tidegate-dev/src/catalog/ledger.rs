@@ -14,9 +14,10 @@
 //! A file is written beside its place and renamed into it: it is whole or absent. Nothing is
 //! synced: it outlives the process, not the machine.
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use s3s::crypto::{Checksum as _, Sha256};
 use serde::{Deserialize, Serialize};
@@ -24,12 +25,15 @@ use serde::{Deserialize, Serialize};
 use super::session::{Session, SessionPiece};
 use super::{Bucket, Object, Part, Upload};
 use crate::Error;
+use crate::folder::Folder;
 use crate::storage::Piece;
 
 /// The directory of one server's storage.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    root: PathBuf,
+    data: Arc<Folder>,
+    buckets: Folder,
+    sessions: Folder,
     /// Held for its lock.
     _lock: File,
 }
@@ -49,12 +53,9 @@ pub(super) struct Record<T> {
 
 impl Ledger {
     /// Takes the directory, making it where it is not there.
-    pub(crate) fn open(root: &Path) -> Result<Self, Error> {
-        for dir in [root.join("data"), root.join("buckets"), root.join("sessions")] {
-            fs::create_dir_all(&dir).map_err(Error::storage(dir))?;
-        }
-        let path = root.join("lock");
-        let lock = File::create(&path).map_err(Error::storage(&path))?;
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let root = Folder::root(path)?;
+        let lock = root.create("lock")?;
         lock.try_lock().map_err(|error| {
             let source = match error {
                 TryLockError::WouldBlock => {
@@ -62,103 +63,134 @@ impl Ledger {
                 }
                 TryLockError::Error(source) => source,
             };
-            Error::storage(&path)(source)
+            Error::storage(root.path_of("lock"))(source)
         })?;
-        Ok(Self { root: root.to_owned(), _lock: lock })
+        let (data, buckets, sessions) = (root.make("data")?, root.make("buckets")?, root.make("sessions")?);
+        Ok(Self { data: Arc::new(data), buckets, sessions, _lock: lock })
     }
 
-    pub(super) fn data(&self) -> PathBuf {
-        self.root.join("data")
+    pub(super) fn data(&self) -> &Arc<Folder> {
+        &self.data
     }
 
-    pub(super) fn buckets(&self) -> PathBuf {
-        self.root.join("buckets")
+    pub(super) fn buckets(&self) -> &Folder {
+        &self.buckets
     }
 
-    pub(super) fn sessions(&self) -> PathBuf {
-        self.root.join("sessions")
+    pub(super) fn sessions(&self) -> &Folder {
+        &self.sessions
     }
 
     pub(super) fn save_bucket(&self, name: &str, bucket: &Bucket) -> Result<(), Error> {
-        let dir = self.buckets().join(name);
-        for dir in [dir.join("objects"), dir.join("uploads")] {
-            fs::create_dir_all(&dir).map_err(Error::storage(dir))?;
-        }
-        write(&dir.join("bucket.json"), bucket)
+        let folder = self.buckets.make(name)?;
+        folder.make("objects")?;
+        folder.make("uploads")?;
+        write(&folder, BUCKET, bucket)
     }
 
     pub(super) fn remove_bucket(&self, name: &str) -> Result<(), Error> {
-        let dir = self.buckets().join(name);
-        // First what makes it a bucket, so that a half-removed one is none.
-        remove(&dir.join("bucket.json"))?;
-        fs::remove_dir_all(&dir).map_err(Error::storage(dir))
+        // First the record that makes it a bucket, so that a half-removed one is none.
+        self.buckets.open(name)?.remove(BUCKET)?;
+        self.clear_bucket(name)
+    }
+
+    /// Removes the directory of a bucket that has no record any more, with all that a server created in it. Other files
+    /// stay where they are.
+    pub(super) fn clear_bucket(&self, name: &str) -> Result<(), Error> {
+        let folder = self.buckets.open(name)?;
+        for entry in folder.entries()? {
+            match entry.name.as_str() {
+                "uploads" if entry.is_folder => {
+                    let uploads = folder.open("uploads")?;
+                    for upload in uploads.entries()?.iter().filter(|entry| entry.is_folder) {
+                        uploads.remove_folder(&upload.name, is_upload_file)?;
+                    }
+                    folder.remove_empty("uploads")?;
+                }
+                "objects" if entry.is_folder => folder.remove_folder("objects", is_left_unwritten)?,
+                _ => {}
+            }
+        }
+        self.buckets.remove_folder(name, is_left_unwritten)
     }
 
     pub(super) fn save_object(&self, bucket: &str, object: &Object) -> Result<(), Error> {
         let record = Record { files: object.pieces.iter().filter_map(file_of).collect(), record: object };
-        write(&self.object_path(bucket, &object.key), &record)
+        write(&self.objects(bucket)?, &file_name(&object.key), &record)
     }
 
     pub(super) fn remove_object(&self, bucket: &str, key: &str) -> Result<(), Error> {
-        remove(&self.object_path(bucket, key))
+        self.objects(bucket)?.remove(&file_name(key))
     }
 
     pub(super) fn save_upload(&self, bucket: &str, upload: &Upload) -> Result<(), Error> {
-        let dir = self.upload_dir(bucket, &upload.id);
-        fs::create_dir_all(&dir).map_err(Error::storage(&dir))?;
-        write(&dir.join("upload.json"), upload)
+        write(&self.uploads(bucket)?.make(&upload.id)?, UPLOAD, upload)
     }
 
     pub(super) fn save_part(&self, bucket: &str, id: &str, part: &Part) -> Result<(), Error> {
         let record = Record { files: file_of(&part.piece).into_iter().collect(), record: part };
-        let name = format!("part-{:05}.json", part.number);
-        write(&self.upload_dir(bucket, id).join(name), &record)
+        write(&self.uploads(bucket)?.open(id)?, &format!("part-{:05}.json", part.number), &record)
     }
 
     pub(super) fn remove_upload(&self, bucket: &str, id: &str) -> Result<(), Error> {
-        let dir = self.upload_dir(bucket, id);
-        remove(&dir.join("upload.json"))?;
-        fs::remove_dir_all(&dir).map_err(Error::storage(dir))
+        let uploads = self.uploads(bucket)?;
+        uploads.open(id)?.remove(UPLOAD)?;
+        uploads.remove_folder(id, is_upload_file)
     }
 
     pub(super) fn save_session(&self, session: &Session) -> Result<(), Error> {
-        let dir = self.sessions().join(&session.id);
-        fs::create_dir_all(&dir).map_err(Error::storage(&dir))?;
-        write(&dir.join("session.json"), session)
+        write(&self.sessions.make(&session.id)?, SESSION, session)
     }
 
     pub(super) fn save_session_piece(&self, id: &str, piece: &SessionPiece) -> Result<(), Error> {
         let record = Record { files: file_of(&piece.piece).into_iter().collect(), record: piece };
-        write(&self.sessions().join(id).join(format!("piece-{:010}.json", piece.number)), &record)
+        write(&self.sessions.open(id)?, &format!("piece-{:010}.json", piece.number), &record)
     }
 
     /// Writes down what became of a session, which has no pieces from then on.
     pub(super) fn end_session(&self, session: &Session) -> Result<(), Error> {
         self.save_session(session)?;
-        let dir = self.sessions().join(&session.id);
-        for entry in fs::read_dir(&dir).map_err(Error::storage(&dir))? {
-            let path = entry.map_err(Error::storage(&dir))?.path();
-            if path.file_name().is_some_and(|name| name != "session.json") {
-                remove(&path)?;
+        let folder = self.sessions.open(&session.id)?;
+        for entry in folder.entries()? {
+            if entry.name != SESSION && is_session_file(&entry.name) {
+                folder.remove(&entry.name)?;
             }
         }
         Ok(())
     }
 
     pub(super) fn remove_session(&self, id: &str) -> Result<(), Error> {
-        let dir = self.sessions().join(id);
-        remove(&dir.join("session.json"))?;
-        fs::remove_dir_all(&dir).map_err(Error::storage(dir))
+        self.sessions.open(id)?.remove(SESSION)?;
+        self.sessions.remove_folder(id, is_session_file)
     }
 
-    fn object_path(&self, bucket: &str, key: &str) -> PathBuf {
-        let dir = self.buckets().join(bucket).join("objects");
-        dir.join(file_name(key))
+    fn objects(&self, bucket: &str) -> Result<Folder, Error> {
+        self.buckets.open(bucket)?.open("objects")
     }
 
-    fn upload_dir(&self, bucket: &str, id: &str) -> PathBuf {
-        self.buckets().join(bucket).join("uploads").join(id)
+    fn uploads(&self, bucket: &str) -> Result<Folder, Error> {
+        self.buckets.open(bucket)?.open("uploads")
     }
+}
+
+/// The records that make a directory a bucket, an upload, a session.
+pub(super) const BUCKET: &str = "bucket.json";
+pub(super) const UPLOAD: &str = "upload.json";
+pub(super) const SESSION: &str = "session.json";
+
+/// Whether a server that was killed left this file before it was renamed to its place.
+pub(super) fn is_left_unwritten(name: &str) -> bool {
+    name.ends_with(".tmp")
+}
+
+/// Whether a server created this file in the directory of an upload.
+pub(super) fn is_upload_file(name: &str) -> bool {
+    name == UPLOAD || is_left_unwritten(name) || (name.starts_with("part-") && name.ends_with(".json"))
+}
+
+/// Whether a server created this file in the directory of a session.
+pub(super) fn is_session_file(name: &str) -> bool {
+    name == SESSION || is_left_unwritten(name) || (name.starts_with("piece-") && name.ends_with(".json"))
 }
 
 fn file_of(piece: &Piece) -> Option<FileName> {
@@ -178,16 +210,10 @@ pub(super) fn file_name(key: &str) -> String {
     format!("{readable}-{hash}.json")
 }
 
-fn write(path: &Path, value: &impl Serialize) -> Result<(), Error> {
+fn write(folder: &Folder, name: &str, value: &impl Serialize) -> Result<(), Error> {
     let json = serde_json::to_vec(value)
-        .map_err(|error| Error::Metadata { path: path.to_owned(), reason: error.to_string() })?;
-    let beside = path.with_extension("tmp");
-    fs::write(&beside, json).map_err(Error::storage(&beside))?;
-    fs::rename(&beside, path).map_err(Error::storage(path))
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    fs::remove_file(path).map_err(Error::storage(path))
+        .map_err(|error| Error::Metadata { path: folder.path_of(name), reason: error.to_string() })?;
+    folder.replace(name, &json)
 }
 
 #[cfg(test)]

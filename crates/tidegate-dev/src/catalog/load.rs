@@ -1,69 +1,76 @@
 //! Reads the catalog back at the start, and clears away what a killed server left.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use super::ledger::{FileName, Ledger, Record};
+use super::ledger::{self, BUCKET, FileName, Ledger, Record, SESSION, UPLOAD};
 use super::session::{Session, SessionPiece, State};
 use super::{Bucket, Catalog, Object, Part, Upload, Version};
 use crate::Error;
+use crate::folder::Folder;
 use crate::storage::disk::{DataDir, DataFile};
 use crate::storage::{Piece, Vault};
 
 /// The catalog and the data directory of the storage at `root`.
 pub(crate) fn load(root: &Path) -> Result<(Catalog, Vault), Error> {
     let ledger = Ledger::open(root)?;
-    let mut loader = Loader { data: ledger.data(), referred: HashMap::new() };
+    let mut loader = Loader { data: Arc::clone(ledger.data()), referred: HashMap::new() };
     let mut catalog = Catalog::default();
-    for dir in entries(&ledger.buckets())? {
-        let path = dir.join("bucket.json");
-        if !path.exists() {
-            // A server was killed while it removed this bucket.
-            fs::remove_dir_all(&dir).map_err(Error::storage(dir))?;
+    let buckets = ledger.buckets();
+    for name in folders(buckets)? {
+        if !s3s::path::check_bucket_name(&name) {
+            let path = buckets.path_of(&name);
+            tracing::warn!(path = %path.display(), "left alone: a bucket cannot have this name");
             continue;
         }
-        let mut bucket: Bucket = read(&path)?;
-        for path in json_files(&dir.join("objects"))? {
-            let object = loader.object(&path)?;
+        let folder = buckets.open(&name)?;
+        if !folder.has_file(BUCKET) {
+            // A server was killed while it created or removed this bucket.
+            ledger.clear_bucket(&name)?;
+            continue;
+        }
+        let mut bucket: Bucket = read(&folder, BUCKET)?;
+        let objects = folder.open("objects")?;
+        for file in json_files(&objects)? {
+            let object = loader.object(&objects, &file)?;
             catalog.generation = catalog.generation.max(object.version.generation);
             bucket.objects.insert(object.key.clone(), Arc::new(object));
         }
-        for dir in entries(&dir.join("uploads"))? {
-            if let Some(upload) = loader.upload(&dir)? {
+        let uploads = folder.open("uploads")?;
+        for id in folders(&uploads)? {
+            if let Some(upload) = loader.upload(&uploads, &id)? {
                 let name = (upload.key.clone(), upload.id.clone());
                 bucket.uploads.insert(name, upload);
             }
         }
-        catalog.buckets.insert(name_of(&dir), bucket);
+        catalog.buckets.insert(name, bucket);
     }
-    for dir in entries(&ledger.sessions())? {
-        if let Some(session) = loader.session(&dir)? {
+    for id in folders(ledger.sessions())? {
+        if let Some(session) = loader.session(ledger.sessions(), &id)? {
             catalog.sessions.insert(session.id.clone(), session);
         }
     }
     let next = loader.clear_data()?;
+    let dir = DataDir::new(Arc::clone(ledger.data()), next);
     catalog.ledger = Some(ledger);
-    let dir = DataDir::new(root.join("data"), next);
     Ok((catalog, Vault::Disk(Arc::new(dir))))
 }
 
 struct Loader {
-    data: PathBuf,
+    data: Arc<Folder>,
     /// Data files by name, and whether an object is made of them.
     referred: HashMap<String, bool>,
 }
 
 impl Loader {
-    fn object(&mut self, path: &Path) -> Result<Object, Error> {
-        let Record { mut record, files } = read::<Record<Object>>(path)?;
+    fn object(&mut self, folder: &Folder, file: &str) -> Result<Object, Error> {
+        let Record { mut record, files } = read::<Record<Object>>(folder, file)?;
         for file in files {
             self.referred.insert(file.name.clone(), true);
-            let file = DataFile::existing(&self.data, file.name, file.length);
+            let file = DataFile::existing(Arc::clone(&self.data), file.name, file.length);
             record.pieces.push(Piece::File(Arc::new(file)));
         }
         if record.version.generation == 0 {
@@ -74,21 +81,22 @@ impl Loader {
         Ok(record)
     }
 
-    /// The session in `dir`, unless its parts have become an object's or it was being removed.
-    fn upload(&mut self, dir: &Path) -> Result<Option<Upload>, Error> {
-        let path = dir.join("upload.json");
-        if !path.exists() {
-            fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+    /// The session in the directory `id`, unless its parts have become an object's or it was being removed.
+    fn upload(&mut self, uploads: &Folder, id: &str) -> Result<Option<Upload>, Error> {
+        let folder = uploads.open(id)?;
+        if !folder.has_file(UPLOAD) {
+            uploads.remove_folder(id, ledger::is_upload_file)?;
             return Ok(None);
         }
-        let mut upload: Upload = read(&path)?;
-        for path in json_files(dir)? {
-            if !name_of(&path).starts_with("part-") {
+        let mut upload: Upload = read(&folder, UPLOAD)?;
+        agree(&folder, id, &upload.id)?;
+        for file in json_files(&folder)? {
+            if !file.starts_with("part-") {
                 continue;
             }
-            let Record { mut record, files } = read::<Record<Part>>(&path)?;
+            let Record { mut record, files } = read::<Record<Part>>(&folder, &file)?;
             if !self.is_open(files, &mut record.piece) {
-                fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+                uploads.remove_folder(id, ledger::is_upload_file)?;
                 return Ok(None);
             }
             upload.parts.insert(record.number, record);
@@ -103,32 +111,33 @@ impl Loader {
                 return false;
             }
             self.referred.insert(file.name.clone(), false);
-            *piece = Piece::File(Arc::new(DataFile::existing(&self.data, file.name, file.length)));
+            *piece =
+                Piece::File(Arc::new(DataFile::existing(Arc::clone(&self.data), file.name, file.length)));
         }
         true
     }
 
-    /// The session in `dir`, unless it was being removed. One whose pieces are an object's has been
-    /// finished, though nobody came to write that down: it is gone, and the object tells of it.
-    fn session(&mut self, dir: &Path) -> Result<Option<Session>, Error> {
-        let path = dir.join("session.json");
-        let mut session: Session = if path.exists() {
-            read(&path)?
-        } else {
-            fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+    /// The session in the directory `id`, unless it was being removed. One whose pieces are an object's has been
+    /// finished, though nobody came to write that down: the session is gone, and the object tells of it.
+    fn session(&mut self, sessions: &Folder, id: &str) -> Result<Option<Session>, Error> {
+        let folder = sessions.open(id)?;
+        if !folder.has_file(SESSION) {
+            sessions.remove_folder(id, ledger::is_session_file)?;
             return Ok(None);
-        };
-        for path in json_files(dir)? {
-            if !name_of(&path).starts_with("piece-") {
+        }
+        let mut session: Session = read(&folder, SESSION)?;
+        agree(&folder, id, &session.id)?;
+        for file in json_files(&folder)? {
+            if !file.starts_with("piece-") {
                 continue;
             }
             if !matches!(session.state, State::Open) {
-                fs::remove_file(&path).map_err(Error::storage(path))?;
+                folder.remove(&file)?;
                 continue;
             }
-            let Record { mut record, files } = read::<Record<SessionPiece>>(&path)?;
+            let Record { mut record, files } = read::<Record<SessionPiece>>(&folder, &file)?;
             if !self.is_open(files, &mut record.piece) {
-                fs::remove_dir_all(dir).map_err(Error::storage(dir))?;
+                sessions.remove_folder(id, ledger::is_session_file)?;
                 return Ok(None);
             }
             session.pieces.push(record);
@@ -137,47 +146,49 @@ impl Loader {
         Ok(Some(session))
     }
 
-    /// Removes data that no record names; says the first number that is free.
+    /// Removes data files that no record names; returns the first number that is free.
     fn clear_data(&self) -> Result<u64, Error> {
         let mut next = 0;
-        for path in entries(&self.data)? {
-            let name = name_of(&path);
-            if !self.referred.contains_key(&name) {
-                fs::remove_file(&path).map_err(Error::storage(path))?;
-            } else if let Ok(number) = u64::from_str_radix(&name, 16) {
-                next = next.max(number + 1);
+        for entry in self.data.entries()? {
+            let Some(number) = DataDir::number_of(&entry.name).filter(|_| entry.is_file) else { continue };
+            if self.referred.contains_key(&entry.name) {
+                next = next.max(number.saturating_add(1));
+            } else {
+                self.data.remove(&entry.name)?;
             }
         }
         Ok(next)
     }
 }
 
-fn entries(dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    let list = || -> io::Result<Vec<PathBuf>> {
-        fs::read_dir(dir)?.map(|entry| entry.map(|entry| entry.path())).collect()
-    };
-    list().map_err(Error::storage(dir))
+/// A record is found by the name of its directory, so that it has to have the same.
+fn agree(folder: &Folder, name: &str, recorded: &str) -> Result<(), Error> {
+    if name == recorded {
+        return Ok(());
+    }
+    Err(Error::Metadata { path: folder.path_of(""), reason: format!("its record is that of {recorded:?}") })
 }
 
-/// The records in `dir`; what a killed server was still writing is removed.
-fn json_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+fn folders(folder: &Folder) -> Result<Vec<String>, Error> {
+    let entries = folder.entries()?.into_iter().filter(|entry| entry.is_folder);
+    Ok(entries.map(|entry| entry.name).collect())
+}
+
+/// The records in a directory; files that a killed server was still writing are removed.
+fn json_files(folder: &Folder) -> Result<Vec<String>, Error> {
     let mut files = Vec::new();
-    for path in entries(dir)? {
-        if path.extension().is_some_and(|extension| extension == "tmp") {
-            fs::remove_file(&path).map_err(Error::storage(path))?;
-        } else {
-            files.push(path);
+    for entry in folder.entries()?.into_iter().filter(|entry| entry.is_file) {
+        if ledger::is_left_unwritten(&entry.name) {
+            folder.remove(&entry.name)?;
+        } else if entry.name.ends_with(".json") {
+            files.push(entry.name);
         }
     }
     Ok(files)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
-    let json = fs::read(path).map_err(Error::storage(path))?;
+fn read<T: DeserializeOwned>(folder: &Folder, name: &str) -> Result<T, Error> {
+    let json = folder.read(name)?;
     serde_json::from_slice(&json)
-        .map_err(|error| Error::Metadata { path: path.to_owned(), reason: error.to_string() })
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        .map_err(|error| Error::Metadata { path: folder.path_of(name), reason: error.to_string() })
 }

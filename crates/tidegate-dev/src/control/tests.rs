@@ -10,6 +10,7 @@ use crate::Server;
 async fn ask(server: &Server, method: Method, path: &str, body: Value) -> (StatusCode, Value) {
     let client = Client::builder(TokioExecutor::new()).build_http();
     let request = Request::builder().method(method).uri(format!("{}{path}", server.endpoint()));
+    let request = request.header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
     let answer = client.request(request).await.unwrap();
     let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());

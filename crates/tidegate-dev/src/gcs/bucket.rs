@@ -21,9 +21,6 @@ pub(super) async fn insert(store: &Store, request: Request) -> Result<Response<B
     let body = request.read_json().await?;
     let wanted: Wanted =
         serde_json::from_slice(&body).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))?;
-    if !s3s::path::check_bucket_name(&wanted.name) {
-        return Err(Refusal::invalid(format!("Invalid bucket name: '{}'", wanted.name)));
-    }
     let mut catalog = store.lock();
     catalog.create_bucket(&wanted.name)?;
     answer_json(&BucketResource::new(&origin, &wanted.name, catalog.bucket(&wanted.name)?))

@@ -198,8 +198,11 @@ pub(crate) fn has_failed(answer: &Response<Body>) -> bool {
 
 /// A refusal of a knob's, in gRPC's words.
 pub(crate) fn refuse(refusal: &faults::Refusal) -> Response<Body> {
-    let status = Status::from(Refusal::by_knob(refusal));
-    status.into_http::<tonic::body::Body>().map(Body::http_body_unsync)
+    answer(Refusal::by_knob(refusal))
+}
+
+pub(super) fn answer(refusal: Refusal) -> Response<Body> {
+    Status::from(refusal).into_http::<tonic::body::Body>().map(Body::http_body_unsync)
 }
 
 impl From<Refusal> for Status {

@@ -1,6 +1,9 @@
 //! Whole objects in one request: `uploadType=media` (the bytes and nothing else) and
 //! `uploadType=multipart` (JSON that describes them first, as `multipart/related`).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use bytes::Bytes;
 use futures::stream::{self, Stream};
 use http::header::CONTENT_TYPE;
@@ -11,6 +14,7 @@ use s3s::{Body, StdError};
 use super::call::{Call, Parameters};
 use super::intake::{Single, Target};
 use super::refusal::Refusal;
+use super::request::LARGEST_JSON;
 use super::resource::{Description, ObjectResource};
 use super::{Request, answer_json, check_key};
 use crate::catalog::session::Expected;
@@ -66,13 +70,16 @@ async fn insert_related(
 ) -> Result<std::sync::Arc<crate::catalog::Object>, Refusal> {
     let boundary = boundary(request.header(CONTENT_TYPE.as_str()).unwrap_or_default())?;
     let headers = request.parts.headers.clone();
-    let mut body = Multipart::new(chunks(request.decompressed()), boundary);
+    // Until the media comes, and behind it, so much may be held in memory: headers of parts and the metadata.
+    let held = Arc::new(AtomicUsize::new(LARGEST_JSON));
+    let mut body = Multipart::new(chunks(request.decompressed(), Arc::clone(&held)), boundary);
 
     let broken = |error: multer::Error| Refusal::invalid(format!("Malformed multipart body: {error}"));
     let missing = || Refusal::invalid("A multipart upload has two parts: the metadata and the media.");
     let described = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
     let mut description = Description::parse(&described.bytes().await.map_err(broken)?)?;
     let mut media = body.next_field().await.map_err(broken)?.ok_or_else(missing)?;
+    held.store(usize::MAX, Ordering::Relaxed);
     if description.content_type.is_none() {
         let content_type = media.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         description.content_type = content_type.map(str::to_owned);
@@ -84,6 +91,7 @@ async fn insert_related(
         single.push(bytes).await?;
     }
     drop(media);
+    held.store(LARGEST_JSON, Ordering::Relaxed);
     // The body is whole when its last boundary has come.
     if body.next_field().await.map_err(broken)?.is_some() {
         return Err(missing());
@@ -92,13 +100,24 @@ async fn insert_related(
 }
 
 /// The request's body for the parser, which takes all that is ready before it gives anything back:
-/// behind each piece there is a moment in which nothing is ready.
-fn chunks(request: Request) -> impl Stream<Item = Result<Bytes, StdError>> + Send {
-    stream::unfold((request, false), |(mut request, has_given)| async move {
-        if has_given {
-            tokio::task::yield_now().await;
+/// behind each piece there is a moment in which nothing is ready. It fails where more comes than `held` allows.
+fn chunks(request: Request, held: Arc<AtomicUsize>) -> impl Stream<Item = Result<Bytes, StdError>> + Send {
+    stream::unfold((request, false), move |(mut request, has_given)| {
+        let held = Arc::clone(&held);
+        async move {
+            if has_given {
+                tokio::task::yield_now().await;
+            }
+            let next = request.next().await?.and_then(|bytes| {
+                let left = held.load(Ordering::Relaxed);
+                if left != usize::MAX {
+                    let left = left.checked_sub(bytes.len()).ok_or("the metadata is too large")?;
+                    held.store(left, Ordering::Relaxed);
+                }
+                Ok(bytes)
+            });
+            Some((next, (request, true)))
         }
-        Some((request.next().await?, (request, true)))
     })
 }
 

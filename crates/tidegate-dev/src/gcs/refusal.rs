@@ -135,6 +135,7 @@ impl From<S3Error> for Refusal {
     fn from(error: S3Error) -> Self {
         match error.code() {
             S3ErrorCode::NoSuchBucket => Self::no_such_bucket(),
+            S3ErrorCode::InvalidBucketName => Self::invalid("Invalid bucket name."),
             S3ErrorCode::NoSuchKey => Self::not_found("The specified object does not exist."),
             S3ErrorCode::PreconditionFailed => Self::condition_not_met(),
             S3ErrorCode::BucketNotEmpty => {

@@ -15,7 +15,7 @@ use super::refusal::Refusal;
 use crate::body::RequestBody;
 
 /// What describes an object is a page of JSON, not a payload.
-const LARGEST_JSON: usize = 4 * 1024 * 1024;
+pub(super) const LARGEST_JSON: usize = 4 * 1024 * 1024;
 
 /// So much is decompressed at a time; it can become a thousand times as much.
 const DECOMPRESSED: usize = 4 * 1024;

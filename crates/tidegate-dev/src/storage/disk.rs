@@ -4,7 +4,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,6 +13,8 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio_util::io::ReaderStream;
 
+use crate::folder::Folder;
+
 /// How much is gathered before a thread that may block is asked to write it.
 const BATCH: usize = 1024 * 1024;
 const READ_SIZE: usize = 256 * 1024;
@@ -21,25 +22,35 @@ const READ_SIZE: usize = 256 * 1024;
 /// The directory of data files.
 #[derive(Debug)]
 pub(crate) struct DataDir {
-    path: PathBuf,
+    folder: Arc<Folder>,
     next: AtomicU64,
 }
 
 impl DataDir {
     /// `first` is a number that no file in the directory has.
-    pub(crate) fn new(path: PathBuf, first: u64) -> Self {
-        Self { path, next: AtomicU64::new(first) }
+    pub(crate) fn new(folder: Arc<Folder>, first: u64) -> Self {
+        Self { folder, next: AtomicU64::new(first) }
+    }
+
+    /// The number that a data file's name stands for; `None` where the server did not make the name.
+    pub(crate) fn number_of(name: &str) -> Option<u64> {
+        let number = u64::from_str_radix(name, 16).ok()?;
+        (name == Self::name_of(number)).then_some(number)
+    }
+
+    fn name_of(number: u64) -> String {
+        format!("{number:016x}")
     }
 
     fn next_name(&self) -> String {
-        format!("{:016x}", self.next.fetch_add(1, Ordering::Relaxed))
+        Self::name_of(self.next.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// A data file. Unless it is kept, it is removed when nothing reads it any longer.
 #[derive(Debug)]
 pub(crate) struct DataFile {
-    path: PathBuf,
+    folder: Arc<Folder>,
     name: String,
     length: u64,
     is_kept: AtomicBool,
@@ -47,8 +58,8 @@ pub(crate) struct DataFile {
 
 impl DataFile {
     /// A file that is there from an earlier run.
-    pub(crate) fn existing(dir: &Path, name: String, length: u64) -> Self {
-        Self { path: dir.join(&name), name, length, is_kept: AtomicBool::new(true) }
+    pub(crate) fn existing(folder: Arc<Folder>, name: String, length: u64) -> Self {
+        Self { folder, name, length, is_kept: AtomicBool::new(true) }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -67,10 +78,10 @@ impl DataFile {
 impl Drop for DataFile {
     fn drop(&mut self) {
         if !self.is_kept.load(Ordering::Acquire)
-            && let Err(error) = std::fs::remove_file(&self.path)
+            && let Err(error) = self.folder.remove_file(&self.name)
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %self.path.display(), %error, "a data file is left behind");
+            tracing::warn!(path = %self.folder.path_of(&self.name).display(), %error, "a data file is left behind");
         }
     }
 }
@@ -133,16 +144,18 @@ impl Writer {
 impl Open {
     fn create(dir: &DataDir) -> io::Result<Self> {
         let name = dir.next_name();
-        let path = dir.path.join(&name);
-        let file = File::create_new(&path)?;
-        let data = DataFile { path, name, length: 0, is_kept: AtomicBool::new(false) };
+        let file = dir.folder.create_new(&name)?;
+        let data =
+            DataFile { folder: Arc::clone(&dir.folder), name, length: 0, is_kept: AtomicBool::new(false) };
         Ok(Self { file, data })
     }
 }
 
 pub(crate) fn read(data: Arc<DataFile>, range: Range<u64>) -> BoxStream<'static, io::Result<Bytes>> {
     let open = async move {
-        let mut file = tokio::fs::File::open(&data.path).await?;
+        let opening = Arc::clone(&data);
+        let opened = tokio::task::spawn_blocking(move || opening.folder.open_file(&opening.name));
+        let mut file = tokio::fs::File::from_std(opened.await.map_err(io::Error::other)??);
         file.seek(io::SeekFrom::Start(range.start)).await?;
         let bytes = file.take(range.end - range.start);
         // The stream holds the data file, lest it be removed before it is read.

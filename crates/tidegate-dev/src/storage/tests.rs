@@ -1,6 +1,7 @@
 use futures::TryStreamExt;
 
 use super::*;
+use crate::folder::Folder;
 
 async fn piece(vault: &Vault, chunks: &[&'static [u8]]) -> Piece {
     let mut writer = vault.writer();
@@ -48,7 +49,7 @@ async fn large_bodies_are_not_copied() {
 async fn disk_gives_back_any_range_and_keeps_only_what_is_kept() {
     let dir = tempfile::tempdir().unwrap();
     let files = || std::fs::read_dir(dir.path()).unwrap().count();
-    let vault = Vault::Disk(Arc::new(DataDir::new(dir.path().to_owned(), 0)));
+    let vault = Vault::Disk(Arc::new(DataDir::new(Arc::new(Folder::root(dir.path()).unwrap()), 0)));
     check(&vault).await;
     assert_eq!(files(), 0, "what was not kept is gone");
 

@@ -60,7 +60,9 @@ async fn connect(server: &Server, config: &ClientConfig) -> Stream {
 async fn ask(server: &Server, config: &ClientConfig, head: &str, body: &[u8]) -> (Vec<u8>, io::Result<()>) {
     let mut stream = connect(server, config).await;
     let length = body.len();
-    let head = format!("{head} HTTP/1.1\r\nhost: h\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n");
+    let head = format!(
+        "{head} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(body).await.unwrap();
     let mut answer = Vec::new();
@@ -96,13 +98,14 @@ async fn clients_get_http_1_unless_they_want_http_2_alone() {
 async fn requests_are_answered_with_links_that_work() {
     let (server, config) = server().await;
     let told = put(&server, &config, b"bytes").await;
-    assert!(told.contains(r#""selfLink":"https://h/storage/v1/b/bucket/o/k""#), "{told}");
+    assert!(told.contains(r#""selfLink":"https://localhost/storage/v1/b/bucket/o/k""#), "{told}");
 
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(connect(&server, &config).await)).await.unwrap();
     let driver = tokio::spawn(connection);
     for _ in 0..2 {
-        let request = Request::get(OBJECT).header("host", "h").body(Empty::<bytes::Bytes>::new()).unwrap();
+        let request =
+            Request::get(OBJECT).header("host", "localhost").body(Empty::<bytes::Bytes>::new()).unwrap();
         let answer = timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap();
         assert_eq!(answer.status(), StatusCode::OK);
         assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "bytes");
@@ -119,7 +122,7 @@ async fn who_says_nothing_is_let_go_and_holds_up_nobody() {
     let began = Instant::now();
     let mut silent = TcpStream::connect(server.addr()).await.unwrap();
     let mut plain = TcpStream::connect(server.addr()).await.unwrap();
-    plain.write_all(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n").await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut said = Vec::new();
     let _ = timeout(PATIENCE, plain.read_to_end(&mut said)).await.unwrap();
     assert!(!said.starts_with(b"HTTP"), "{said:?}");

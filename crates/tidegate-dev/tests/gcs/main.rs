@@ -9,6 +9,7 @@ mod knobs;
 mod objects;
 mod restart;
 mod resumable;
+mod safety;
 mod states;
 mod streams;
 mod uploads;
