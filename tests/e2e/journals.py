@@ -50,7 +50,7 @@ def unanswered(tidegate, on, journal, data, proxy, options=()):
     proxy.cut()
     cp = ("cp", "-", on.url("k"), *CP, *on.options, "--journal", journal, "--attempts", "1", *options)
     run = tidegate(*cp, stdin=data, env=on.by(proxy.url).env)
-    assert run.exit == 1, run
+    assert run.exit == 5, run
     proxy.mend()
     [left] = listed(tidegate, journal)
     assert left["state"] == "finished" and left["bytes"] == len(data), left

@@ -49,7 +49,7 @@ def test_stat_says_size_and_type(tidegate, any_bucket):
 
 def test_stat_of_a_missing_object(tidegate, any_bucket):
     run = tidegate("stat", any_bucket.url("missing"), env=any_bucket.env)
-    one_sentence(run, any_bucket.url("missing"), exit=1)
+    one_sentence(run, any_bucket.url("missing"), exit=3)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

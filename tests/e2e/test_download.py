@@ -85,13 +85,13 @@ def test_a_reader_that_goes_away_ends_cat(tidegate, any_bucket, stored):
 
 def test_a_missing_object_makes_no_file(tidegate, any_bucket, tmp_path):
     run = tidegate("cp", any_bucket.url("missing"), tmp_path / "out", "--progress", "never", env=any_bucket.env)
-    one_sentence(run, any_bucket.url("missing"), exit=1)
+    one_sentence(run, any_bucket.url("missing"), exit=3)
     assert os.listdir(tmp_path) == []
 
 
 def test_a_missing_object_cannot_be_shown(tidegate, any_bucket):
     run = tidegate("cat", any_bucket.url("missing"), env=any_bucket.env)
-    one_sentence(run, any_bucket.url("missing"), exit=1)
+    one_sentence(run, any_bucket.url("missing"), exit=3)
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])

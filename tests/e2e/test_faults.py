@@ -64,7 +64,7 @@ def test_a_lost_completion_that_was_not_carried_out_is_no_success(tidegate, embe
     path, _ = make_file(3 * PART)
     knobs(faults=[fault("CompleteMultipartUpload", {"error_in200": {"code": "AccessDenied"}})])
     run = tidegate("cp", path, embedded_bucket.url("k"), *OPTIONS, env=embedded_bucket.env)
-    one_sentence(run, embedded_bucket.url("k"), exit=1)
+    one_sentence(run, embedded_bucket.url("k"), exit=4)
     knobs()
     embedded_bucket.assert_untouched("k")
 
@@ -74,7 +74,7 @@ def test_a_refusal_aborts_the_session(tidegate, embedded_bucket, knobs, make_fil
     path, _ = make_file(3 * PART)
     knobs(faults=[fault(operation, DENIED)])
     run = tidegate("cp", path, embedded_bucket.url("k"), *OPTIONS, env=embedded_bucket.env)
-    one_sentence(run, embedded_bucket.url("k"), exit=1)
+    one_sentence(run, embedded_bucket.url("k"), exit=4)
     knobs()
     embedded_bucket.assert_untouched("k")
 
@@ -85,7 +85,7 @@ def test_a_refused_put(tidegate, embedded_bucket, counts, knobs, make_file):
     counts.reset()
     knobs(faults=[fault("PutObject", DENIED)])
     run = tidegate("cp", path, embedded_bucket.url("k"), *OPTIONS, env=embedded_bucket.env)
-    one_sentence(run, embedded_bucket.url("k"), "denied", exit=1)
+    one_sentence(run, embedded_bucket.url("k"), "denied", exit=4)
     assert counts() == {"PutObject": 1}
 
 

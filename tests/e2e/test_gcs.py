@@ -124,7 +124,7 @@ def test_the_other_commands(tidegate, google, make_file, tmp_path):
     assert tidegate("cp", "-r", google.at("t/"), f"{tmp_path}/back", *QUIET, env=google.env).exit == 0
     assert (tmp_path / "back" / "below" / "two words").read_bytes() == b"22"
     assert tidegate("rm", google.at("t/one"), env=google.env).exit == 0
-    one_sentence(tidegate("cat", google.at("t/one"), env=google.env), google.at("t/one"), exit=1)
+    one_sentence(tidegate("cat", google.at("t/one"), env=google.env), google.at("t/one"), exit=3)
     assert tidegate("rm", "-r", google.at("t/"), env=google.env).exit == 0
     assert tidegate("ls", google.at(), env=google.env).out == b""
 
@@ -208,10 +208,10 @@ def test_what_a_killed_process_left_is_swept(tidegate, google, counts, tmp_path)
 def test_what_is_wrong_is_one_sentence(tidegate, google, make_file, tmp_path):
     path, _ = make_file(1000)
     nowhere = f"gs://{google.bucket.name}-none/k"
-    one_sentence(tidegate("cp", path, nowhere, *QUIET, env=google.env), nowhere, "bucket", exit=1)
+    one_sentence(tidegate("cp", path, nowhere, *QUIET, env=google.env), nowhere, "bucket", exit=3)
     nobody = {"HOME": str(tmp_path), "GCE_METADATA_HOST": "127.0.0.1:1"}
     run = tidegate("cp", path, "gs://bucket/k", *QUIET, env=nobody)
-    one_sentence(run, "gs://bucket/k", "no credentials found", "gcloud auth", exit=1)
+    one_sentence(run, "gs://bucket/k", "no credentials found", "gcloud auth", exit=4)
     missing = {**nobody, "GOOGLE_APPLICATION_CREDENTIALS": "/none.json"}
     run = tidegate("stat", "gs://bucket/k", env=missing)
-    one_sentence(run, "gs://bucket/k", "/none.json", exit=1)
+    one_sentence(run, "gs://bucket/k", "/none.json", exit=4)

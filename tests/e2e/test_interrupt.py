@@ -204,7 +204,7 @@ def test_an_error_where_the_store_lets_nothing_be_aborted(tidegate, embedded_buc
     path, _ = make_file(3 * PART)
     knobs(faults=[NO_ABORT, {**NO_ABORT, "operation": "UploadPart"}])
     result = tidegate("cp", path, bucket.url("left"), *OPTIONS, env=bucket.env)
-    assert result.exit == 1, result
+    assert result.exit == 4, result
     said, error = result.err.splitlines()
     assert said == UNABORTED.format(bucket.url("left")), result
     assert bucket.url("left") in error and "denied" in error.lower(), result

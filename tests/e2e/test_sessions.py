@@ -60,7 +60,7 @@ def test_sessions_abort_ends_those_of_one_key(tidegate, on):
     run = tidegate("sessions", "abort", on.url("k"), env=on.env)
     assert run.exit == 0 and "freed 100 bytes" in run.text, run
     assert (on.sessions("k"), on.sessions("k2")) == ([], [beside])
-    one_sentence(tidegate("sessions", "abort", on.url("none"), env=on.env), on.url("none"), exit=1)
+    one_sentence(tidegate("sessions", "abort", on.url("none"), env=on.env), on.url("none"), exit=3)
     one_sentence(tidegate("sessions", "abort", on.url(), env=on.env), "-r", exit=2)
 
 

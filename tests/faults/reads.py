@@ -12,6 +12,7 @@ from harness.command import Result, Run, binary
 from .jobs import OLD, POOL, faces_binary
 from .plan import Plan
 from .stores import TRACING, Store
+from .verdict import FAILED
 from .verdict_of_reads import Again, Reading
 
 # Of an object that is larger, a download that failed keeps what it has.
@@ -185,7 +186,7 @@ class ReadJob:
             stray=stray,
             may_keep=max(map(len, self.may_give), default=0) > KEPT_ABOVE,
         )
-        if self.is_file and exit == 1 and self._there is not None:
+        if self.is_file and exit in FAILED and self._there is not None:
             reading.again.append(self._call_again())
             if reading.corrupts and reading.again[0].is_refused:
                 reading.again.append(self._call_again())

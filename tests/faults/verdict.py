@@ -14,6 +14,8 @@ NOT_ABORTED = "could not be aborted and may hold parts"
 # Of an error of the kind `AlreadyExists`.
 EXISTS = "an object exists there"
 DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(")
+# Exit codes of a program that failed: of itself, and for want of an answer.
+FAILED = (1, 5)
 TRACE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ +(TRACE|DEBUG|INFO|WARN|ERROR) ")
 
 
@@ -79,7 +81,7 @@ def judge(ended: Ended) -> Verdict:
     judge_end(ended.exit, lines, wrong)
     if ended.exit == 0:
         judge_success(ended, lines, wrong)
-    elif ended.exit == 1:
+    elif ended.exit in FAILED:
         judge_error(ended, lines, records, wrong)
     if ended.exit not in (0, None) and ended.must_succeed and not verdict.refused:
         wrong("it failed although the network was only slow")
@@ -105,7 +107,7 @@ def judge_end(exit: int | None, lines: list[str], wrong):
             wrong(f"{debris!r} on stderr")
     if exit is None:
         wrong("it did not end within its limit")
-    elif exit not in (0, 1):
+    elif exit != 0 and exit not in FAILED:
         wrong(f"exit code {exit}")
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from .verdict import CLEAN, WHOLE, WRONG, Verdict, json_lines, judge_end, said_on
+from .verdict import CLEAN, FAILED, WHOLE, WRONG, Verdict, json_lines, judge_end, said_on
 
 # Of an error of the kind `Integrity`, of a read.
 NOT_ITS_CHECKSUM = "which the store's checksum is not"
@@ -73,7 +73,7 @@ def judge_reading(reading: Reading) -> Verdict:
             wrong(f"{reading.named}: success, but it gave {told(reading)}")
         if lines or reading.sums_up and not summary:
             wrong("success, but not what is to be on stderr")
-    elif reading.exit == 1:
+    elif reading.exit in FAILED:
         if len(lines) != 1 or not lines[0].startswith("error: ") or reading.named not in lines[0]:
             wrong("stderr is not one sentence that begins with `error: ` and names the object")
         if records:
@@ -120,7 +120,7 @@ def judge_again(again: Again, may_refuse: bool, wrong):
 def stray(reading: Reading) -> list[str]:
     """What must not be there: all but one file that a download which failed can go on with."""
     kept = [name for name in reading.stray if UNFINISHED.fullmatch(name)]
-    if reading.exit == 1 and reading.may_keep and len(kept) == 1:
+    if reading.exit in FAILED and reading.may_keep and len(kept) == 1:
         return [name for name in reading.stray if name not in kept]
     return reading.stray
 

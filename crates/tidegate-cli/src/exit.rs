@@ -1,10 +1,12 @@
 //! How a command ends: what it says on standard error, and its exit code.
 
 use std::error::Error as _;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use tidegate::location::LocationError;
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, Location, printable};
 
 use crate::interrupt::Signal;
 use crate::output;
@@ -17,6 +19,10 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// The command line or its input is wrong.
     Usage(String),
+    /// What was named is not there.
+    NotFound(String),
+    /// The system does not allow it.
+    Denied(String),
     /// The library's word.
     Store(Error),
     /// Anything else, in one sentence.
@@ -31,8 +37,10 @@ impl Failure {
     fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
-            Self::Store(error) if is_input(error) => 2,
-            Self::Store(_) | Self::Failed(_) | Self::NobodyReads => 1,
+            Self::NotFound(_) => 3,
+            Self::Denied(_) => 4,
+            Self::Store(error) => code_of(error),
+            Self::Failed(_) | Self::NobodyReads => 1,
             Self::Interrupted(signal) => signal.exit_code(),
         }
     }
@@ -40,24 +48,80 @@ impl Failure {
     /// The sentence for people; `None` where there is nothing to say.
     pub(crate) fn sentence(&self) -> Option<String> {
         match self {
-            Self::Usage(sentence) | Self::Failed(sentence) => Some(sentence.clone()),
+            Self::Usage(sentence)
+            | Self::NotFound(sentence)
+            | Self::Denied(sentence)
+            | Self::Failed(sentence) => Some(sentence.clone()),
+            Self::Store(error) if error.kind() == ErrorKind::NotFound => {
+                Some(format!("{error}{}", pattern_note(error.object())))
+            }
             Self::Store(error) => Some(error.to_string()),
             Self::NobodyReads | Self::Interrupted(_) => None,
         }
     }
 
-    /// Whether every other object of the same command would fail in the same way.
-    pub(crate) fn is_common(&self) -> bool {
+    /// How many objects of the same command the cause concerns.
+    pub(crate) fn reach(&self) -> Reach {
         match self {
-            Self::Store(error) => {
-                matches!(
-                    error.kind(),
-                    ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::ClockSkew | ErrorKind::NoSpace
-                )
-            }
-            Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => true,
-            Self::Failed(_) => false,
+            Self::Store(error) => match error.kind() {
+                ErrorKind::NoBucket | ErrorKind::Credentials | ErrorKind::ClockSkew => Reach::All,
+                kind if kind == ErrorKind::NotAStore || error.is_unreachable() => Reach::AskStore,
+                _ => Reach::One,
+            },
+            Self::Usage(_) | Self::NobodyReads | Self::Interrupted(_) => Reach::All,
+            Self::NotFound(_) | Self::Denied(_) | Self::Failed(_) => Reach::One,
         }
+    }
+
+    /// What the system says of a local file.
+    pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
+        let path = path.display().to_string();
+        Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)))
+    }
+
+    /// A failure of a local file, as the system's error says.
+    pub(crate) fn by_kind(kind: Option<io::ErrorKind>, sentence: String) -> Self {
+        match kind {
+            Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Self::NotFound(sentence),
+            Some(io::ErrorKind::PermissionDenied) => Self::Denied(sentence),
+            _ => Self::Failed(sentence),
+        }
+    }
+
+    /// Nothing is there at `location`, as `what` says.
+    pub(crate) fn nothing_at(location: &Location, what: &str) -> Self {
+        let location = location.to_string();
+        Self::NotFound(format!("{}: {what}{}", printable(&location), pattern_note(&location)))
+    }
+}
+
+/// How many objects of a command the cause of one failure concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// This one object.
+    One,
+    /// Every object: the credentials, the bucket, the command line.
+    All,
+    /// The store was not reached with this object: whether that holds for others, only the store can say.
+    AskStore,
+}
+
+/// A hint for keys that look like patterns: no command expands them.
+fn pattern_note(location: &str) -> &'static str {
+    if location.contains(['*', '?', '[']) {
+        "; patterns are not expanded: `*`, `?` and `[` are characters of the key"
+    } else {
+        ""
+    }
+}
+
+fn code_of(error: &Error) -> u8 {
+    match error.kind() {
+        _ if is_input(error) => 2,
+        ErrorKind::NotFound | ErrorKind::NoBucket => 3,
+        ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => 4,
+        _ if error.is_unreachable() => 5,
+        _ => 1,
     }
 }
 
@@ -79,9 +143,9 @@ impl From<LocationError> for Failure {
 }
 
 /// An error of writing to standard output.
-impl From<std::io::Error> for Failure {
-    fn from(error: std::io::Error) -> Self {
-        if error.kind() == std::io::ErrorKind::BrokenPipe {
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
             return Self::NobodyReads;
         }
         Self::Failed(format!("writing to standard output failed: {error}"))
@@ -113,6 +177,8 @@ mod tests {
     #[test]
     fn each_failure_has_its_code() {
         assert_eq!(Failure::Usage(String::new()).code(), 2);
+        assert_eq!(Failure::NotFound(String::new()).code(), 3);
+        assert_eq!(Failure::Denied(String::new()).code(), 4);
         assert_eq!(Failure::Failed(String::new()).code(), 1);
         assert_eq!(Failure::NobodyReads.code(), 1);
         assert_eq!(Failure::Interrupted(Signal::Interrupt).code(), 130);
@@ -129,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_left_is_not_spoken_of() {
-        let gone = Failure::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        let gone = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
         assert!(gone.sentence().is_none());
     }
 }

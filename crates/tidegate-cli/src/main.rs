@@ -5,6 +5,7 @@
 mod allocator;
 mod bar;
 mod commands;
+mod common_cause;
 mod dev;
 mod exit;
 mod interrupt;
@@ -13,10 +14,12 @@ mod options;
 mod output;
 mod runtime;
 mod spread;
+mod standard;
 mod stores;
 mod text;
 mod values;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -36,8 +39,11 @@ Locations:
 
 Exit codes:
   0         everything was done
-  1         a transfer or a request failed
+  1         it failed, or was done in part only
   2         the command line or its input is wrong; nothing was sent
+  3         not found: no such object, bucket, directory or file, or nothing below the prefix
+  4         denied: by the store, for want of valid credentials, or by this machine
+  5         the store could not be reached: no connection, or no answer in time
   130       interrupted by Ctrl-C; unfinished uploads were aborted, those with a journal left in it
   129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted, those with a journal left in it";
 
@@ -97,9 +103,21 @@ impl Command {
 
 fn main() -> ExitCode {
     allocator::configure();
-    let CommandLine { command, verbose } = CommandLine::parse();
+    let CommandLine { command, verbose } = match CommandLine::try_parse() {
+        Ok(parsed) => parsed,
+        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(help) => return exit::end(show(&help), false),
+    };
     log(verbose);
     exit::end(runtime::run(command.run()), verbose)
+}
+
+/// Shows what `--help` or `--version` asked for.
+fn show(help: &clap::Error) -> Outcome {
+    // `print` takes a standard output that is closed for one that it has written to.
+    standard::output()?;
+    help.print()?;
+    Ok(std::io::stdout().flush()?)
 }
 
 fn log(verbose: bool) {

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsFd;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::exit::{Failure, Outcome};
+use crate::standard;
 
 /// Says a line on standard error. That nobody may be there to read it is no reason to fail.
 pub(crate) fn say(line: &str) {
@@ -19,11 +19,7 @@ pub(crate) fn say(line: &str) {
 ///
 /// Not [`io::stdout`], which writes at every line's end.
 pub(crate) fn text() -> Outcome<BufWriter<File>> {
-    Ok(BufWriter::with_capacity(64 << 10, raw()?))
-}
-
-fn raw() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+    Ok(BufWriter::with_capacity(64 << 10, standard::output()?))
 }
 
 /// A place that takes bytes one after another: standard output, a device, a named pipe.
@@ -42,7 +38,7 @@ impl Output {
     const WAITING: usize = 8;
 
     pub(crate) fn stdout() -> Outcome<Self> {
-        Ok(Self::new(raw()?))
+        Ok(Self::new(standard::output()?))
     }
 
     pub(crate) fn new(mut file: File) -> Self {

@@ -205,6 +205,9 @@ impl Stores {
     pub(crate) async fn object(&self, location: &Location) -> Outcome<Place> {
         let nameless = || Failure::Usage(format!("{location}: this is no object: name one in it"));
         let place = match location {
+            Location::Local { path } if location.ends_with_slash() && !path.exists() => {
+                return Err(Failure::nothing_at(location, "there is no such directory"));
+            }
             Location::Local { path } => {
                 let name = path.file_name().ok_or_else(nameless)?;
                 let key = name.to_str().ok_or_else(|| Failure::Usage(not_utf8(path)))?.to_owned();
@@ -216,7 +219,9 @@ impl Stores {
                 Place { store, key }
             }
         };
-        if place.key.is_empty() || location.ends_with_slash() {
+        // A store may have an object whose key ends with a slash; a directory is none.
+        if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. }))
+        {
             return Err(nameless());
         }
         Ok(place)

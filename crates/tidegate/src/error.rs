@@ -27,6 +27,7 @@ struct Context {
     attempts: u32,
     elapsed: Duration,
     message: String,
+    is_unreachable: bool,
 }
 
 /// What kind of failure it is.
@@ -162,6 +163,7 @@ impl Error {
             attempts: 0,
             elapsed: Duration::ZERO,
             message: message.into(),
+            is_unreachable: false,
         };
         Self { context: Box::new(context), source: None }
     }
@@ -174,9 +176,11 @@ impl Error {
         attempts: u32,
         elapsed: Duration,
     ) -> Self {
+        let is_unreachable = fault.is_unreachable();
         let mut error =
             Self::new(kind_of(fault.kind), operation, object, fault.message).after(attempts, elapsed);
         error.source = fault.source;
+        error.context.is_unreachable = is_unreachable;
         error
     }
 
@@ -218,6 +222,7 @@ impl Error {
             attempts: self.context.attempts,
             elapsed: self.context.elapsed,
             message: self.context.message.clone(),
+            is_unreachable: self.context.is_unreachable,
         };
         Self { context: Box::new(context), source: None }
     }
@@ -225,6 +230,12 @@ impl Error {
     /// What kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         self.context.kind
+    }
+
+    /// Whether the store could not be reached: there was no connection, or no response, or none in time. A store that
+    /// answers with an error, a 500 or 503 too, was reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.context.is_unreachable
     }
 
     /// The object (or bucket) that it is about, as a URL.

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
+use crate::printable::printable;
+
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +28,14 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `dev://bucket/key` | the same in the embedded server |
 /// | `memory://name/key` | the same in a store in memory |
 /// | `file:///abs/path` | a local path, percent-decoded |
-/// | anything without `scheme://` | a local path, relative or absolute |
+/// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
 /// Keys are taken as they stand, without percent-decoding, as s5cmd and the AWS command line take them;
-/// a trailing slash is kept. A path that looks like a URL is written with `./` before it.
+/// a trailing slash is kept.
+///
+/// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3:bucket`, `minio:bucket/key`) is refused with
+/// [`NearUrl`](LocationError::NearUrl): taken as a path, it would send the bytes to a local directory named `s3:`.
+/// A path that looks like a URL is written with `./` before it.
 ///
 /// ```
 /// use tidegate::location::Location;
@@ -92,6 +98,18 @@ pub enum LocationError {
         location: String,
         /// Its scheme.
         scheme: String,
+    },
+    /// A text that is nearly a URL, such as `s3:/bucket/key`.
+    #[error(
+        "{location:?}: this is no URL: did you mean {}? (a local path of this name is written ./{})",
+        printable(meant),
+        printable(location)
+    )]
+    NearUrl {
+        /// What was written.
+        location: String,
+        /// The URL that was probably meant.
+        meant: String,
     },
     /// A store that is to come.
     #[error("{location:?}: not yet supported: {store}")]
@@ -157,6 +175,7 @@ impl FromStr for Location {
 
     fn from_str(text: &str) -> Result<Self, LocationError> {
         let Some((scheme, rest)) = split_scheme(text) else {
+            refuse_near_url(text)?;
             return local(text, PathBuf::from(text));
         };
         match scheme.to_ascii_lowercase().as_str() {
@@ -186,19 +205,28 @@ impl FromStr for Location {
     }
 }
 
-/// As an argument of a command comes: what is not UTF-8 is a path.
+/// From an argument of a command. A path may hold bytes that are not UTF-8; a URL may not.
 impl TryFrom<&OsStr> for Location {
     type Error = LocationError;
 
     fn try_from(text: &OsStr) -> Result<Self, LocationError> {
-        match text.to_str() {
-            Some(text) => text.parse(),
-            None => local(&text.to_string_lossy(), PathBuf::from(text)),
-        }
+        let path = PathBuf::from(text);
+        let Some(text) = text.to_str() else {
+            let text = &*text.to_string_lossy();
+            if split_scheme(text).is_some() {
+                return Err(invalid_key(
+                    text,
+                    "it is not UTF-8 (in a file:// URL, write %FF for such a byte)",
+                ));
+            }
+            refuse_near_url(text)?;
+            return local(text, path);
+        };
+        text.parse()
     }
 }
 
-/// As it is written, so that it parses to the same again. (A relative path that is not UTF-8 can't be
+/// Writes the location so that it parses to the same again. (A relative path that is not UTF-8 can't be
 /// written so, and is shown as well as can be.)
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -209,7 +237,9 @@ impl fmt::Display for Location {
             Self::Memory { name, key } => ("memory", name, key),
             Self::Local { path } => {
                 return match path.to_str() {
-                    Some(text) if split_scheme(text).is_some() => write!(f, "./{text}"),
+                    Some(text) if split_scheme(text).is_some() || near_url(text).is_some() => {
+                        write!(f, "./{text}")
+                    }
                     None if path.is_absolute() => {
                         write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), PATH))
                     }
@@ -226,11 +256,56 @@ const NUL: &str = "it holds a NUL";
 
 /// The scheme and what follows `://`, where the text begins with a scheme as RFC 3986 has it.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = text.split_once("://")?;
-    let mut letters = scheme.bytes();
-    let scheme_like = letters.next().is_some_and(|first| first.is_ascii_alphabetic())
-        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter));
-    scheme_like.then_some((scheme, rest))
+    text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+}
+
+fn is_scheme(text: &str) -> bool {
+    let mut letters = text.bytes();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter))
+}
+
+fn refuse_near_url(text: &str) -> Result<(), LocationError> {
+    match near_url(text) {
+        Some(meant) => Err(LocationError::NearUrl { location: text.to_owned(), meant }),
+        None => Ok(()),
+    }
+}
+
+/// The URL that a text without `scheme://` was probably meant to be. Two forms count as mistyped URLs:
+///
+/// - the name of a store's scheme or of a store, and a colon: `s3:bucket`, `gs:/bucket/key`, `minio:bucket/key`;
+///   also behind spaces or a quotation mark, which a shell or a configuration file has left there;
+/// - any other name, a colon, and a path: `backup:bucket/key`, as rclone and scp name places. A digit behind the
+///   colon does not count, so that times in file names (`log-12:30/a`) stay paths.
+fn near_url(text: &str) -> Option<String> {
+    let begun = text.trim_start_matches(|letter: char| letter.is_whitespace() || "\"'`<".contains(letter));
+    let is_wrapped = begun.len() < text.len();
+    let (name, rest) = begun.split_once(':')?;
+    if !is_scheme(name) {
+        return None;
+    }
+    let scheme = match name.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" => "s3",
+        "gs" | "gcs" => "gs",
+        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" => "az",
+        "dev" => "dev",
+        "memory" => "memory",
+        "file" => "file",
+        _ if is_wrapped
+            || name.len() < 2
+            || !rest.contains('/')
+            || rest.starts_with(|c: char| c.is_ascii_digit()) =>
+        {
+            return None;
+        }
+        _ => "s3",
+    };
+    let place = rest.trim_start_matches(['/', '\\']);
+    Some(match scheme {
+        "file" => format!("file:///{place}"),
+        scheme => format!("{scheme}://{place}"),
+    })
 }
 
 fn split_name<'a>(

@@ -10,7 +10,7 @@ use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
 use crate::spread::Spread;
 use crate::stores::Stores;
-use crate::{bar, values};
+use crate::{bar, standard, values};
 
 mod choices;
 mod directory;
@@ -278,6 +278,18 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
         (End::Place(source), End::Standard) => {
             let from = job.stores.object(&source).await?;
             download::to_standard_output(job, &source, &from).await
+        }
+        (End::Place(source), End::Place(Location::Local { path }))
+            if !recursive && standard::is_output(&path) =>
+        {
+            let from = job.stores.object(&source).await?;
+            download::to_standard_output(job, &source, &from).await
+        }
+        (End::Place(source @ Location::Local { .. }), End::Place(Location::Local { path }))
+            if !recursive && is_stream(&path) =>
+        {
+            let from = job.stores.object(&source).await?;
+            download::to_device(job, &source, &from, &path).await
         }
         (End::Place(source), End::Place(target)) if is_directory(&source) => {
             directory::upload(job, &source, &target).await

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tidegate::backend::Entry;
 use tidegate::{Location, Object};
 
-use crate::exit::Outcome;
+use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::spread::Spread;
 use crate::stores::Stores;
@@ -62,6 +62,7 @@ impl Args {
         let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let mut out = output::text()?;
         let mut failed = None;
+        let mut is_empty = true;
         loop {
             let entry = match entries.try_next().await {
                 Ok(Some(entry)) => entry,
@@ -71,6 +72,7 @@ impl Args {
                     break;
                 }
             };
+            is_empty = false;
             if self.json {
                 serde_json::to_writer(&mut out, &line(&root, &entry)).map_err(std::io::Error::from)?;
                 out.write_all(b"\n")?;
@@ -90,7 +92,14 @@ impl Args {
             }
         }
         out.flush()?;
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        match failed {
+            Some(error) => Err(error.into()),
+            // An empty bucket or directory is fine.
+            None if is_empty && !prefix.is_empty() => {
+                Err(Failure::nothing_at(location, "no object's key begins so"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn size(&self, object: &Object) -> String {

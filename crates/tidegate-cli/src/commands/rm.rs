@@ -1,19 +1,26 @@
 //! `tidegate rm`: removes objects.
 
-use futures::{StreamExt, TryStreamExt};
-use tidegate::backend::Entry;
-use tidegate::{Location, Store};
+use std::io::{self, Write};
 
+use futures::stream::FuturesUnordered;
+use futures::{StreamExt, stream};
+use tidegate::backend::Entry;
+use tidegate::{ErrorKind, Location, Store, printable};
+
+use crate::common_cause::CommonCause;
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
 use crate::spread::Spread;
-use crate::stores::Stores;
+use crate::stores::{Place, Stores};
 use crate::{listing, output, text};
 
 /// Removals on their way at once.
 const IN_FLIGHT: usize = 64;
 
-/// Remove objects; that one is not there is no error.
+/// Remove objects. What can be removed is; each failure is one line, and an object that is not there is one.
+///
+/// An object is looked for (HEAD) before it is removed, as stores answer the removal of a missing object with success.
+/// Patterns are not expanded.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The objects, or with -r what everything to remove lies below.
@@ -24,11 +31,22 @@ pub(crate) struct Args {
     #[arg(short, long)]
     recursive: bool,
 
+    /// Print what would be removed, one URL a line, and remove nothing.
+    #[arg(long)]
+    dry_run: bool,
+
     #[command(flatten)]
     spread: Spread,
 
     #[command(flatten)]
     connection: Connection,
+}
+
+/// What came of one URL of the command line, or of all of them together.
+#[derive(Debug, Default)]
+struct Tally {
+    removed: u64,
+    failed: u64,
 }
 
 impl Args {
@@ -40,57 +58,276 @@ impl Args {
         }
         Stores::with_defaults(&self.connection, async |stores| {
             self.spread.open(stores, &locations.iter().collect::<Vec<_>>()).await?;
-            for location in &locations {
-                if self.recursive {
-                    let (store, prefix) = stores.tree(location).await?;
-                    let removed = remove_below(&store, &prefix, location).await?;
-                    output::say(&format!("removed {} below {location}", text::count(removed, "object")));
-                } else {
-                    let place = stores.object(location).await?;
-                    place.store.delete(&place.key).await?;
-                }
+            if self.recursive {
+                self.remove_trees(stores, &locations).await
+            } else {
+                self.remove_each(stores, &locations).await
             }
-            Ok(())
         })
         .await
     }
+
+    /// Removes single objects.
+    async fn remove_each(&self, stores: &Stores, locations: &[Location]) -> Outcome {
+        let mut tally = Tally::default();
+        let mut failures = Vec::new();
+        let removals = locations.iter().map(|location| self.remove_one(stores, location));
+        let mut removals = std::pin::pin!(stream::iter(removals).buffered(IN_FLIGHT));
+        while let Some(removal) = removals.next().await {
+            match removal {
+                Ok(()) => tally.removed += 1,
+                Err(failure) => failures.push(failure),
+            }
+        }
+        tally.failed = failures.len() as u64;
+        if failures.len() <= 1 && tally.removed == 0 {
+            return failures.pop().map_or(Ok(()), Err);
+        }
+        failures.iter().for_each(say);
+        tally.outcome(self.dry_run, "")
+    }
+
+    /// Removes one object that is there.
+    async fn remove_one(&self, stores: &Stores, location: &Location) -> Outcome {
+        let place = stores.object(location).await?;
+        refuse_missing(location, &place).await?;
+        if self.dry_run {
+            return would_remove(&mut output::text()?, &place.url());
+        }
+        Ok(place.store.delete(&place.key).await?)
+    }
+
+    /// Removes all that lies below each of the locations.
+    async fn remove_trees(&self, stores: &Stores, locations: &[Location]) -> Outcome {
+        let mut all = Tally::default();
+        let mut last = None;
+        for location in locations {
+            let mut tally = Tally::default();
+            let ended = self.remove_tree(stores, location, &mut tally).await;
+            all.removed += tally.removed;
+            all.failed += tally.failed;
+            let ended = ended.and_then(|()| tally.outcome(self.dry_run, &format!(" below {location}")));
+            match ended {
+                Ok(()) => {}
+                Err(failure @ (Failure::NobodyReads | Failure::Interrupted(_))) => return Err(failure),
+                Err(failure) => {
+                    if let Some(before) = last.replace(failure) {
+                        say(&before);
+                    }
+                }
+            }
+        }
+        match last {
+            None => Ok(()),
+            // Its own code says why nothing was done; where something was, the code is that of a part.
+            Some(failure) if all.removed + all.failed == 0 => Err(failure),
+            Some(failure) => Err(Failure::Failed(failure.sentence().unwrap_or_default())),
+        }
+    }
+
+    async fn remove_tree(&self, stores: &Stores, location: &Location, tally: &mut Tally) -> Outcome {
+        if is_link(location) {
+            // The link itself: what it leads to is not below it.
+            self.remove_one(stores, location).await?;
+            tally.removed += 1;
+            return Ok(());
+        }
+        let (store, prefix) = stores.tree(location).await?;
+        if self.dry_run {
+            return show_below(&store, &prefix, location, tally).await;
+        }
+        remove_below(stores, &store, &prefix, location, tally).await
+    }
 }
 
-/// A bucket, a prefix or a directory is removed with -r only.
+impl Tally {
+    /// Says how many were removed where all were, and fails where some were not.
+    fn outcome(&self, dry_run: bool, below: &str) -> Outcome {
+        let Self { removed, failed } = *self;
+        let done = if dry_run { "would remove" } else { "removed" };
+        if failed == 0 {
+            if !below.is_empty() {
+                output::say(&format!("{done} {}{}", text::count(removed, "object"), printable(below)));
+            }
+            return Ok(());
+        }
+        let all = text::count(removed + failed, "object");
+        Err(Failure::Failed(format!("{done} {removed} of {all}{}", printable(below))))
+    }
+}
+
+fn say(failure: &Failure) {
+    if let Some(sentence) = failure.sentence() {
+        output::say(&format!("error: {sentence}"));
+    }
+}
+
+fn would_remove(out: &mut impl Write, url: &str) -> Outcome {
+    writeln!(out, "{}", printable(url))?;
+    Ok(out.flush()?)
+}
+
+/// A bucket or a directory is removed with -r only.
 fn refuse_trees(location: &Location) -> Outcome {
     let is_tree = match location {
         Location::S3 { key, .. }
         | Location::Gcs { key, .. }
         | Location::Dev { key, .. }
-        | Location::Memory { key, .. } => key.is_empty() || key.ends_with('/'),
-        Location::Local { path } => path.is_dir(),
+        | Location::Memory { key, .. } => key.is_empty(),
+        // A link to a directory is none, unless a slash behind its name says that what it leads to is meant.
+        Location::Local { path } => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         _ => false,
     };
     if is_tree {
-        let message = format!("{location}: this is no object: add -r to remove all that lies below");
+        let location = location.to_string();
+        let message =
+            format!("{}: this is no object: add -r to remove all that lies below", printable(&location));
         return Err(Failure::Usage(message));
     }
     Ok(())
 }
 
-async fn remove_below(store: &Store, prefix: &str, location: &Location) -> Outcome<u64> {
-    let keys = listing::ahead(store.list(prefix, true)).try_filter_map(async |entry| {
-        Ok(match entry {
-            Entry::Object(object) => Some(object.key),
-            _ => None,
-        })
-    });
-    let removals = keys.map(|key| async { store.delete(&key?).await });
-    let mut removals = std::pin::pin!(removals.buffer_unordered(IN_FLIGHT));
-    let mut removed = 0;
-    while let Some(removal) = removals.next().await {
-        if let Err(error) = removal {
-            output::say(&format!("removed {} below {location}", text::count(removed, "object")));
-            return Err(error.into());
-        }
-        removed += 1;
+fn is_link(location: &Location) -> bool {
+    matches!(location, Location::Local { path } if !location.ends_with_slash() && path.is_symlink())
+}
+
+/// Fails where there is no object at `place`.
+///
+/// Where the store does not let the caller describe the object (a right to remove is not one to read, and objects with a
+/// customer's key are described only with that key), the removal itself decides.
+async fn refuse_missing(location: &Location, place: &Place) -> Outcome {
+    if place.is_local() {
+        // Not described as an object: a link that leads nowhere is there, and is removed.
+        let path = place.file()?;
+        let found = tokio::fs::symlink_metadata(&path).await;
+        return found.map(drop).map_err(|error| Failure::of_file(&path, &error));
     }
-    Ok(removed)
+    let error = match place.store.head(&place.key).await {
+        Ok(_) => return Ok(()),
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::NotFound if place.key.ends_with('/') => Err(Failure::nothing_at(
+            location,
+            "there is no such object; add -r to remove all that lies below",
+        )),
+        ErrorKind::NotFound => Err(Failure::nothing_at(location, "there is no such object")),
+        ErrorKind::PermissionDenied => Ok(()),
+        ErrorKind::InvalidInput if error.attempts() > 0 => Ok(()),
+        _ => Err(error.into()),
+    }
+}
+
+/// What is said where nothing lies below a prefix; an empty bucket or directory is fine.
+fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
+    if prefix.is_empty() { Ok(()) } else { Err(Failure::nothing_at(location, "there is no object below it")) }
+}
+
+/// Prints what lies below `prefix`.
+async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mut Tally) -> Outcome {
+    let mut out = output::text()?;
+    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)));
+    let root = store.location();
+    let mut written: io::Result<()> = Ok(());
+    let mut failed = None;
+    while let Some(entry) = entries.next().await {
+        match entry {
+            Ok(Entry::Object(object)) => {
+                written = writeln!(out, "{}", printable(&format!("{root}/{}", object.key)));
+                tally.removed += 1;
+            }
+            Ok(_) => {}
+            Err(error) => failed = Some(error),
+        }
+        if written.is_err() {
+            break;
+        }
+    }
+    written?;
+    out.flush()?;
+    match failed {
+        Some(error) => Err(error.into()),
+        None if tally.removed == 0 => refuse_nothing(location, prefix),
+        None => Ok(()),
+    }
+}
+
+/// Removes what lies below `prefix`. It goes on after a failure, unless every other removal would fail as that one did.
+async fn remove_below(
+    stores: &Stores,
+    store: &Store,
+    prefix: &str,
+    location: &Location,
+    tally: &mut Tally,
+) -> Outcome {
+    let cause = CommonCause::of(stores.tide(), (!is_local(location)).then_some(store));
+    let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)).fuse());
+    let mut on_their_way = FuturesUnordered::new();
+    // Why it goes no further.
+    let mut stopped: Option<Failure> = None;
+    loop {
+        let removal = tokio::select! {
+            biased;
+            Some(entry) = entries.next(), if stopped.is_none() && on_their_way.len() < IN_FLIGHT => {
+                match entry {
+                    Ok(Entry::Object(object)) => {
+                        let cause = &cause;
+                        on_their_way.push(async move {
+                            let removal = store.delete(&object.key).await.map_err(Failure::from);
+                            let is_common = match &removal {
+                                Ok(()) => false,
+                                Err(failure) => cause.is_behind(failure).await,
+                            };
+                            (removal, is_common)
+                        });
+                    }
+                    Ok(_) => {}
+                    // A store's listing has ended with this. One of a directory goes on.
+                    Err(error) if is_local(location) && error.kind() != ErrorKind::NoBucket => {
+                        tally.failed += 1;
+                        say(&error.into());
+                    }
+                    Err(error) => stopped = Some(error.into()),
+                }
+                continue;
+            }
+            Some(removal) = on_their_way.next() => removal,
+            else => break,
+        };
+        match removal {
+            (Ok(()), _) => tally.removed += 1,
+            (Err(failure), true) => {
+                tally.failed += 1;
+                stopped.get_or_insert(failure);
+            }
+            (Err(failure), false) => {
+                tally.failed += 1;
+                say(&failure);
+            }
+        }
+    }
+    match stopped {
+        None if tally.removed + tally.failed == 0 => refuse_nothing(location, prefix),
+        None => Ok(()),
+        Some(failure) if tally.removed == 0 => {
+            // The code is that of the cause: nothing was removed.
+            tally.failed = 0;
+            Err(failure)
+        }
+        Some(failure) => {
+            let (removed, all) = (tally.removed, tally.removed + tally.failed);
+            let why = failure.sentence().unwrap_or_default();
+            let location = location.to_string();
+            let below = printable(&location);
+            Err(Failure::Failed(format!(
+                "removed {removed} of {all} objects below {below}, then stopped: {why}"
+            )))
+        }
+    }
+}
+
+fn is_local(location: &Location) -> bool {
+    matches!(location, Location::Local { .. })
 }
 
 #[cfg(test)]
@@ -99,10 +336,32 @@ mod tests {
 
     #[test]
     fn trees_need_r() {
-        for tree in ["s3://bucket", "s3://bucket/", "s3://bucket/logs/", "dev://demo/a/", "."] {
+        for tree in ["s3://bucket", "s3://bucket/", "dev://demo", "memory://m/", "."] {
             let location = tree.parse().unwrap();
             assert!(refuse_trees(&location).is_err(), "{tree}");
         }
-        assert!(refuse_trees(&"s3://bucket/logs".parse().unwrap()).is_ok());
+        for object in ["s3://bucket/logs", "s3://bucket/logs/", "nowhere"] {
+            assert!(refuse_trees(&object.parse().unwrap()).is_ok(), "{object}");
+        }
+    }
+
+    #[test]
+    fn a_link_to_a_directory_is_no_tree_unless_a_slash_says_so() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink(directory.path(), &link).unwrap();
+        let link = link.to_str().unwrap();
+        let location: Location = link.parse().unwrap();
+        assert!(refuse_trees(&location).is_ok() && is_link(&location));
+        let location: Location = format!("{link}/").parse().unwrap();
+        assert!(refuse_trees(&location).is_err() && !is_link(&location));
+    }
+
+    #[test]
+    fn a_part_that_failed_is_told_with_the_whole() {
+        let tally = Tally { removed: 900, failed: 1 };
+        let failure = tally.outcome(false, " below s3://b/x/").unwrap_err();
+        assert_eq!(failure.sentence().unwrap(), "removed 900 of 901 objects below s3://b/x/");
+        assert!(Tally { removed: 2, failed: 0 }.outcome(false, " below x").is_ok());
     }
 }

@@ -14,6 +14,8 @@ pub struct Fault {
     /// Whether this is the store's own word, and not that of something on the way or of nobody: it has
     /// ended the request, and does not carry it out later.
     pub answered: bool,
+    /// Whether no response came at all: there was no connection, or it ended before the answer did.
+    pub no_response: bool,
     /// When the store asks to be asked again.
     pub retry_after: Option<Duration>,
     /// What lies beneath.
@@ -24,7 +26,14 @@ pub struct Fault {
 impl Fault {
     /// A fault of this kind.
     pub fn new(kind: FaultKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), answered: false, retry_after: None, source: None }
+        Self {
+            kind,
+            message: message.into(),
+            answered: false,
+            no_response: false,
+            retry_after: None,
+            source: None,
+        }
     }
 
     /// The same, with what lies beneath.
@@ -39,6 +48,18 @@ impl Fault {
     pub fn with_answered(mut self, answered: bool) -> Self {
         self.answered = answered;
         self
+    }
+
+    /// The same, of a request to which no response came.
+    #[must_use]
+    pub fn with_no_response(mut self) -> Self {
+        self.no_response = true;
+        self
+    }
+
+    /// Whether the store could not be reached: no response came, or none in time.
+    pub fn is_unreachable(&self) -> bool {
+        self.no_response || matches!(self.kind, FaultKind::Unreachable | FaultKind::Timeout)
     }
 
     /// Whether the store may have carried out the request all the same. A 503 that is not the store's own

@@ -36,11 +36,65 @@ fn keys_are_taken_as_they_stand() {
 #[test]
 fn what_has_no_scheme_is_a_path() {
     for text in [
-        "a", "/a/b", "./a", "../a/", "a:b", "a//b", "a b", "s3:/a", "./s3://a", "/x://y", "1s://x", "ü://x",
+        "a",
+        "/a/b",
+        "./a",
+        "../a/",
+        "a:b",
+        "a//b",
+        "a b",
+        "./s3:/a",
+        "./s3://a",
+        "/x://y",
+        "1s://x",
+        "ü://x",
         "-",
+        "s3",
+        "s3/a",
+        "a/s3:/b",
+        "log-12:30:00.txt",
+        "log-12:30/a",
+        "12:ab/c",
+        "notes:draft",
+        "a:b/c",
+        " a",
+        ":a/b",
     ] {
         assert_eq!(parse(text), path(text));
         assert_eq!(parse(text).to_string(), text);
+    }
+}
+
+#[test]
+fn mistyped_urls_are_refused_with_the_url_that_was_meant() {
+    for (text, meant) in [
+        ("s3:/b/k", "s3://b/k"),
+        ("s3:b/k", "s3://b/k"),
+        ("s3:bucket", "s3://bucket"),
+        ("s3:", "s3://"),
+        ("S3:/b/k", "s3://b/k"),
+        ("s3:\\\\b\\k", "s3://b\\k"),
+        ("s3a:/b/k", "s3://b/k"),
+        ("gs:/b", "gs://b"),
+        ("gcs:b", "gs://b"),
+        ("az:x", "az://x"),
+        ("dev:demo/k", "dev://demo/k"),
+        ("memory:m/k", "memory://m/k"),
+        ("file:/x", "file:///x"),
+        ("minio:b/k", "s3://b/k"),
+        ("backup:b/k", "s3://b/k"),
+        ("host.example:/b/k", "s3://b/k"),
+        (" s3://bucket/k", "s3://bucket/k"),
+        ("\"s3://bucket/k\"", "s3://bucket/k\""),
+    ] {
+        let error = text.parse::<Location>().expect_err(text);
+        let expected = LocationError::NearUrl { location: text.into(), meant: meant.into() };
+        assert_eq!(error, expected, "{text}");
+        assert!(error.to_string().contains(&format!("did you mean {meant}?")), "{error}");
+        // With `./` before it, it names a local path, and is written so.
+        let written = format!("./{text}");
+        assert_eq!(parse(&written), path(&written));
+        assert_eq!(path(text).to_string(), written);
     }
 }
 
@@ -60,6 +114,10 @@ fn an_argument_that_is_not_utf_8_is_a_path() {
     let location = Location::try_from(OsStr::from_bytes(b"a\xff")).expect("a path");
     assert_eq!(location, Location::Local { path: OsStr::from_bytes(b"a\xff").into() });
     assert_eq!(Location::try_from(OsStr::new("s3://bucket/k")), Ok(s3("bucket", "k")));
+    // A URL whose key is not UTF-8 is no path either.
+    for text in [&b"s3://bucket/\xff"[..], b"s3:/bucket/\xff", b"gs:b/\xff"] {
+        assert!(Location::try_from(OsStr::from_bytes(text)).is_err(), "{text:?}");
+    }
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
 use tidegate::backend::Entry;
-use tidegate::{Concurrency, Location, Store};
+use tidegate::{Concurrency, Location, Store, printable};
 
 use super::job::Job;
 use super::report::Done;
 use super::walk::{self, Missed};
 use super::{download, naming, upload};
+use crate::common_cause::CommonCause;
 use crate::dev;
 use crate::exit::{Failure, Outcome};
 use crate::listing;
@@ -25,9 +26,6 @@ const SMALL_IN_FLIGHT: usize = 256;
 const MOST_IN_FLIGHT: usize = 1024;
 const SMALL_BYTES: u64 = 16 << 20;
 
-/// With so many failures and nothing copied, what fails is not one object but the store or the way to it.
-const HOPELESS: u64 = 10;
-
 /// Where the objects go.
 struct Target {
     store: Store,
@@ -40,6 +38,11 @@ impl Target {
         let (store, prefix) = job.stores.tree(&target).await?;
         job.report.tree(source.to_string(), format!("{}/{prefix}", store.location()));
         Ok(Self { store, prefix })
+    }
+
+    /// The store, unless it is a directory on this machine, which no request can fail to reach.
+    fn if_remote(&self) -> Option<&Store> {
+        (!self.place("").is_local()).then_some(&self.store)
     }
 
     fn place(&self, key: &str) -> Place {
@@ -63,19 +66,22 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
                 Ok(file) => {
                     job.report.expect(Some(file.size));
                     let source = file.path.display().to_string();
-                    upload::file(job, &file.path, source, &target.place(&file.key)).await.map(Some)
+                    upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
                 }
-                Err(Missed::Failed(failure)) => Err(failure),
+                // The walk has ended with this one.
+                Err(Missed::Failed(failure @ Failure::Usage(_))) => Ended::Stopped(failure),
+                Err(Missed::Failed(failure)) => Ended::Failed(failure),
                 Err(Missed::NoFile(path)) => {
-                    job.report.say(&format!("left out: {} is no file", path.display()));
-                    Ok(None)
+                    let path = path.display().to_string();
+                    job.report.say(&format!("left out: {} is no file", printable(&path)));
+                    Ended::LeftOut
                 }
             }
         };
         (size, copy)
     });
-    let copied = all(job, copies).await?;
-    if copied == 0 {
+    let cause = CommonCause::of(job.stores.tide(), target.if_remote());
+    if all(job, &cause, copies).await? == 0 {
         job.report.say(&format!("nothing copied: there is no file below {source}"));
     }
     Ok(())
@@ -92,40 +98,97 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
             _ => 0,
         };
         let copy = async move {
-            let Entry::Object(object) = entry? else { return Ok(None) };
+            let object = match entry {
+                Ok(Entry::Object(object)) => object,
+                Ok(_) => return Ended::LeftOut,
+                // The listing has ended with this one.
+                Err(error) => return Ended::Stopped(error.into()),
+            };
             let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
-            if key.is_empty() || (key.ends_with('/') && object.size == 0) {
-                return Ok(None); // what some tools leave in place of a directory
+            let (from, to) = (Place { store: from.clone(), key: object.key.clone() }, target.place(key));
+            if let Some(why) = nameless(&to) {
+                let left_out = format!("{}: {why}", printable(&from.url()));
+                // What some tools leave in place of a directory holds nothing.
+                if size > 0 {
+                    return Ended::Failed(Failure::Failed(left_out));
+                }
+                job.report.say(&format!("left out: {left_out}"));
+                return Ended::LeftOut;
             }
             job.report.expect(Some(size));
-            let from = Place { store: from.clone(), key: object.key.clone() };
-            download::object(job, &from.url(), &from, Some(size), &target.place(key)).await.map(Some)
+            download::object(job, &from.url(), &from, Some(size), &to).await.into()
         };
         (size, copy)
     });
-    if all(job, copies).await? == 0 {
-        return Err(Failure::Failed(format!("{source}: there is no object below it")));
+    let cause = CommonCause::of(job.stores.tide(), std::iter::once(from).chain(target.if_remote()));
+    if all(job, &cause, copies).await? > 0 {
+        return Ok(());
     }
+    if !prefix.is_empty() {
+        return Err(Failure::nothing_at(source, "there is no object below it"));
+    }
+    job.report.say(&format!("nothing copied: {source} is empty"));
     Ok(())
 }
 
-/// Carries all copies out, each with its size, as many at once as may be; says how many it tried. One that fails is
-/// reported and holds up no other, unless the others would fail as it did.
-async fn all<F>(job: &Job<'_>, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
+/// Why no object can be called so at the target; `None` where one can.
+fn nameless(to: &Place) -> Option<&'static str> {
+    if to.key.is_empty() {
+        Some("an object needs a name")
+    } else if to.is_local() && to.key.ends_with('/') {
+        Some("a file's name can't end with a slash")
+    } else {
+        None
+    }
+}
+
+/// How the copy of one object ended.
+enum Ended {
+    Copied(Done),
+    /// There was nothing to copy, or no name for it.
+    LeftOut,
+    Failed(Failure),
+    /// It failed, and every other would fail for the same cause.
+    Shared(Failure),
+    /// No other object comes: the listing failed.
+    Stopped(Failure),
+}
+
+impl From<Outcome<Done>> for Ended {
+    fn from(outcome: Outcome<Done>) -> Self {
+        match outcome {
+            Ok(done) => Self::Copied(done),
+            Err(failure) => Self::Failed(failure),
+        }
+    }
+}
+
+/// Carries all copies out, each with its size, as many at once as may be; returns how many there were. A copy that fails
+/// is reported and holds up no other. Where every other would fail for the same cause, no more are begun, those in flight
+/// are waited for and counted, and the cause is the error.
+async fn all<F>(job: &Job<'_>, cause: &CommonCause, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
 where
-    F: Future<Output = Outcome<Option<Done>>>,
+    F: Future<Output = Ended>,
 {
     let mut copies = std::pin::pin!(copies.fuse());
     let (mut on_their_way, mut bytes) = (FuturesUnordered::new(), 0_u64);
-    let (mut copied, mut failed) = (0, 0);
+    let mut begun = 0;
+    let mut stopped: Option<Failure> = None;
     let (most, small) = at_once(job.concurrency, job.writing.is_journaled(), open_files());
     loop {
         let most = if bytes <= SMALL_BYTES { small } else { most };
         let ended = tokio::select! {
             biased;
-            Some((size, copy)) = copies.next(), if on_their_way.len() < most => {
+            Some((size, copy)) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {
                 bytes += size;
-                on_their_way.push(async move { (size, copy.await) });
+                begun += 1;
+                on_their_way.push(async move {
+                    let ended = match copy.await {
+                        Ended::Failed(failure) if cause.is_behind(&failure).await => Ended::Shared(failure),
+                        ended => ended,
+                    };
+                    (size, ended)
+                });
                 continue;
             }
             Some((size, ended)) = on_their_way.next() => {
@@ -135,23 +198,20 @@ where
             else => break,
         };
         match ended {
-            Ok(None) => {}
-            Ok(Some(done)) => {
-                copied += 1;
-                job.report.done(done)?;
+            Ended::LeftOut => {}
+            Ended::Copied(done) => job.report.done(done)?,
+            Ended::Failed(failure) => job.report.failed(&failure),
+            Ended::Shared(failure) if stopped.is_some() => job.report.failed_too(&failure),
+            Ended::Shared(failure) => {
+                job.report.failed_first();
+                stopped = Some(failure);
             }
-            Err(failure) if failure.is_common() => return Err(failure),
-            Err(failure) => {
-                failed += 1;
-                job.report.failed(&failure);
-                if copied == 0 && failed == HOPELESS {
-                    let message = format!("gave up: the first {failed} objects could not be copied");
-                    return Err(Failure::Failed(message));
-                }
+            Ended::Stopped(failure) => {
+                stopped.get_or_insert(failure);
             }
         }
     }
-    Ok(copied + failed)
+    stopped.map_or(Ok(begun), Err)
 }
 
 /// How many objects are on their way at once, and how many where they are small.

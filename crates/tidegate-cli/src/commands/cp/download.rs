@@ -21,7 +21,7 @@ pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &
 pub(super) async fn to_device(job: &Job<'_>, source: &Location, from: &Place, path: &Path) -> Outcome {
     // Of a named pipe this waits until someone reads.
     let opened = tokio::fs::File::options().write(true).open(path).await;
-    let failed = |error| Failure::Failed(format!("{}: {error}", path.display()));
+    let failed = |error| Failure::of_file(path, &error);
     let output = Output::new(opened.map_err(failed)?.into_std().await);
     let done = write(job, source, from, path.display().to_string(), output).await?;
     job.report.done(done)

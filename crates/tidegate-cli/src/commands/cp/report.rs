@@ -58,7 +58,8 @@ pub(super) struct Report<'a> {
 
 /// The figures of all transfers together.
 struct Totals {
-    json: BufWriter<File>,
+    /// The lines of `--json`, where they are asked for.
+    json: Option<BufWriter<File>>,
     next: u64,
     live: BTreeMap<u64, Progress>,
     /// Bytes to come, as far as they are known; `None` where nobody knows.
@@ -76,6 +77,10 @@ struct Totals {
     hedges: u64,
     verified: u64,
     failed: u64,
+    /// How many failures have a cause of their own.
+    told: u64,
+    /// How many have the cause that ended the whole, after the first.
+    alike: u64,
 }
 
 /// What a `cp` came to where everything was copied.
@@ -97,12 +102,14 @@ pub(super) struct Live<'a> {
 }
 
 impl<'a> Report<'a> {
+    /// Most failures of one cause that are named one by one.
+    const ALIKE: u64 = 9;
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
 
     pub(super) fn new(show: Show, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
         let totals = Totals {
-            json: output::text()?,
+            json: (show == Show::Json).then(output::text).transpose()?,
             next: 0,
             live: BTreeMap::new(),
             expected: Some(0),
@@ -117,6 +124,8 @@ impl<'a> Report<'a> {
             hedges: 0,
             verified: 0,
             failed: 0,
+            told: 0,
+            alike: 0,
         };
         Ok(Self {
             show,
@@ -185,9 +194,9 @@ impl<'a> Report<'a> {
         totals.retries += done.retries;
         totals.hedges += done.hedges;
         totals.verified += u64::from(done.verified == Some(true));
-        if self.show == Show::Json {
-            serde_json::to_writer(&mut totals.json, &done).map_err(std::io::Error::from)?;
-            totals.json.write_all(b"\n")?;
+        if let Some(json) = &mut totals.json {
+            serde_json::to_writer(&mut *json, &done).map_err(std::io::Error::from)?;
+            json.write_all(b"\n")?;
         }
         if !totals.is_tree {
             totals.label = Some((done.source, done.target));
@@ -197,8 +206,28 @@ impl<'a> Report<'a> {
 
     /// Takes in a transfer of many that failed, and says why.
     pub(super) fn failed(&self, failure: &Failure) {
-        self.totals().failed += 1;
+        let mut totals = self.totals();
+        totals.failed += 1;
+        totals.told += 1;
+        drop(totals);
         if let Some(sentence) = failure.sentence() {
+            self.say(&format!("error: {sentence}"));
+        }
+    }
+
+    /// Takes in a transfer that failed for the cause which ends the whole command, and is told at its end.
+    pub(super) fn failed_first(&self) {
+        self.totals().failed += 1;
+    }
+
+    /// Takes in a transfer that was in flight then and failed for the same cause. A few are named, all are counted.
+    pub(super) fn failed_too(&self, failure: &Failure) {
+        let mut totals = self.totals();
+        totals.failed += 1;
+        totals.alike += 1;
+        let is_told = totals.alike <= Self::ALIKE;
+        drop(totals);
+        if let Some(sentence) = failure.sentence().filter(|_| is_told) {
             self.say(&format!("error: {sentence}"));
         }
     }
@@ -242,16 +271,26 @@ impl<'a> Report<'a> {
         {
             output::say(&line);
         }
-        totals.json.flush()?;
-        copied?;
-        match (totals.failed, totals.objects) {
-            (0, _) => {
+        if let Some(json) = &mut totals.json {
+            json.flush()?;
+        }
+        let all = text::count(totals.objects + totals.failed, "object");
+        match copied {
+            Ok(()) if totals.failed == 0 => {
                 Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
             }
-            (failed, copied) => {
-                let all = text::count(failed + copied, "object");
-                Err(Failure::Failed(format!("{failed} of {all} could not be copied")))
-            }
+            Ok(()) => Err(Failure::Failed(format!("{} of {all} could not be copied", totals.failed))),
+            // Nothing was done, so the exit code is that of the cause.
+            Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
+            Err(cause) => Err(match cause.sentence() {
+                Some(why) if totals.is_tree => {
+                    let copied = totals.objects;
+                    Failure::Failed(format!(
+                        "stopped, as the rest would fail too: {why}; {copied} of {all} were copied"
+                    ))
+                }
+                _ => cause,
+            }),
         }
     }
 }
@@ -261,7 +300,12 @@ impl Totals {
         let (source, target) = self.label.as_ref()?;
         let mut line = format!("{source} -> {target}: ");
         if self.is_tree {
-            line += &format!("{}, ", text::count(self.objects, "object"));
+            line += &match self.failed {
+                0 => format!("{}, ", text::count(self.objects, "object")),
+                failed => {
+                    format!("{} of {}, ", self.objects, text::count(self.objects + failed, "object"))
+                }
+            };
         }
         let (size, rate) = (text::size(self.bytes), text::rate(self.bytes, seconds));
         line += &format!("{size} in {} ({rate})", text::seconds(seconds));

@@ -12,6 +12,9 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::unix::pipe;
 use tokio::task::coop;
 
+use crate::exit::Outcome;
+use crate::standard;
+
 /// Where an empty pipe is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
@@ -28,21 +31,25 @@ pub(super) enum Wait {
 pub(super) enum Stdin {
     /// A pipe: read straight into the buffer that is sent.
     Pipe(pipe::Receiver, Wait),
-    /// Anything else, read in a thread.
-    Other(tokio::io::Stdin),
+    /// Anything else, read in a thread. (Not `tokio::io::Stdin`: where reading fails with `EBADF`, that says that the
+    /// input has ended.)
+    Other(tokio::fs::File),
 }
 
 impl Stdin {
     /// What a pipe is made to hold, so that each read finds much: the system's limit for everyone.
     const PIPE: usize = 1 << 20;
 
-    pub(super) fn open(wait: Wait) -> Self {
-        match Self::pipe() {
+    /// # Errors
+    /// Where standard input is closed.
+    pub(super) fn open(wait: Wait) -> Outcome<Self> {
+        let input = standard::input()?;
+        Ok(match Self::pipe() {
             // What is gathered must fit.
             Ok((pipe, false)) if wait == Wait::Here => Self::Pipe(pipe, Wait::HereBriefly),
             Ok((pipe, _)) => Self::Pipe(pipe, wait),
-            Err(_) => Self::Other(tokio::io::stdin()),
-        }
+            Err(_) => Self::Other(tokio::fs::File::from_std(input)),
+        })
     }
 
     /// Standard input, where it is a pipe, opened once more; and whether it holds [`PIPE`](Self::PIPE) bytes.

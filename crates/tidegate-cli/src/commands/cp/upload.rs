@@ -4,7 +4,7 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::{ErrorKind, Location, Resumed, Strategy, Writer};
+use tidegate::{ErrorKind, Location, Resumed, Strategy, Writer, printable};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
@@ -14,15 +14,16 @@ use super::report::Done;
 use super::stdin::{Stdin, Wait};
 use super::verify;
 use crate::exit::{Failure, Outcome};
+use crate::standard;
 use crate::stores::Place;
 
 /// Standard input to `target`.
 pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
-    let to = job.stores.object(target).await?;
-    job.report.expect(job.writing.expect_size);
     // What is read into a journal's buffer, another task takes from there.
     let wait = if job.writing.is_journaled() { Wait::Elsewhere } else { Wait::Here };
-    let mut input = Stdin::open(wait);
+    let mut input = Stdin::open(wait)?;
+    let to = job.stores.object(target).await?;
+    job.report.expect(job.writing.expect_size);
     let done = stream(job, "-".to_owned(), &mut input, None, &to).await?;
     job.report.done(done)
 }
@@ -30,8 +31,8 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
 /// What is at the local path `source`: a file, or something that gives bytes as a pipe does.
 pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
-    // Nothing is sent yet: a source that is not there is bad input.
-    let unreadable = |error| Failure::Usage(format!("{}: {error}", path.display()));
+    standard::refuse_closed_input(path)?;
+    let unreadable = |error| Failure::of_file(path, &error);
     let found = tokio::fs::metadata(path).await.map_err(unreadable)?;
     let name = source.to_string();
     let done = if gives_a_stream(found.file_type()) {
@@ -58,7 +59,7 @@ fn gives_a_stream(kind: FileType) -> bool {
 /// A file, streamed from the disk.
 pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
     if job.writing.is_journaled() {
-        let unreadable = |error| Failure::Usage(format!("{}: {error}", path.display()));
+        let unreadable = |error| Failure::of_file(path, &error);
         let opened = tokio::task::spawn_blocking({
             let path = path.to_owned();
             move || Opened::open(&path)
@@ -78,11 +79,14 @@ pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place)
 
 /// An error of the source names it: the library names the object.
 fn of_source(path: &Path, error: tidegate::Error) -> Failure {
-    let path = path.display().to_string();
-    if error.kind() == ErrorKind::Source && !error.to_string().contains(&path) {
-        return Failure::Failed(format!("{path}: {error}"));
+    if error.kind() != ErrorKind::Source {
+        return error.into();
     }
-    error.into()
+    let named = printable(&path.display().to_string()).into_owned();
+    let sentence = error.to_string();
+    let sentence = if sentence.contains(&named) { sentence } else { format!("{named}: {sentence}") };
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    Failure::by_kind(cause.map(std::io::Error::kind), sentence)
 }
 
 /// Whatever `input` gives until its end; nothing, where that is a `file` which changes meanwhile.

@@ -49,7 +49,7 @@ impl Abort {
             let all: Vec<Unfinished> = store.unfinished(&prefix).try_collect().await?;
             let meant: Vec<&Unfinished> = all.iter().filter(|found| self.means(&prefix, found)).collect();
             if meant.is_empty() {
-                return Err(Failure::Failed(format!("{location}: there is no such unfinished upload")));
+                return Err(Failure::nothing_at(&location, "there is no such unfinished upload"));
             }
             let mut out = output::text()?;
             let (mut ended, mut bytes, mut failed) = (0, 0, 0);

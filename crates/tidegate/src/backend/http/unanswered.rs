@@ -59,7 +59,9 @@ pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: O
     if (is_connect || unsent.is_some_and(is_unprocessed)) && kind.is_ambiguous() {
         kind = FaultKind::Unreachable;
     }
-    Fault::new(kind, message).with_source(error)
+    let fault = Fault::new(kind, message).with_source(error);
+    // A certificate that is not trusted is an answer, and another attempt gets the same.
+    if kind == FaultKind::Invalid { fault } else { fault.with_no_response() }
 }
 
 /// Whether the server says that it did nothing of the request (RFC 9113, 8.7): one that it refused, or that came

@@ -1,0 +1,131 @@
+//! Whether one object's failure is that of every other object too.
+//!
+//! A command with many objects goes on after a failure. It stops early only for a cause that all objects share. Wrong
+//! credentials and a missing bucket say so themselves. A store that was not reached does not: the connection of one
+//! object may break for that object's sake. So the store is asked.
+
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use tidegate::{ErrorKind, Progress, Store, Tidegate};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
+
+use crate::exit::{Failure, Reach};
+
+/// How long a store may take to answer when it is asked whether it can be reached, unless bytes move meanwhile: then
+/// the request may wait for its turn behind those that move them.
+const ASKING: Duration = Duration::from_secs(15);
+
+/// The stores of one command, and what they answered last.
+#[derive(Debug)]
+pub(crate) struct CommonCause {
+    /// Of all transfers together.
+    progress: Progress,
+    stores: Vec<(Store, Mutex<Standing>)>,
+}
+
+/// What is known of a store.
+#[derive(Clone, Copy, Debug, Default)]
+enum Standing {
+    #[default]
+    NotAsked,
+    /// It answered at this time.
+    Answered(Instant),
+    /// It did not answer. The command stops, so this stays.
+    Silent,
+}
+
+impl CommonCause {
+    pub(crate) fn of<'a>(tide: &Tidegate, stores: impl IntoIterator<Item = &'a Store>) -> Self {
+        let stores = stores.into_iter().map(|store| (store.clone(), Mutex::default())).collect();
+        Self { progress: tide.progress(), stores }
+    }
+
+    /// Whether every other object would fail as this one did. It makes at most one request at a time for each store,
+    /// and none where the store has answered since the failure.
+    pub(crate) async fn is_behind(&self, failure: &Failure) -> bool {
+        let error = match (failure.reach(), failure) {
+            (Reach::All, _) => return true,
+            (Reach::AskStore, Failure::Store(error)) => error,
+            _ => return false,
+        };
+        let failed_at = Instant::now();
+        let of_it = |store: &Store| error.object().starts_with(&store.location());
+        let Some((store, standing)) = self.stores.iter().find(|(store, _)| of_it(store)) else {
+            return false;
+        };
+        let mut standing = standing.lock().await;
+        match *standing {
+            Standing::Silent => return true,
+            Standing::Answered(at) if at >= failed_at => return false,
+            _ => {}
+        }
+        let is_silent = !self.answers(store).await;
+        *standing = if is_silent { Standing::Silent } else { Standing::Answered(Instant::now()) };
+        is_silent
+    }
+
+    /// Whether the store answers a listing, be it with a refusal.
+    async fn answers(&self, store: &Store) -> bool {
+        let before = self.progress.snapshot().acknowledged;
+        match timeout(ASKING, store.list("", false).try_next()).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => !error.is_unreachable() && error.kind() != ErrorKind::NotAStore,
+            Err(_) => self.progress.snapshot().acknowledged > before,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate::backend::s3::{Credentials, S3Settings};
+    use tidegate::{Error, RetryPolicy};
+    use tidegate_dev::{Action, Fault, Knobs, Server};
+
+    use super::*;
+
+    async fn engine(endpoint: String, server: &Server, secret: Option<&str>) -> Tidegate {
+        let (access, right) = server.credentials();
+        let settings = S3Settings::default()
+            .with_endpoint_url(endpoint)
+            .with_region("us-east-1")
+            .with_credentials(Credentials::fixed(access, secret.unwrap_or(right), None));
+        let mut retry = RetryPolicy::default();
+        retry.attempts = 1;
+        Tidegate::builder().s3(settings).retry(retry).build().unwrap()
+    }
+
+    async fn read(store: &Store) -> Error {
+        store.reader("k").start().await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_cause_is_common_only_where_the_store_says_or_shows_it() {
+        let server = Server::builder().start().await.unwrap();
+        server.create_bucket("bucket").unwrap();
+        let tide = engine(server.endpoint(), &server, None).await;
+        let store = tide.open("s3://bucket").await.unwrap();
+        let cause = CommonCause::of(&tide, [&store]);
+        // One object's connection breaks, and one object is denied: the others may be read.
+        let denied = Action::Error { status: 403, code: "AccessDenied".to_owned(), retry_after: None };
+        for (action, is_unreachable) in [(Action::CutHead, true), (denied, false)] {
+            server.set_knobs(Knobs { faults: vec![Fault::new("GetObject", action)], ..Knobs::default() });
+            let error = read(&store).await;
+            assert_eq!(error.is_unreachable(), is_unreachable, "{error}");
+            assert!(!cause.is_behind(&error.into()).await);
+        }
+        // No bucket, other credentials, nobody at the address: these hold for all.
+        server.set_knobs(Knobs::default());
+        let missing = tide.open("s3://none-of-that-name").await.unwrap();
+        assert!(cause.is_behind(&read(&missing).await.into()).await);
+        let tide = engine(server.endpoint(), &server, Some("not-the-secret")).await;
+        assert!(cause.is_behind(&read(&tide.open("s3://bucket").await.unwrap()).await.into()).await);
+        let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let tide = engine(format!("http://{nowhere}"), &server, None).await;
+        let store = tide.open("s3://bucket").await.unwrap();
+        let error = read(&store).await;
+        assert!(error.is_unreachable(), "{error}");
+        assert!(CommonCause::of(&tide, [&store]).is_behind(&error.into()).await);
+    }
+}
