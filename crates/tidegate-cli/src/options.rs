@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tidegate::Builder;
 use tidegate::backend::gcs::{GcsCredentials, GcsSettings, GcsTransport};
 use tidegate::backend::s3::{Addressing, Credentials, S3Settings};
 use tidegate::checksum::Algorithm;
+use tidegate::{Builder, RetryPolicy};
+
+use crate::values;
 
 use crate::values;
 
@@ -34,6 +36,11 @@ pub(crate) struct Connection {
     /// File of certificate authorities (PEM) to trust beside the system's; default: AWS_CA_BUNDLE.
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
+
+    /// The least that the body of an answer brings each second, measured over a minute: a slower one counts as stalled,
+    /// and is asked for again from where it stands; 0 for none; default: 1KiB.
+    #[arg(long, value_parser = values::size, value_name = "BYTES")]
+    min_rate: Option<u64>,
 
     /// Where the bucket's name goes in an address.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
@@ -115,7 +122,14 @@ impl Connection {
 
     /// An engine whose stores are reached so.
     pub(crate) fn reached(&self, engine: Builder) -> Builder {
-        engine.s3(self.settings()).gcs(self.gcs_settings())
+        engine.retry(self.retry()).s3(self.settings()).gcs(self.gcs_settings())
+    }
+
+    /// How requests are made again.
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        let mut retry = RetryPolicy::default();
+        retry.min_rate = self.min_rate.unwrap_or(retry.min_rate);
+        retry
     }
 
     pub(crate) fn gcs_settings(&self) -> GcsSettings {

@@ -26,8 +26,9 @@ pub mod memory;
 pub mod s3;
 mod same;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 mod terms;
+mod time;
 mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};

@@ -1,20 +1,101 @@
 //! Listings, each page of which is a request among others: in its turn, with its deadline, made again where that can
 //! help. Backends list by themselves, page by page; who asks for a listing lends it its requests.
+//!
+//! Whatever a store lists is compared with what was asked for, here and once for all stores: what lies outside of the
+//! prefix could be removed, copied or swept by whoever reads the listing.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::Stream;
-use futures::stream::BoxStream;
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
 
-use crate::backend::Fault;
+use crate::backend::{Backend, Entry, Fault, FaultKind, OpenSession};
 use crate::error::{Error, Operation};
+use crate::printable_bytes;
 use crate::request::Requests;
 
 tokio::task_local! {
     static PAGES: Option<Arc<Pages>>;
+}
+
+/// Lists objects as [`Backend::list`] does. A key outside of `prefix`, and a prefix that is not the next one below it,
+/// end the listing with a fault. Keys out of order are let through, as S3's directory buckets have them; a prefix that a
+/// store repeats from one page to the next is given once.
+pub(crate) fn entries(
+    backend: &dyn Backend,
+    prefix: &str,
+    recursive: bool,
+) -> BoxStream<'static, Result<Entry, Fault>> {
+    let (asked, mut last) = (prefix.to_owned(), None);
+    checked(backend.list(prefix, recursive), move |entry| {
+        let listed = match entry {
+            Entry::Object(object) => return within(&object.key, &asked).map(|()| true),
+            Entry::Prefix(listed) => listed,
+        };
+        within(listed, &asked)?;
+        let below = &listed[asked.len()..];
+        if recursive || below.find('/') != below.len().checked_sub(1) {
+            let what = if recursive { "keys alone" } else { "what is directly" };
+            return Err(unasked(
+                &format!("{what} below `{}`", shown(&asked)),
+                &format!("the prefix `{}`", shown(listed)),
+            ));
+        }
+        let is_new = last.as_ref() != Some(listed);
+        last = Some(listed.clone());
+        Ok(is_new)
+    })
+}
+
+/// Lists unfinished uploads as [`Backend::sessions`] does; one of a key outside of `prefix` ends the listing with a fault.
+pub(crate) fn sessions(
+    backend: &dyn Backend,
+    prefix: &str,
+) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    let asked = prefix.to_owned();
+    checked(backend.sessions(prefix), move |open| within(&open.session.key, &asked).map(|()| true))
+}
+
+fn within(key: &str, prefix: &str) -> Result<(), Fault> {
+    if key.starts_with(prefix) {
+        return Ok(());
+    }
+    Err(unasked(&format!("keys that begin with `{}`", shown(prefix)), &format!("`{}`", shown(key))))
+}
+
+fn shown(key: &str) -> String {
+    printable_bytes(key.as_bytes(), 200)
+}
+
+fn unasked(asked: &str, listed: &str) -> Fault {
+    let message =
+        format!("the store was asked for {asked} and lists {listed}: its listing cannot be relied on");
+    Fault::new(FaultKind::NotAStore, message)
+}
+
+/// The items for which `keep` says yes; nothing follows a fault.
+fn checked<T: Send + 'static>(
+    items: BoxStream<'static, Result<T, Fault>>,
+    keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,
+) -> BoxStream<'static, Result<T, Fault>> {
+    stream::unfold(Some((items, keep)), |state| async move {
+        let (mut items, mut keep) = state?;
+        loop {
+            let checked = match items.next().await? {
+                Ok(item) => keep(&item).map(|is_kept| is_kept.then_some(item)),
+                Err(fault) => Err(fault),
+            };
+            match checked {
+                Ok(Some(item)) => return Some((Ok(item), Some((items, keep)))),
+                Ok(None) => {}
+                Err(fault) => return Some((Err(fault), None)),
+            }
+        }
+    })
+    .boxed()
 }
 
 /// How the pages of one listing are asked for.
@@ -72,47 +153,4 @@ pub(crate) async fn as_one_request<F: Future>(request: F) -> F::Output {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::TryStreamExt;
-    use tidegate_dev::{Action, Fault as Rule, Knobs};
-
-    use super::*;
-    use crate::backend::Entry;
-    use crate::backend::s3::{Credentials, S3Settings};
-    use crate::{Concurrency, ErrorKind, RetryPolicy, Tidegate};
-
-    #[tokio::test]
-    async fn each_page_is_asked_for_again_and_waited_for_no_longer_than_others() {
-        let server = tidegate_dev::Server::builder().start().await.unwrap();
-        server.create_bucket("bucket").unwrap();
-        let (access, secret) = server.credentials();
-        let settings = S3Settings::default()
-            .with_endpoint_url(server.endpoint())
-            .with_region("us-east-1")
-            .with_credentials(Credentials::fixed(access, secret, None));
-        let retry = RetryPolicy {
-            attempts: 3,
-            first_pause: Duration::from_millis(1),
-            longest_pause: Duration::from_millis(2),
-            patience: Duration::from_millis(500),
-            least_patience: Duration::from_millis(500),
-            ..RetryPolicy::default()
-        };
-        let tide = Tidegate::builder().s3(settings).retry(retry).concurrency(Concurrency::Fixed(1));
-        let store = tide.build().unwrap().open("s3://bucket").await.unwrap();
-        for key in ["a", "b", "c"] {
-            store.writer(key).start().await.unwrap().finish().await.unwrap();
-        }
-        let list = "ListObjectsV2";
-        let fails = Rule::error(list, 503, "SlowDown");
-        let hangs = Rule::new(list, Action::HoldAnswer).times(1);
-        for faults in [vec![fails.clone().times(2)], vec![hangs, fails.clone().times(1).skip(1)]] {
-            server.set_knobs(Knobs { faults, ..Knobs::default() });
-            let listed: Vec<Entry> = store.list("", true).try_collect().await.unwrap();
-            assert_eq!(listed.len(), 3);
-        }
-        server.set_knobs(Knobs { faults: vec![fails], ..Knobs::default() });
-        let error = store.list("", true).try_collect::<Vec<_>>().await.unwrap_err();
-        assert_eq!((error.kind(), error.attempts()), (ErrorKind::Throttled, 3), "{error}");
-    }
-}
+mod tests;

@@ -50,8 +50,10 @@ pub enum Encryption {
 pub struct Object {
     /// The key within the store.
     pub key: String,
-    /// Size in bytes.
+    /// Size in bytes; 0 where [`size_is_unknown`](Self::size_is_unknown), see [`known_size`](Self::known_size).
     pub size: u64,
+    /// Whether the store has left the size out, as some do in listings. Describing the object tells it.
+    pub size_is_unknown: bool,
     /// Entity tag, as the store wrote it (with its quotes).
     pub etag: Option<String>,
     /// Version, on versioned buckets.
@@ -69,6 +71,11 @@ pub struct Object {
 }
 
 impl Object {
+    /// Its size in bytes, where it is known.
+    pub fn known_size(&self) -> Option<u64> {
+        (!self.size_is_unknown).then_some(self.size)
+    }
+
     /// Whether `other` describes the same bytes, as far as both tell: of one size, and of one tag (which some
     /// stores change with the attributes) or one version (which some change with every write of the same bytes);
     /// where they share neither, of one time.
@@ -78,7 +85,8 @@ impl Object {
             told.into_iter().filter_map(|(ours, theirs)| Some(ours.as_ref()? == theirs.as_ref()?)).peekable();
         let is_told = told.peek().is_some();
         let same = if is_told { told.any(|same| same) } else { self.modified == other.modified };
-        self.size == other.size && same
+        let sizes = self.known_size().zip(other.known_size());
+        sizes.is_none_or(|(ours, theirs)| ours == theirs) && same
     }
 
     /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of

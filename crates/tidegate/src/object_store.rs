@@ -133,8 +133,9 @@ impl TidegateStore {
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let prefix = prefix.cloned().unwrap_or_default();
         let below = if prefix.as_ref().is_empty() { String::new() } else { format!("{prefix}/") };
-        let entries = self.store.list(&below, recursive);
-        entries.map_err(move |error| convert(error, &prefix)).boxed()
+        let (entries, store) = (self.store.list(&below, recursive), self.store.clone());
+        let described = entries.and_then(move |entry| described(store.clone(), entry));
+        described.map_err(move |error| convert(error, &prefix)).boxed()
     }
 }
 
@@ -270,6 +271,14 @@ fn meta(location: Path, object: Object) -> ObjectMeta {
 
 fn put_result(object: Object) -> PutResult {
     PutResult { e_tag: object.etag, version: object.version }
+}
+
+/// An entry with its size, which is asked for where the store leaves it out of its listing.
+async fn described(store: Store, entry: Entry) -> crate::Result<Entry> {
+    match entry {
+        Entry::Object(object) if object.size_is_unknown => Ok(Entry::Object(store.head(&object.key).await?)),
+        entry => Ok(entry),
+    }
 }
 
 /// An entry of a listing; `None` for what tools leave in place of a directory, which no path names.

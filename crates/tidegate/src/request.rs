@@ -22,7 +22,7 @@ mod moving;
 mod outcome;
 
 use moving::Carried;
-pub(crate) use moving::{Inflow, answer};
+pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
 use outcome::Seen;
 pub(crate) use outcome::{Failure, Made};
 
@@ -164,7 +164,8 @@ impl Requests {
         F: Future<Output = Result<(), Fault>>,
         H: Future<Output = Result<(), Fault>>,
     {
-        let (first, again, carried) = (&first, &again, Carried::Answer(inflow));
+        let least = MinRate::of(&self.retry.policy);
+        let (first, again, carried) = (&first, &again, Carried::Answer(inflow, least));
         let made = self.attempts(Operation::Get, carried, None, |Attempt { broken, patience }| {
             let first = connected(broken, answer(patience, carried, first()));
             let left = inflow.left();
@@ -208,7 +209,8 @@ impl Requests {
         let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
         loop {
             attempt += 1;
-            let was_open = matches!(carried, Carried::Answer(inflow) if inflow.opened.swap(false, Relaxed));
+            let was_open =
+                matches!(carried, Carried::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
             let turn = match permit.take() {
                 Some(permit) => permit,
                 // It had a turn to be opened, and holds a connection.

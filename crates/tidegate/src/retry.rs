@@ -38,6 +38,12 @@ pub struct RetryPolicy {
     /// The slowest rate, in bytes a second, at which bytes that a socket has taken are waited for: they
     /// are at most 4 MiB, and add the time that they take at this rate to `patience`.
     pub slowest: u64,
+    /// The least rate, in bytes a second, at which a response body is to come once it has begun: one that brings less
+    /// over `min_rate_over` counts as stalled, is given up as one that times out, and is resumed. 0 for none. A reader
+    /// that does not ask for bytes is not counted.
+    pub min_rate: u64,
+    /// The time over which `min_rate` is measured.
+    pub min_rate_over: Duration,
     /// Retries that one endpoint may be sent at once, for all objects together. One that succeeds is
     /// given back, and every success brings a tenth of one more.
     pub reserve: u32,
@@ -46,7 +52,8 @@ pub struct RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// 10 attempts, pauses from 100 ms to 20 s, 10 to 60 s of patience, 16 KiB/s; a reserve of 100
+    /// 10 attempts, pauses from 100 ms to 20 s, 10 to 60 s of patience, 16 KiB/s; bodies of at least 1 KiB/s over a
+    /// minute; a reserve of 100
     /// retries (the AWS SDKs' retry quota) and 10 more a second (Finagle's `RetryBudget`).
     fn default() -> Self {
         Self {
@@ -56,6 +63,8 @@ impl Default for RetryPolicy {
             patience: Duration::from_secs(60),
             least_patience: Duration::from_secs(10),
             slowest: 16 << 10,
+            min_rate: 1 << 10,
+            min_rate_over: Duration::from_secs(60),
             reserve: 100,
             trickle: 10,
         }

@@ -162,7 +162,7 @@ impl Args {
         let target = End::parse(&self.target)?;
         self.check(&source, &target)?;
         let settings = self.connection.settings_with(self.checksum);
-        let mut retry = RetryPolicy::default();
+        let mut retry = self.connection.retry();
         retry.attempts = self.attempts;
         let mut engine = self
             .owners

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 #[serde(rename_all = "lowercase", tag = "type")]
 enum Line<'a> {
     Prefix { url: String },
-    Object { url: String, size: u64, modified: Option<String>, etag: Option<&'a str> },
+    Object { url: String, size: Option<u64>, modified: Option<String>, etag: Option<&'a str> },
 }
 
 impl Args {
@@ -103,7 +103,11 @@ impl Args {
     }
 
     fn size(&self, object: &Object) -> String {
-        if self.bytes { object.size.to_string() } else { text::size(object.size) }
+        match object.known_size() {
+            Some(size) if self.bytes => size.to_string(),
+            Some(size) => text::size(size),
+            None => "?".to_owned(),
+        }
     }
 }
 
@@ -112,7 +116,7 @@ fn line<'a>(root: &str, entry: &'a Entry) -> Option<Line<'a>> {
         Entry::Prefix(key) => Line::Prefix { url: format!("{root}/{key}") },
         Entry::Object(object) => Line::Object {
             url: format!("{root}/{}", object.key),
-            size: object.size,
+            size: object.known_size(),
             modified: object.modified.map(text::time),
             etag: object.etag.as_deref(),
         },

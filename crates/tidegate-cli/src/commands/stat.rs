@@ -15,7 +15,8 @@ use crate::{output, text};
 /// Say what the store knows of an object: size, checksum, time, attributes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The object.
+    /// The object. A slash at the end is part of the key: s3://BUCKET/DIR/ is the object that some tools leave in place of
+    /// a directory.
     #[arg(value_name = "URL")]
     object: String,
 

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use http::{HeaderValue, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 
 use super::confirm::confirmed;
 use super::http::{download, set};
@@ -86,8 +86,8 @@ impl sessions::Listed for Bucket {
         &self.xml
     }
 
-    async fn document(&self, url: String) -> Result<Bytes, Fault> {
-        Ok(self.shared.ask(Request::new(Method::GET, url, About::Object)).await?.1)
+    async fn document(&self, url: String) -> Result<(HeaderMap, Bytes), Fault> {
+        self.shared.ask(Request::new(Method::GET, url, About::Object)).await
     }
 }
 

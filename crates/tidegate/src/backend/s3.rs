@@ -12,10 +12,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use http::{Method, header};
+use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
-use super::http::{download, set};
+use super::http::{Order, download, set};
 use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
@@ -34,6 +34,7 @@ mod credentials;
 pub(super) mod fault;
 mod lifecycle;
 pub(super) mod list;
+mod page;
 mod request;
 mod rules;
 pub(super) mod sessions;
@@ -63,6 +64,8 @@ pub struct S3 {
 struct Bucket {
     shared: Arc<Shared>,
     address: Arc<Address>,
+    /// The order in which it lists keys.
+    order: Order,
 }
 
 impl sessions::Listed for Bucket {
@@ -70,8 +73,12 @@ impl sessions::Listed for Bucket {
         &self.address
     }
 
-    async fn document(&self, url: String) -> Result<Bytes, Fault> {
-        Ok(self.shared.ask(Request::new(Method::GET, url)).await?.1)
+    async fn document(&self, url: String) -> Result<(HeaderMap, Bytes), Fault> {
+        self.shared.ask(Request::new(Method::GET, url)).await
+    }
+
+    fn region(&self) -> &str {
+        &self.shared.region
     }
 
     fn is_minio(&self) -> bool {
@@ -90,6 +97,8 @@ impl S3 {
         let shared = client.shared.clone();
         let settings = &shared.settings;
         let address = Address::new(&shared.endpoint, bucket, settings.addressing)?;
+        // "For directory buckets, the order of the keys is not lexicographical" (ListObjectsV2).
+        let order = if bucket.ends_with("--x-s3") { Order::None } else { Order::ByKey };
         let is_r2 = shared.endpoint.host().ends_with("r2.cloudflarestorage.com");
         let capabilities = Capabilities {
             equal_parts: settings.equal_parts.unwrap_or(is_r2),
@@ -106,7 +115,7 @@ impl S3 {
         Ok(Self {
             location: format!("{}://{bucket}", settings.scheme).into(),
             capabilities: Arc::new(capabilities),
-            bucket: Bucket { shared, address: Arc::new(address) },
+            bucket: Bucket { shared, address: Arc::new(address), order },
         })
     }
 

@@ -72,10 +72,10 @@ pub(super) async fn kind<T>(answer: impl Future<Output = Result<T, Fault>>) -> (
 }
 
 /// The requests that a raw server has had, by method.
-pub(super) type Asked = Arc<Mutex<Vec<String>>>;
+pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
 /// A server of its own words: each request's head goes to `answer`; where it is.
-pub(super) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Asked) {
+pub(crate) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (answer, asked) = (Arc::new(answer), Asked::default());

@@ -13,7 +13,7 @@ use crate::copy::CopyBuilder;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Lane;
-use crate::listing::Listing;
+use crate::listing::{self, Listing};
 use crate::object::Object;
 use crate::pace::Best;
 use crate::prefix::{self, Places};
@@ -107,7 +107,7 @@ impl Store {
         let below = format!("{}{prefix}", self.prefix);
         let entries = match &self.places {
             Some(places) => prefix::list(places.clone(), below, recursive),
-            None => self.backend.list(&below, recursive),
+            None => listing::entries(&*self.backend, &below, recursive),
         };
         Listing::new(self.list_requests(prefix), entries)
             .map_ok(move |entry| match entry {
@@ -132,7 +132,7 @@ impl Store {
             return futures::stream::iter([Err(error)]).boxed();
         }
         let store = self.clone();
-        Listing::new(self.list_requests(prefix), self.backend.sessions(&self.full_key(prefix)))
+        Listing::new(self.list_requests(prefix), listing::sessions(&*self.backend, &self.full_key(prefix)))
             .map_ok(move |mut open| {
                 open.session.key = store.relative_key(&open.session.key);
                 open

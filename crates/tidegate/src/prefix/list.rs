@@ -10,6 +10,7 @@ use super::layout::Layout;
 use super::places::{Known, Places};
 use super::record::Record;
 use crate::backend::{Entry, Fault};
+use crate::listing;
 use crate::merge::{MergeStream, Merged};
 
 /// Listings that are begun at once.
@@ -130,7 +131,7 @@ fn one(places: &Arc<Places>, record: Record, name: &str, prefix: &str, recursive
             move |key: &str| older.is_some_and(|older| older.name(key) == name),
         )
     };
-    let entries = places.backend().list(&format!("{below}{prefix}"), recursive);
+    let entries = listing::entries(places.backend(), &format!("{below}{prefix}"), recursive);
     let listed = move |entry| {
         Some(match entry {
             Entry::Object(mut object) => {

@@ -52,7 +52,7 @@ impl Migrated {
             found += 1;
             if let Some(object) = moved {
                 self.moved += 1;
-                self.bytes += object.size;
+                self.bytes = self.bytes.saturating_add(object.size);
             }
         }
         Ok(found)
@@ -129,7 +129,9 @@ impl Step {
         let moves = older.map(move |object| {
             let (step, whole) = (step.clone(), whole.clone());
             async move {
-                let Object { key, size, .. } = object.map_err(|fault| step.places.listing_failed(fault))?;
+                let object = object.map_err(|fault| step.places.listing_failed(fault))?;
+                // Without a size it may be larger than what is copied in one request.
+                let (size, key) = (object.known_size().unwrap_or(u64::MAX), object.key);
                 match step.places.by(step.record, &key) {
                     Place { current, older: Some(older), .. } => {
                         move_object(&whole, &older, &current, size, &step).await

@@ -250,7 +250,7 @@ pub(super) fn no_record(store: &Store) -> Error {
 
 async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {
     let directory = format!("{root}{DIRECTORY}");
-    let mut records = backend.list(&directory, true);
+    let mut records = listing::entries(backend, &directory, true);
     let mut latest = None;
     loop {
         // It is part of a request.

@@ -19,7 +19,7 @@ use super::source::Source;
 use crate::backend::{Body, Fault, FaultKind, connected};
 use crate::error::{Operation, Result};
 use crate::object::Object;
-use crate::request::Failure;
+use crate::request::{Failure, MinRate, Trickle};
 use crate::retry::{Row, UsedUp};
 
 /// Opened for one range, and read up to a byte of it.
@@ -31,8 +31,11 @@ pub(super) struct Direct {
     /// The end of what was asked for.
     asked: u64,
     state: State,
-    /// Set while the store is waited for, and not while the consumer is.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// Set while the store is waited for, and not while the consumer is: since when, and for how long at most.
+    stalled: Option<(Instant, Pin<Box<Sleep>>)>,
+    /// How fast the bytes of this answer come.
+    trickle: Option<Trickle>,
+    too_slow: Option<Fault>,
     breaks: Row,
     earlier: Option<Failure>,
 }
@@ -64,6 +67,8 @@ impl Direct {
             asked: end,
             state,
             stalled: None,
+            trickle: None,
+            too_slow: None,
             breaks: Row::at(start),
             earlier: None,
         }
@@ -91,13 +96,25 @@ impl Direct {
                     }
                     continue;
                 }
-                State::Open { stream, .. } => match stream.poll_next_unpin(cx) {
+                State::Open { stream, .. } => match self
+                    .too_slow
+                    .take()
+                    .map_or_else(|| stream.poll_next_unpin(cx), |fault| Poll::Ready(Some(Err(fault))))
+                {
                     Poll::Ready(Some(Ok(piece))) => {
-                        self.stalled = None;
-                        if piece.is_empty() {
-                            continue; // it shows that something moves
+                        let waited = self.stalled.take().map_or(Duration::ZERO, |(since, _)| since.elapsed());
+                        let least = MinRate::of(&source.requests.retry.policy);
+                        let trickle = self.trickle.get_or_insert_with(|| Trickle::new(least));
+                        let is_slow = trickle.take(waited, piece.len() as u64);
+                        if !piece.is_empty() {
+                            // These bytes are good: one that is too slow is opened again behind them.
+                            self.too_slow = is_slow.err();
+                            return Poll::Ready(Ok(self.take(piece, cx)));
                         }
-                        return Poll::Ready(Ok(self.take(piece, cx)));
+                        match is_slow {
+                            Ok(()) => continue, // it shows that something moves
+                            Err(fault) => fault,
+                        }
                     }
                     Poll::Ready(Some(Err(fault))) => fault,
                     Poll::Ready(None) => {
@@ -106,7 +123,8 @@ impl Direct {
                     }
                     Poll::Pending => {
                         let patience = self.patience(source);
-                        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
+                        let begin = || (Instant::now(), Box::pin(sleep(patience)));
+                        let (_, stalled) = self.stalled.get_or_insert_with(begin);
                         ready!(stalled.as_mut().poll(cx));
                         let message = format!("no byte within {:.0} s", patience.as_secs_f64());
                         Fault::new(FaultKind::Timeout, message)
@@ -147,7 +165,7 @@ impl Direct {
 
     /// Has it opened again, where that can help.
     fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
-        self.stalled = None;
+        (self.stalled, self.trickle, self.too_slow) = (None, None, None);
         self.breaks.fails(fault.kind);
         let elapsed = match &self.state {
             State::Open { since, .. } => since.elapsed(),

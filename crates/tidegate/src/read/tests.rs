@@ -36,6 +36,8 @@ pub(super) enum Fate {
     EndsEarly(u64),
     /// Nothing more comes, for so long.
     Stalls(u64, Duration),
+    /// So many bytes come at a time, each time after so long.
+    Trickles(usize, Duration),
     /// The store asks for fewer requests.
     Refused,
     /// One of its bytes is another.
@@ -177,6 +179,17 @@ fn meet(
                     bytes.into()
                 });
                 futures::future::ready(Some(piece))
+            })
+            .boxed(),
+        Fate::Trickles(bytes, pause) => body
+            .flat_map(move |piece| {
+                let piece = piece.unwrap();
+                let pieces: Vec<_> = piece.chunks(bytes).map(|drop| piece.slice_ref(drop)).collect();
+                stream::iter(pieces)
+            })
+            .then(move |drop| async move {
+                sleep(pause).await;
+                Ok(drop)
             })
             .boxed(),
         Fate::Well | Fate::Refused | Fate::Shifted(_) => body,

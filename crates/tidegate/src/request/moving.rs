@@ -9,13 +9,15 @@ use tokio::time::{Instant, timeout};
 
 use crate::backend::{Fault, FaultKind};
 use crate::payload::Payload;
+use crate::retry::RetryPolicy;
 
 /// What a request moves beside its question and its answer's head.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carried<'a> {
     Nothing,
     Payload(&'a Payload),
-    Answer(&'a Inflow),
+    /// An answer's body, which is to come at a least rate.
+    Answer(&'a Inflow, MinRate),
 }
 
 impl<'a> From<Option<&'a Payload>> for Carried<'a> {
@@ -30,7 +32,7 @@ impl Carried<'_> {
         match self {
             Self::Nothing => 0,
             Self::Payload(payload) => payload.len(),
-            Self::Answer(inflow) => inflow.left(),
+            Self::Answer(inflow, _) => inflow.left(),
         }
     }
 
@@ -38,7 +40,7 @@ impl Carried<'_> {
     pub(super) fn got(self) -> u64 {
         match self {
             Self::Nothing | Self::Payload(_) => 0,
-            Self::Answer(inflow) => inflow.got(),
+            Self::Answer(inflow, _) => inflow.got(),
         }
     }
 
@@ -47,8 +49,73 @@ impl Carried<'_> {
         match self {
             Self::Nothing => 0,
             Self::Payload(payload) => payload.moved(),
-            Self::Answer(inflow) => inflow.moved.load(Relaxed),
+            Self::Answer(inflow, _) => inflow.moved.load(Relaxed),
         }
+    }
+
+    fn trickle(self) -> Trickle {
+        match self {
+            Self::Answer(_, rate) => Trickle::new(rate),
+            Self::Nothing | Self::Payload(_) => Trickle::new(MinRate::NONE),
+        }
+    }
+}
+
+/// The least rate at which a response body is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MinRate {
+    per_second: u64,
+    over: Duration,
+}
+
+impl MinRate {
+    const NONE: Self = Self { per_second: 0, over: Duration::ZERO };
+
+    pub(crate) fn of(policy: &RetryPolicy) -> Self {
+        Self { per_second: policy.min_rate, over: policy.min_rate_over }
+    }
+
+    /// The bytes that come at this rate in the time that it is measured over.
+    fn bytes(self) -> u64 {
+        let millis = u64::try_from(self.over.as_millis()).unwrap_or(u64::MAX);
+        self.per_second.saturating_mul(millis) / 1000
+    }
+}
+
+/// Sees whether a body comes at the least rate: in each span of so long that its bytes were waited for, and that begins
+/// with the first of them. Before that, and where nothing comes at all, patience is what counts.
+#[derive(Debug)]
+pub(crate) struct Trickle {
+    rate: MinRate,
+    has_begun: bool,
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Trickle {
+    pub(crate) fn new(rate: MinRate) -> Self {
+        Self { rate, has_begun: false, waited: Duration::ZERO, bytes: 0 }
+    }
+
+    /// Takes in that `bytes` came in so long a wait; the fault of a body that is too slow.
+    pub(crate) fn take(&mut self, waited: Duration, bytes: u64) -> Result<(), Fault> {
+        if !self.has_begun {
+            self.has_begun = bytes > 0;
+            return Ok(());
+        }
+        self.waited += waited;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.waited < self.rate.over || self.rate.per_second == 0 {
+            return Ok(());
+        }
+        if self.bytes < self.rate.bytes() {
+            let (bytes, seconds, least) = (self.bytes, self.waited.as_secs_f64(), self.rate.per_second);
+            let message =
+                format!("only {bytes} bytes came in {seconds:.0} s, where {least} a second are the least");
+            return Err(Fault::new(FaultKind::Timeout, message));
+        }
+        (self.waited, self.bytes) = (Duration::ZERO, 0);
+        Ok(())
     }
 }
 
@@ -94,7 +161,8 @@ impl Inflow {
     }
 }
 
-/// Waits for a request's answer for as long as its bytes move, and for `patience` from there on.
+/// Waits for a request's answer for as long as its bytes move, a body's at its least rate, and for `patience` from there
+/// on.
 pub(crate) async fn answer<T>(
     patience: Duration,
     carried: impl Into<Carried<'_>>,
@@ -102,13 +170,16 @@ pub(crate) async fn answer<T>(
 ) -> Result<T, Fault> {
     let carried = carried.into();
     let mut request = pin!(request);
-    let (mut moved, mut quiet_since) = (carried.moved(), Instant::now());
+    let (mut moved, mut quiet_since, mut last_look) = (carried.moved(), Instant::now(), Instant::now());
+    let mut trickle = carried.trickle();
     loop {
         // A look each quarter: it is given up after no less than `patience`, and little more.
         if let Ok(result) = timeout(patience / 4, &mut request).await {
             return result;
         }
         let (now, moved_now) = (Instant::now(), carried.moved());
+        trickle.take(now - last_look, moved_now - moved)?;
+        last_look = now;
         if moved_now != moved {
             (moved, quiet_since) = (moved_now, now);
         } else if now - quiet_since >= patience {

@@ -94,8 +94,8 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
     let copies = listing::ahead(from.list(prefix, true)).map(move |entry| {
         let size = match &entry {
-            Ok(Entry::Object(object)) => object.size,
-            _ => 0,
+            Ok(Entry::Object(object)) => object.known_size(),
+            _ => Some(0),
         };
         let copy = async move {
             let object = match entry {
@@ -109,16 +109,17 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
             if let Some(why) = nameless(&to) {
                 let left_out = format!("{}: {why}", printable(&from.url()));
                 // What some tools leave in place of a directory holds nothing.
-                if size > 0 {
+                if size != Some(0) {
                     return Ended::Failed(Failure::Failed(left_out));
                 }
                 job.report.say(&format!("left out: {left_out}"));
                 return Ended::LeftOut;
             }
-            job.report.expect(Some(size));
-            download::object(job, &from.url(), &from, Some(size), &to).await.into()
+            job.report.expect(size);
+            download::object(job, &from.url(), &from, size, &to).await.into()
         };
-        (size, copy)
+        // One whose size is not known is none of many small ones; and no sum of sizes is to overflow.
+        (size.unwrap_or(SMALL_BYTES).min(SMALL_BYTES), copy)
     });
     let cause = CommonCause::of(job.stores.tide(), std::iter::once(from).chain(target.if_remote()));
     if all(job, &cause, copies).await? > 0 {

@@ -151,7 +151,7 @@ impl<'a> Report<'a> {
     /// So many bytes more are to come; `None` where that is not known.
     pub(super) fn expect(&self, bytes: Option<u64>) {
         let mut totals = self.totals();
-        totals.expected = totals.expected.zip(bytes).map(|(before, more)| before + more);
+        totals.expected = totals.expected.zip(bytes).map(|(before, more)| before.saturating_add(more));
     }
 
     /// Whether the total is shown to anyone.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::http::answer::{Document, cut, is_json_error, not_a_store};
-use crate::backend::http::{kind_of_status, plain, retry_after};
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, retry_after};
 use crate::backend::s3::fault as xml;
 use crate::backend::{Fault, FaultKind};
 
@@ -24,7 +24,15 @@ pub(super) enum About {
 /// An error of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
 #[derive(Debug, Deserialize)]
 struct Answer {
-    error: Said,
+    error: Either,
+}
+
+/// An error of the API, or (as of the servers that give out tokens) a word.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Either {
+    Said(Said),
+    Word(String),
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -43,7 +51,11 @@ struct Detail {
 
 impl Said {
     fn of(body: &[u8]) -> Self {
-        serde_json::from_slice::<Answer>(body.trim_ascii()).map(|answer| answer.error).unwrap_or_default()
+        match serde_json::from_slice(body.trim_ascii()) {
+            Ok(Answer { error: Either::Said(said) }) => said,
+            Ok(Answer { error: Either::Word(message) }) => Self { message, ..Self::default() },
+            Err(_) => Self::default(),
+        }
     }
 }
 
@@ -59,7 +71,11 @@ pub(super) fn document<T: DeserializeOwned>(
     match Document::of(body) {
         Document::Json => serde_json::from_slice(body.trim_ascii()).map_err(|error| match error.is_eof() {
             true => cut(promised).with_source(error),
-            false => not_a_store(promised, headers, body).with_source(error),
+            false => {
+                let mut fault = not_a_store(promised, headers, body);
+                fault.message = format!("{} ({error})", fault.message);
+                fault.with_source(error)
+            }
         }),
         Document::Cut => Err(cut(promised)),
         _ => Err(not_a_store(promised, headers, body)),
@@ -78,6 +94,7 @@ pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result
 
 /// The fault that an answer tells of. Where its status is one of success, the error's own code stands for it.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
+    let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     if body.trim_ascii_start().starts_with(b"<?xml") || body.trim_ascii_start().starts_with(b"<Error") {
         return xml::refusal(status, headers, body, "");
     }

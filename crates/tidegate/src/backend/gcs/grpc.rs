@@ -24,6 +24,7 @@ mod copy;
 mod fault;
 mod frame;
 mod held;
+mod list;
 mod read;
 mod sessions;
 #[cfg(test)]

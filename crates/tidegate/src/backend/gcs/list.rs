@@ -1,30 +1,29 @@
 //! Listings of objects, page by page.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::marker::PhantomData;
 
 use futures::stream::BoxStream;
-use http::Method;
-use serde::Deserialize;
+use http::{HeaderMap, Method};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::Bucket;
 use super::fault::{About, document};
 use super::request::Request;
-use super::resource::Resource;
-use crate::backend::http::{Page, paged, stuck};
-use crate::backend::{Entry, Fault, FaultKind};
+use crate::backend::http::answer::not_a_store;
+use crate::backend::http::{Entries, Keyed, LONGEST_TEXT, Order, Page, paged};
+use crate::backend::time::time;
+use crate::backend::{Entry, Fault};
 use crate::object::Object;
+
+#[cfg(test)]
+mod tests;
 
 /// What is asked for of each object.
 const FIELDS: &str =
     "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Objects {
-    items: Vec<Resource>,
-    prefixes: Vec<String>,
-    next_page_token: Option<String>,
-}
 
 /// Objects and prefixes below `prefix`, in key order.
 pub(super) fn objects(
@@ -33,7 +32,7 @@ pub(super) fn objects(
     recursive: bool,
 ) -> BoxStream<'static, Result<Entry, Fault>> {
     let prefix = prefix.to_owned();
-    paged(String::new(), move |token: String| {
+    paged(String::new(), Order::ByKey, move |token: String| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let mut query = vec![("fields", FIELDS), ("prefix", prefix.as_str())];
@@ -45,29 +44,194 @@ pub(super) fn objects(
             }
             let request = Request::new(Method::GET, bucket.json.objects(&query), About::Bucket);
             let (headers, body) = bucket.shared.ask(request).await?;
-            let odd = || Fault::new(FaultKind::Transient, "the store's answer is not a listing");
-            let page: Objects = document(&headers, &body, About::Bucket, "a listing")?;
-            let objects = page.items.into_iter().map(|item| item.into_object().ok_or_else(odd));
-            let objects = objects.collect::<Result<_, _>>()?;
-            Ok((entries(objects, page.prefixes), next(page.next_page_token.unwrap_or_default(), &token)?))
+            read(&headers, &body)
         }
     })
 }
 
-/// What is on a page. Each list is in order; together they are made so.
-pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<Entry> {
-    let objects = objects.into_iter().map(|object| (object.key.clone(), Entry::Object(object)));
-    let prefixes = prefixes.into_iter().map(|prefix| (prefix.clone(), Entry::Prefix(prefix)));
-    let mut entries: Vec<_> = objects.chain(prefixes).collect();
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    entries.into_iter().map(|(_, entry)| entry).collect()
+/// The entries of a page, and where the next one is.
+fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
+    let listing: Listing = document(headers, body, About::Bucket, "a listing")?;
+    if !listing.is_one() {
+        return Err(not_a_store("a listing", headers, body));
+    }
+    let objects = listing.items.into_iter().map(Item::into_object).collect();
+    let prefixes = listing.prefixes.into_iter().map(|Text(prefix)| prefix).collect();
+    Ok((entries(objects, prefixes), next(listing.token.unwrap_or_default())))
 }
 
-/// Where a listing goes on behind the page that is at `token`.
-pub(super) fn next(next: String, token: &str) -> Result<Page<String>, Fault> {
-    match next {
-        next if next.is_empty() => Ok(Page::End),
-        next if next != token => Ok(Page::At(next)),
-        _ => Err(stuck()),
+/// What is on a page. Each list is in order; together they are made so.
+pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<Entry> {
+    let objects = objects.into_iter().map(Entry::Object);
+    let mut entries: Vec<_> = objects.chain(prefixes.into_iter().map(Entry::Prefix)).collect();
+    entries.sort_by(|a, b| a.key().cmp(b.key()));
+    entries.into()
+}
+
+/// Where a listing goes on.
+pub(super) fn next(token: String) -> Page<String> {
+    if token.is_empty() { Page::End } else { Page::At(token) }
+}
+
+/// A page of a listing. One of nothing has no fields, for all are left out that are empty.
+#[derive(Debug, Default)]
+struct Listing {
+    kind: Option<String>,
+    items: Vec<Item>,
+    prefixes: Vec<Text>,
+    token: Option<String>,
+    /// Whether there is a field that listings have, and one that they do not.
+    has_known: bool,
+    has_unknown: bool,
+}
+
+impl Listing {
+    /// Whether it is a listing, and not the JSON of something else.
+    fn is_one(&self) -> bool {
+        match &self.kind {
+            Some(kind) => kind == "storage#objects",
+            None => self.has_known || !self.has_unknown,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Listing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Listing;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a listing")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Listing, A::Error> {
+                let mut listing = Listing::default();
+                while let Some(Text(name)) = map.next_key()? {
+                    match name.as_str() {
+                        "kind" => listing.kind = text(map.next_value()?),
+                        "items" => listing.items = some(map.next_value()?),
+                        "prefixes" => listing.prefixes = some(map.next_value()?),
+                        "nextPageToken" => listing.token = text(map.next_value()?),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            listing.has_unknown = true;
+                            continue;
+                        }
+                    }
+                    listing.has_known = true;
+                }
+                Ok(listing)
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+fn text(text: Option<Text>) -> Option<String> {
+    text.map(|Text(text)| text).filter(|text| !text.is_empty())
+}
+
+fn some<T>(bounded: Option<Bounded<T>>) -> Vec<T> {
+    bounded.map(|Bounded(some)| some).unwrap_or_default()
+}
+
+/// An object of a listing: nothing but what is kept of it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Item {
+    name: Text,
+    size: Option<Text>,
+    etag: Option<Text>,
+    generation: Option<Text>,
+    time_created: Option<Text>,
+    crc32c: Option<Text>,
+    storage_class: Option<Text>,
+}
+
+impl Item {
+    fn into_object(self) -> Object {
+        let size = self.size.and_then(|Text(size)| size.trim().parse().ok());
+        let mut object = Object {
+            key: self.name.0,
+            size: size.unwrap_or_default(),
+            size_is_unknown: size.is_none(),
+            etag: text(self.etag),
+            version: text(self.generation),
+            modified: self.time_created.and_then(|Text(created)| time(&created)),
+            crc32c: text(self.crc32c),
+            ..Object::default()
+        };
+        object.attributes.storage_class = text(self.storage_class);
+        object
+    }
+}
+
+/// A text or a number, which some write the one and some the other way; of bounded length.
+#[derive(Debug)]
+struct Text(String);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Scalar;
+
+        impl Visitor<'_> for Scalar {
+            type Value = Text;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a number")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Text, E> {
+                if text.len() > LONGEST_TEXT {
+                    return Err(E::custom(format!("a text of more than {LONGEST_TEXT} bytes")));
+                }
+                Ok(Text(text.to_owned()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Text, E> {
+                Ok(Text(number.to_string()))
+            }
+        }
+
+        deserializer.deserialize_any(Scalar)
+    }
+}
+
+/// A list of bounded length.
+#[derive(Debug)]
+struct Bounded<T>(Vec<T>);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Bounded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct List<T>(PhantomData<T>);
+
+        impl<'de, T: DeserializeOwned> Visitor<'de> for List<T> {
+            type Value = Bounded<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Bounded<T>, A::Error> {
+                let mut entries = Entries::default();
+                while let Some(entry) = list.next_element()? {
+                    entries.push(entry).map_err(A::Error::custom)?;
+                }
+                Ok(Bounded(entries.into_vec()))
+            }
+        }
+
+        deserializer.deserialize_seq(List(PhantomData))
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, header};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::http::{set, text};
-use crate::backend::s3::list::time;
+use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::object::{Attributes, Encryption, Object};
 
@@ -89,6 +89,7 @@ impl Resource {
         Some(Object {
             key: self.name,
             size: self.size?.parse().ok()?,
+            size_is_unknown: false,
             etag: self.etag,
             version: self.generation,
             modified: self.time_created.as_deref().and_then(time),
@@ -183,6 +184,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     Object {
         key: key.to_owned(),
         size: 0,
+        size_is_unknown: false,
         etag: read("etag"),
         version: read("x-goog-generation"),
         modified,

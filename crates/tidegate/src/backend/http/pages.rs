@@ -1,12 +1,30 @@
-//! Listings that come page by page.
+//! Listings that come page by page: asked for one after the other, for as long as they get on.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Entry, Fault, FaultKind, OpenSession};
 use crate::listing;
+
+#[cfg(test)]
+mod tests;
+
+/// The most entries of one page. No store promises more than 1,000; some can be set to give more.
+pub(in crate::backend) const MOST_ENTRIES: usize = 10_000;
+
+/// The longest text (a key, a tag, a token) of a page, in bytes. A key has 1,024 at most, and three times as many where
+/// it is encoded.
+pub(in crate::backend) const LONGEST_TEXT: usize = 8 << 10;
+
+/// Empty pages in a row after which a listing is given up. Stores may give some: S3 where it passes over deleted
+/// versions, Google where it passes over what a delimiter folds.
+const MOST_EMPTY: u32 = 1_000;
+
+/// Pages in a row that bring no key beyond those listed before, after which a listing in key order is given up.
+const MOST_BEHIND: u32 = 100;
 
 /// Where a listing stands.
 pub(in crate::backend) enum Page<Marker> {
@@ -14,28 +32,187 @@ pub(in crate::backend) enum Page<Marker> {
     End,
 }
 
-/// The items of all pages, each page fetched when it is asked for.
+/// Whether a store lists keys in ascending order. S3's directory buckets do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::backend) enum Order {
+    ByKey,
+    None,
+}
+
+/// The entries of one page while it is read.
+#[derive(Debug)]
+pub(in crate::backend) struct Entries<T>(Vec<T>);
+
+impl<T> Default for Entries<T> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<T> Entries<T> {
+    /// Takes one more, of at most [`MOST_ENTRIES`].
+    pub(in crate::backend) fn push(&mut self, entry: T) -> Result<(), String> {
+        if self.0.len() == MOST_ENTRIES {
+            return Err(format!("one page has more than {MOST_ENTRIES} entries"));
+        }
+        self.0.push(entry);
+        Ok(())
+    }
+
+    pub(in crate::backend) fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+/// What a page lists.
+pub(in crate::backend) trait Keyed {
+    /// The key that it is in order by.
+    fn key(&self) -> &str;
+
+    /// What tells it from others of the same key.
+    fn id(&self) -> &str {
+        ""
+    }
+}
+
+impl Keyed for Entry {
+    fn key(&self) -> &str {
+        match self {
+            Self::Object(object) => &object.key,
+            Self::Prefix(prefix) => prefix,
+        }
+    }
+}
+
+impl Keyed for OpenSession {
+    fn key(&self) -> &str {
+        &self.session.key
+    }
+
+    fn id(&self) -> &str {
+        &self.session.id
+    }
+}
+
+/// The items of all pages, each page fetched when it is asked for. A listing that does not get on ends with a fault: one
+/// whose markers go in a circle, one of endless empty pages, one that lists the same again and again.
 pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
     first: Marker,
+    order: Order,
     fetch: Fetch,
 ) -> BoxStream<'static, Result<Item, Fault>>
 where
-    Marker: Clone + Send + Sync + 'static,
-    Item: Send + 'static,
+    Marker: Clone + PartialEq + Send + Sync + 'static,
+    Item: Keyed + Send + 'static,
     Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
     Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
 {
-    let pages = stream::try_unfold((Page::At(first), fetch), |(page, fetch)| async move {
+    let watch = Watch::new(first.clone(), order);
+    let pages = stream::try_unfold((Page::At(first), watch, fetch), |(page, mut watch, fetch)| async move {
         let Page::At(marker) = page else {
             return Ok(None);
         };
         let (items, next) = listing::page(|| fetch(marker.clone())).await?;
-        Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, fetch))))
+        if let Page::At(next) = &next {
+            watch.page(&items, next)?;
+        }
+        Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, watch, fetch))))
     });
     pages.try_flatten().boxed()
 }
 
-/// Of a page that is not the last and names no next one.
+/// Sees whether a listing gets on, in constant memory.
+#[derive(Debug)]
+struct Watch<Marker> {
+    order: Order,
+    pages: u64,
+    markers: Circle<Marker>,
+    contents: Circle<u64>,
+    hasher: RandomState,
+    empty: u32,
+    behind: u32,
+    furthest: String,
+}
+
+impl<Marker: Clone + PartialEq> Watch<Marker> {
+    fn new(first: Marker, order: Order) -> Self {
+        Self {
+            order,
+            pages: 0,
+            markers: Circle::at(first),
+            contents: Circle::at(0),
+            hasher: RandomState::new(),
+            empty: 0,
+            behind: 0,
+            furthest: String::new(),
+        }
+    }
+
+    /// Looks at a page that another is to follow, at `next`.
+    fn page<Item: Keyed>(&mut self, items: &VecDeque<Item>, next: &Marker) -> Result<(), Fault> {
+        self.pages += 1;
+        if self.markers.closes(next) {
+            return Err(self.stuck("its next page is one that was read before"));
+        }
+        let Some(last) = items.iter().map(Keyed::key).max() else {
+            self.empty += 1;
+            let is_over = self.empty >= MOST_EMPTY;
+            return if is_over { Err(self.stuck("so many pages in a row were empty")) } else { Ok(()) };
+        };
+        self.empty = 0;
+        match self.order {
+            Order::ByKey if last > self.furthest.as_str() => {
+                (self.behind, self.furthest) = (0, last.to_owned());
+                Ok(())
+            }
+            Order::ByKey => {
+                self.behind += 1;
+                let is_over = self.behind >= MOST_BEHIND;
+                let why = "the last pages list nothing but keys that were listed before";
+                if is_over { Err(self.stuck(why)) } else { Ok(()) }
+            }
+            Order::None => {
+                let listed: Vec<_> = items.iter().map(|item| (item.key(), item.id())).collect();
+                let is_repeated = self.contents.closes(&self.hasher.hash_one(&listed));
+                if is_repeated { Err(self.stuck("a page lists what one before it did")) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn stuck(&self, why: &str) -> Fault {
+        let message = format!("the store's listing does not get on after {} pages: {why}", self.pages);
+        Fault::new(FaultKind::NotAStore, message)
+    }
+}
+
+/// Finds that a sequence goes in a circle by comparing with one of its values that is kept, replaced after 1, 2, 4, …
+/// others (R. P. Brent, "An improved Monte Carlo factorization algorithm", 1980).
+#[derive(Debug)]
+struct Circle<T> {
+    kept: T,
+    since: u64,
+    until: u64,
+}
+
+impl<T: Clone + PartialEq> Circle<T> {
+    fn at(first: T) -> Self {
+        Self { kept: first, since: 0, until: 1 }
+    }
+
+    /// Whether `next` is the value that is kept.
+    fn closes(&mut self, next: &T) -> bool {
+        if *next == self.kept {
+            return true;
+        }
+        self.since += 1;
+        if self.since == self.until {
+            *self = Self { kept: next.clone(), since: 0, until: self.until.saturating_mul(2) };
+        }
+        false
+    }
+}
+
+/// Of a page that is not the last and does not say where the next one is.
 pub(in crate::backend) fn stuck() -> Fault {
-    Fault::new(FaultKind::Unsupported, "the store says that the listing goes on, and not where")
+    Fault::new(FaultKind::NotAStore, "the store says that the listing goes on, and not where")
 }

@@ -80,6 +80,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     Object {
         key: key.to_owned(),
         size: read(header::CONTENT_LENGTH.as_str()).and_then(|size| size.parse().ok()).unwrap_or(0),
+        size_is_unknown: false,
         etag: read("etag"),
         version: read("x-amz-version-id").filter(|version| version != "null"),
         modified: read("last-modified").and_then(|date| httpdate::parse_http_date(&date).ok()),

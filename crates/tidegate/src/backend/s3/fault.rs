@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::xml;
 use crate::backend::http::answer::{Document, cut, not_a_store};
-use crate::backend::http::{kind_of_status, plain, retry_after};
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, retry_after};
 use crate::backend::{Fault, FaultKind};
 
 #[cfg(test)]
@@ -26,6 +26,7 @@ pub(in crate::backend) fn refusal(
     body: &[u8],
     region: &str,
 ) -> Fault {
+    let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     let said = match Document::of(body) {
         Document::Xml(root) if root == "Error" => {
             xml::read::<xml::Error>(body).ok().flatten().unwrap_or_default()

@@ -1,27 +1,44 @@
 //! Listings of objects, page by page.
 
 use std::collections::VecDeque;
-use std::time::SystemTime;
 
-use aws_smithy_types::date_time::Format;
 use futures::stream::BoxStream;
-use http::Method;
+use http::{HeaderMap, Method};
 
+use super::Bucket;
+use super::page::{Document, Step, filled, flag, key};
 use super::request::Request;
-use super::xml::{self, ListBucketResult};
-use super::{Bucket, fault};
-use crate::backend::http::{Page, paged, stuck};
+use crate::backend::http::{Entries, Keyed, Page, paged, stuck};
+use crate::backend::time::time;
 use crate::backend::{Entry, Fault};
 use crate::object::Object;
 
-/// Objects and prefixes below `prefix`, in key order.
+#[cfg(test)]
+mod tests;
+
+/// Elements of a listing that say something.
+const NAMES: [&str; 11] = [
+    "EncodingType",
+    "IsTruncated",
+    "NextContinuationToken",
+    "Contents",
+    "CommonPrefixes",
+    "Prefix",
+    "Key",
+    "LastModified",
+    "ETag",
+    "Size",
+    "StorageClass",
+];
+
+/// Objects and prefixes below `prefix`, in key order; in directory buckets in none.
 pub(super) fn objects(
     bucket: Bucket,
     prefix: &str,
     recursive: bool,
 ) -> BoxStream<'static, Result<Entry, Fault>> {
     let prefix = prefix.to_owned();
-    paged(None, move |token: Option<String>| {
+    paged(None, bucket.order, move |token: Option<String>| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let mut query = vec![("list-type", "2"), ("encoding-type", "url"), ("prefix", prefix.as_str())];
@@ -35,62 +52,57 @@ pub(super) fn objects(
             query.sort_unstable();
             let request = Request::new(Method::GET, bucket.address.bucket(&query));
             let (headers, body) = bucket.shared.ask(request).await?;
-            let region = &bucket.shared.region;
-            let result: ListBucketResult = fault::document(&headers, &body, "ListBucketResult", region)?;
-            let next = match (result.is_truncated, &result.next_continuation_token) {
-                (false, _) => Page::End,
-                (true, next) if *next != token && next.is_some() => Page::At(next.clone()),
-                (true, _) => return Err(stuck()),
-            };
-            Ok((entries(result)?, next))
+            let (entries, next) = read(&headers, &body, &bucket.shared.region)?;
+            Ok((entries, next.map_or(Page::End, |next| Page::At(Some(next)))))
         }
     })
 }
 
-fn entries(result: ListBucketResult) -> Result<VecDeque<Entry>, Fault> {
-    let encoding = result.encoding_type.as_deref();
-    let mut entries = Vec::with_capacity(result.contents.len() + result.common_prefixes.len());
-    for contents in result.contents {
-        let mut object = Object { key: xml::key(&contents.key, encoding)?, ..Object::default() };
-        object.size = contents.size;
-        object.etag = contents.etag;
-        object.modified = contents.last_modified.as_deref().and_then(time);
-        object.attributes.storage_class = contents.storage_class;
-        entries.push((object.key.clone(), Entry::Object(object)));
-    }
-    for common in result.common_prefixes {
-        let prefix = xml::key(&common.prefix, encoding)?;
-        entries.push((prefix.clone(), Entry::Prefix(prefix)));
-    }
+/// The entries of a page, and where the next one is, if there is one.
+fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
+    let (mut objects, mut prefixes) = (Entries::<Object>::default(), Entries::<String>::default());
+    let (mut encoding, mut is_truncated, mut token) = (None, None, None);
+    let mut object = Object::default();
+    let document = Document::new(headers, body, "ListBucketResult", region)?;
+    document.each(&NAMES, |path, step| {
+        match (path, step) {
+            (["EncodingType"], Step::Ends(text)) => encoding = filled(text),
+            (["IsTruncated"], Step::Ends(text)) => is_truncated = Some(flag(text)?),
+            (["NextContinuationToken"], Step::Ends(text)) => token = filled(text),
+            (["Contents"], Step::Begins) => object = Object { size_is_unknown: true, ..Object::default() },
+            (["Contents", "Key"], Step::Ends(text)) => text.clone_into(&mut object.key),
+            (["Contents", "LastModified"], Step::Ends(text)) => object.modified = time(text),
+            (["Contents", "ETag"], Step::Ends(text)) => object.etag = filled(text),
+            (["Contents", "StorageClass"], Step::Ends(text)) => {
+                object.attributes.storage_class = filled(text);
+            }
+            (["Contents", "Size"], Step::Ends(text)) => {
+                if let Ok(size) = text.trim().parse() {
+                    (object.size, object.size_is_unknown) = (size, false);
+                }
+            }
+            (["Contents"], Step::Ends(_)) if object.key.is_empty() => {
+                return Err("it lists an object without a key".to_owned());
+            }
+            (["Contents"], Step::Ends(_)) => objects.push(std::mem::take(&mut object))?,
+            (["CommonPrefixes", "Prefix"], Step::Ends(text)) => prefixes.push(text.to_owned())?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    let next = match (is_truncated, token) {
+        (Some(false), _) | (None, None) => None,
+        (Some(true), None) => return Err(stuck()),
+        (_, next) => next,
+    };
+    let encoding = encoding.as_deref();
+    let objects = objects.into_vec().into_iter().map(|object| {
+        let key = key(object.key, encoding)?;
+        Ok(Entry::Object(Object { key, ..object }))
+    });
+    let prefixes = prefixes.into_vec().into_iter().map(|prefix| Ok(Entry::Prefix(key(prefix, encoding)?)));
+    let mut entries = objects.chain(prefixes).collect::<Result<Vec<_>, Fault>>()?;
     // Each list is in order (directory buckets excepted); together they are made so, within the page.
-    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
-}
-
-/// A time as listings have it.
-pub(in crate::backend) fn time(text: &str) -> Option<SystemTime> {
-    aws_smithy_types::DateTime::from_str(text, Format::DateTime).ok()?.try_into().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_and_prefixes_are_in_one_order() {
-        let body = b"<ListBucketResult><IsTruncated>false</IsTruncated>\
-            <Contents><Key>a</Key><Size>1</Size><LastModified>2026-01-02T03:04:05.678Z</LastModified></Contents>\
-            <Contents><Key>c</Key><Size>2</Size></Contents>\
-            <CommonPrefixes><Prefix>b/</Prefix></CommonPrefixes></ListBucketResult>";
-        let entries = entries(xml::read(body).unwrap().unwrap()).unwrap();
-        let names: Vec<_> = entries
-            .iter()
-            .map(|entry| match entry {
-                Entry::Object(object) => object.key.as_str(),
-                Entry::Prefix(prefix) => prefix,
-            })
-            .collect();
-        assert_eq!(names, ["a", "b/", "c"]);
-        assert!(matches!(&entries[0], Entry::Object(object) if object.modified.is_some()));
-    }
+    entries.sort_by(|a, b| a.key().cmp(b.key()));
+    Ok((entries.into(), next))
 }

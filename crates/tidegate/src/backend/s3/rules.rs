@@ -52,13 +52,33 @@ fn odd(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Fault {
     Fault::new(FaultKind::Transient, "the store's lifecycle rules cannot be read as XML").with_source(why)
 }
 
-/// The document's tree.
+/// Elements of one document: S3 takes 1,000 rules, each of some ten elements, or thirty with all the tags that it may have.
+const MOST_ELEMENTS: usize = 100_000;
+/// Elements within elements. S3's rules go five deep.
+const DEEPEST: usize = 32;
+
+/// A document that is too much of one to be a store's.
+fn excessive(why: &str) -> Fault {
+    Fault::new(FaultKind::NotAStore, format!("the store's lifecycle rules cannot be a store's: {why}"))
+}
+
+/// The document's tree, of bounded size and depth.
 fn tree(document: &str) -> Result<Element, Fault> {
     let mut reader = Reader::from_str(document);
+    let mut elements = 0;
     let mut open: Vec<Element> = vec![Element::default()];
     let named = |name: &str| Element { name: name.to_owned(), ..Element::default() };
     loop {
         let event = reader.read_event().map_err(odd)?;
+        if matches!(event, Event::Start(_) | Event::Empty(_)) {
+            elements += 1;
+            if elements > MOST_ELEMENTS {
+                return Err(excessive(&format!("they have more than {MOST_ELEMENTS} elements")));
+            }
+            if open.len() > DEEPEST {
+                return Err(excessive(&format!("their elements go more than {DEEPEST} deep")));
+            }
+        }
         let Some(top) = open.last_mut() else { return Err(odd("it ends before it begins")) };
         match event {
             Event::Start(tag) => open.push(named(tag.local_name().as_ref())),
@@ -242,6 +262,15 @@ mod tests {
         let other = "<LifecycleConfiguration><Rule><ID>a&amp;c</ID><Filter/></Rule></LifecycleConfiguration>";
         assert_eq!(of(one), of(two));
         assert_ne!(of(one), of(other));
+    }
+
+    #[test]
+    fn a_document_is_bounded() {
+        let deep = ["<a>".repeat(1_000_000), "</a>".repeat(1_000_000)].concat();
+        for inside in [deep, "<a/>".repeat(200_000)] {
+            let document = format!("<LifecycleConfiguration>{inside}</LifecycleConfiguration>");
+            assert_eq!(rules(&document).unwrap_err().kind, FaultKind::NotAStore);
+        }
     }
 
     #[test]

@@ -1,16 +1,13 @@
 //! Unfinished uploads: which there are, and what they hold.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use http::HeaderMap;
 
 use super::address::Address;
-use super::fault;
-use super::list::time;
-use super::xml::{self, Initiator, ListMultipartUploadsResult, ListPartsResult, ListedPart};
-use crate::backend::http::{Page, paged, stuck};
+use super::page::{Document, Step, filled, flag, key};
+use crate::backend::http::{Entries, Order, Page, paged, stuck};
+use crate::backend::time::time;
 use crate::backend::{Fault, Held, OpenSession, Session, StoredPart};
 
 /// What MinIO's listing leaves out.
@@ -23,8 +20,13 @@ pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
     /// Where it is.
     fn address(&self) -> &Address;
 
-    /// The document at `url`.
-    fn document(&self, url: String) -> impl Future<Output = Result<Bytes, Fault>> + Send;
+    /// The document at `url`, and what is said with it.
+    fn document(&self, url: String) -> impl Future<Output = Result<(HeaderMap, Bytes), Fault>> + Send;
+
+    /// The region that requests are signed for.
+    fn region(&self) -> &str {
+        ""
+    }
 
     /// Whether a prefix is taken for a whole key, and only what was begun of late is known.
     fn is_minio(&self) -> bool {
@@ -50,7 +52,7 @@ pub(in crate::backend) fn list<B: Listed>(
     prefix: &str,
 ) -> BoxStream<'static, Result<OpenSession, Fault>> {
     let prefix = prefix.to_owned();
-    paged(Marker::default(), move |marker: Marker| {
+    paged(Marker::default(), Order::ByKey, move |marker: Marker| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
         async move {
             let asked = if marker.of_all { "" } else { &prefix };
@@ -59,46 +61,120 @@ pub(in crate::backend) fn list<B: Listed>(
                 query.extend([("key-marker", marker.key.as_str()), ("upload-id-marker", marker.id.as_str())]);
             }
             query.sort_unstable();
-            let body = bucket.document(bucket.address().bucket(&query)).await?;
-            let root = "ListMultipartUploadsResult";
-            let result: ListMultipartUploadsResult = fault::document(&HeaderMap::new(), &body, root, "")?;
-            let encoding = result.encoding_type.as_deref();
-            let next = if result.is_truncated {
-                let key = result.next_key_marker.as_deref().map(|key| xml::key(key, encoding)).transpose()?;
-                let (key, id) = (key.unwrap_or_default(), result.next_upload_id_marker.unwrap_or_default());
-                let next = Marker { of_all: marker.of_all, key, id };
-                if next.key.is_empty() || next == marker {
-                    return Err(stuck());
+            let (headers, body) = bucket.document(bucket.address().bucket(&query)).await?;
+            let page = Uploads::read(&headers, &body, bucket.region())?;
+            let next = match page.next {
+                Some((key, id)) => Page::At(Marker { of_all: marker.of_all, key, id }),
+                None if bucket.is_minio() && !asked.is_empty() => {
+                    Page::At(Marker { of_all: true, ..Marker::default() })
                 }
-                Page::At(next)
-            } else if bucket.is_minio() && !asked.is_empty() {
-                Page::At(Marker { of_all: true, ..Marker::default() })
-            } else {
-                Page::End
+                None => Page::End,
             };
-            let mut sessions = VecDeque::with_capacity(result.uploads.len());
-            for upload in result.uploads {
-                let session = Session { key: xml::key(&upload.key, encoding)?, id: upload.upload_id };
+            // What a store lists that takes a prefix for a hint is passed over, and only there: elsewhere a session of
+            // another prefix is an error, above.
+            let is_wanted = |open: &OpenSession| {
+                let key = &open.session.key;
                 // Those of the prefix as a key were on the first page.
-                let is_known = marker.of_all && session.key == prefix;
-                if session.key.starts_with(&prefix) && !is_known {
-                    let open = OpenSession::new(session)
-                        .with_started(upload.initiated.as_deref().and_then(time))
-                        .with_initiator(upload.initiator.and_then(Initiator::name));
-                    sessions.push_back(open);
-                }
-            }
-            Ok((sessions, next))
+                !marker.of_all || (key.starts_with(&prefix) && *key != prefix)
+            };
+            Ok((page.uploads.into_iter().filter(is_wanted).collect(), next))
         }
     })
 }
 
+/// Elements of a listing of unfinished uploads that say something.
+const UPLOADS: [&str; 11] = [
+    "EncodingType",
+    "IsTruncated",
+    "NextKeyMarker",
+    "NextUploadIdMarker",
+    "Upload",
+    "Key",
+    "UploadId",
+    "Initiated",
+    "Initiator",
+    "ID",
+    "DisplayName",
+];
+
+/// A page of a listing of unfinished uploads.
+struct Uploads {
+    uploads: Vec<OpenSession>,
+    /// The key and the id behind which it goes on.
+    next: Option<(String, String)>,
+}
+
+impl Uploads {
+    fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
+        let document = Document::new(headers, body, "ListMultipartUploadsResult", region)?;
+        let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, false);
+        let (mut next_key, mut next_id) = (String::new(), String::new());
+        let nothing = || OpenSession::new(Session { key: String::new(), id: String::new() });
+        let (mut open, mut initiator) = (nothing(), Initiator::default());
+        document.each(&UPLOADS, |path, step| {
+            match (path, step) {
+                (["EncodingType"], Step::Ends(text)) => encoding = filled(text),
+                (["IsTruncated"], Step::Ends(text)) => is_truncated = flag(text)?,
+                (["NextKeyMarker"], Step::Ends(text)) => text.clone_into(&mut next_key),
+                (["NextUploadIdMarker"], Step::Ends(text)) => text.clone_into(&mut next_id),
+                (["Upload", "Key"], Step::Ends(text)) => text.clone_into(&mut open.session.key),
+                (["Upload", "UploadId"], Step::Ends(text)) => text.trim().clone_into(&mut open.session.id),
+                (["Upload", "Initiated"], Step::Ends(text)) => open.started = time(text),
+                (["Upload", "Initiator", name], Step::Ends(text)) => initiator.take(name, text),
+                (["Upload"], Step::Ends(_)) => {
+                    let mut open = std::mem::replace(&mut open, nothing());
+                    if open.session.key.is_empty() || open.session.id.is_empty() {
+                        return Err("it lists an upload without a key or an id".to_owned());
+                    }
+                    open.initiator = std::mem::take(&mut initiator).name();
+                    uploads.push(open)?;
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let encoding = encoding.as_deref();
+        let mut uploads = uploads.into_vec();
+        for open in &mut uploads {
+            open.session.key = key(std::mem::take(&mut open.session.key), encoding)?;
+        }
+        let next = match is_truncated {
+            true if next_key.is_empty() => return Err(stuck()),
+            true => Some((key(next_key, encoding)?, next_id)),
+            false => None,
+        };
+        Ok(Self { uploads, next })
+    }
+}
+
+/// Who began an upload.
+#[derive(Debug, Default)]
+struct Initiator {
+    id: Option<String>,
+    display_name: Option<String>,
+}
+
+impl Initiator {
+    fn take(&mut self, name: &str, text: &str) {
+        match name {
+            "ID" => self.id = filled(text),
+            "DisplayName" => self.display_name = filled(text),
+            _ => {}
+        }
+    }
+
+    /// Its name as people know it, else its id; stores leave both empty, too.
+    fn name(self) -> Option<String> {
+        self.display_name.or(self.id)
+    }
+}
+
 /// Adds up the parts of a session.
 pub(in crate::backend) async fn held(bucket: &impl Listed, session: &Session) -> Result<Held, Fault> {
-    let (mut parts, mut bytes) = (0, 0);
+    let (mut parts, mut bytes) = (0, 0_u64);
     let initiator = each_page(bucket, session, |page| {
         parts += page.len() as u64;
-        bytes += page.iter().map(|part| part.size).sum::<u64>();
+        bytes = page.iter().fold(bytes, |bytes, part| bytes.saturating_add(part.size));
     })
     .await?;
     Ok(Held { parts: Some(parts), bytes, initiator })
@@ -110,14 +186,7 @@ pub(in crate::backend) async fn parts(
     session: &Session,
 ) -> Result<Vec<StoredPart>, Fault> {
     let mut parts = Vec::new();
-    let stored = |part: ListedPart| StoredPart {
-        number: part.part_number,
-        size: part.size,
-        etag: part.etag.unwrap_or_default(),
-        // One of pieces of the part would be of another sort.
-        checksum: part.crc64nvme.or(part.crc32c).filter(|sum| !sum.contains('-')),
-    };
-    each_page(bucket, session, |page| parts.extend(page.into_iter().map(stored))).await?;
+    each_page(bucket, session, |page| parts.extend(page)).await?;
     Ok(parts)
 }
 
@@ -125,7 +194,7 @@ pub(in crate::backend) async fn parts(
 async fn each_page(
     bucket: &impl Listed,
     session: &Session,
-    mut take: impl FnMut(Vec<ListedPart>),
+    mut take: impl FnMut(Vec<StoredPart>),
 ) -> Result<Option<String>, Fault> {
     let mut marker = 0;
     loop {
@@ -134,15 +203,89 @@ async fn each_page(
         if marker > 0 {
             query.insert(0, ("part-number-marker", &marker_text));
         }
-        let body = bucket.document(bucket.address().object(&session.key, &query)?).await?;
-        let result: ListPartsResult = fault::document(&HeaderMap::new(), &body, "ListPartsResult", "")?;
-        take(result.parts);
-        if !result.is_truncated {
-            return Ok(result.initiator.and_then(Initiator::name));
-        }
-        match result.next_part_number_marker {
-            Some(next) if next > marker => marker = next,
-            _ => return Err(stuck()),
+        let (headers, body) = bucket.document(bucket.address().object(&session.key, &query)?).await?;
+        let page = Parts::read(&headers, &body, bucket.region(), marker)?;
+        let last = page.parts.last().map_or(marker, |part| part.number);
+        take(page.parts);
+        match page.next {
+            None => return Ok(page.initiator),
+            Some(next) if next > marker && next >= last && next <= HIGHEST => marker = next,
+            Some(_) => return Err(stuck()),
         }
     }
 }
+
+/// Elements of a listing of parts that say something.
+const PARTS: [&str; 11] = [
+    "IsTruncated",
+    "NextPartNumberMarker",
+    "Initiator",
+    "ID",
+    "DisplayName",
+    "Part",
+    "PartNumber",
+    "Size",
+    "ETag",
+    "ChecksumCRC64NVME",
+    "ChecksumCRC32C",
+];
+
+/// The highest number of a part (S3, "Amazon S3 multipart upload limits").
+const HIGHEST: u32 = 10_000;
+
+/// A page of the parts of a session.
+struct Parts {
+    /// In ascending order.
+    parts: Vec<StoredPart>,
+    /// The number behind which it goes on.
+    next: Option<u32>,
+    initiator: Option<String>,
+}
+
+impl Parts {
+    /// Reads the page of the parts whose numbers are greater than `after`.
+    fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
+        let document = Document::new(headers, body, "ListPartsResult", region)?;
+        let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
+        let (mut initiator, mut last) = (Initiator::default(), after);
+        let (mut number, mut size, mut etag, mut checksum) = (None, None, None, None);
+        document.each(&PARTS, |path, step| {
+            match (path, step) {
+                (["IsTruncated"], Step::Ends(text)) => is_truncated = flag(text)?,
+                (["NextPartNumberMarker"], Step::Ends(text)) => next = text.trim().parse().ok(),
+                (["Initiator", name], Step::Ends(text)) => initiator.take(name, text),
+                (["Part"], Step::Begins) => (number, size, etag, checksum) = (None, None, None, None),
+                (["Part", "PartNumber"], Step::Ends(text)) => number = text.trim().parse().ok(),
+                (["Part", "Size"], Step::Ends(text)) => size = text.trim().parse().ok(),
+                (["Part", "ETag"], Step::Ends(text)) => etag = filled(text),
+                // One of pieces of the part would be of another sort.
+                (["Part", "ChecksumCRC64NVME" | "ChecksumCRC32C"], Step::Ends(text)) => {
+                    checksum = checksum.take().or(filled(text).filter(|sum| !sum.contains('-')));
+                }
+                (["Part"], Step::Ends(_)) => {
+                    let (Some(number @ 1..=HIGHEST), Some(size)) = (number, size) else {
+                        return Err("it lists a part without a number or a size".to_owned());
+                    };
+                    if number <= last {
+                        return Err(format!("it lists part {number} behind part {last}"));
+                    }
+                    last = number;
+                    let etag = etag.take().unwrap_or_default();
+                    parts.push(StoredPart {
+                        checksum: checksum.take(),
+                        ..StoredPart::new(number, size, etag)
+                    })?;
+                }
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if is_truncated && next.is_none() {
+            return Err(stuck());
+        }
+        Ok(Self { parts: parts.into_vec(), next: next.filter(|_| is_truncated), initiator: initiator.name() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

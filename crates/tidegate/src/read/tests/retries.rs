@@ -99,3 +99,67 @@ async fn where_no_retry_is_left_it_is_said_what_for() {
     let error = all(store.reader("k").start().await.unwrap()).await.unwrap_err().to_string();
     assert!(error.contains("reset") && error.contains("no more retries for now"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_comes_too_slowly_is_asked_for_again_from_where_it_stands() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = bytes_of(3 * MIB, 1);
+    // A byte a second, and 900: both are less than 1 KiB a second, and no pause is longer than what is waited for.
+    for (bytes, every) in [(1, 1), (9_000, 10)] {
+        let slow = || vec![Fate::Trickles(bytes, Duration::from_secs(every)); 2].into_iter();
+        let odd = Odd::with(&data, slow()).await;
+        let store = store(&odd, |tide| tide);
+        let began = tokio::time::Instant::now();
+        assert!(all(store.reader("k").start().await.unwrap()).await.unwrap() == data);
+        let took = began.elapsed();
+        assert!((60..300).contains(&took.as_secs()), "{took:?}");
+        let asked = odd.asked.lock().unwrap().clone();
+        let stood = asked[1].clone().map(|range| range.start).unwrap();
+        assert!((1..=61_440).contains(&stood), "{asked:?}");
+
+        *odd.fates.lock().unwrap() = Box::new(slow());
+        let out = directory.path().join(format!("out-{bytes}"));
+        store.download("k", &out).run().await.unwrap();
+        assert!(std::fs::read(&out).unwrap() == data);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_always_too_slow_ends_as_a_timeout() {
+    let odd =
+        Odd::with(&bytes_of(MIB, 1), vec![Fate::Trickles(1, Duration::from_secs(1)); 100].into_iter()).await;
+    let store = store(&odd, of_attempts(3));
+    let error = all(store.reader("k").start().await.unwrap()).await.unwrap_err();
+    assert_eq!((error.kind(), error.attempts()), (ErrorKind::Timeout, 3), "{error}");
+    assert!(error.to_string().contains("1024 a second are the least"), "{error}");
+    assert_eq!(odd.requests(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_at_the_least_rate_may_take_as_long_as_it_takes() {
+    let data = bytes_of(2 * MIB, 1);
+    // 2 KiB a second, in one piece each half minute.
+    let slow = |tide: crate::Builder| tide.hedge(false);
+    let odd = Odd::with(&data, vec![Fate::Trickles(60 << 10, Duration::from_secs(30))].into_iter()).await;
+    assert!(all(store(&odd, slow).reader("k").start().await.unwrap()).await.unwrap() == data);
+    assert_eq!(odd.requests(), 1);
+    // Without a least rate any will do.
+    let none = |tide: crate::Builder| tide.retry(RetryPolicy { min_rate: 0, ..RetryPolicy::default() });
+    let odd = Odd::with(&data[..2_000], vec![Fate::Trickles(1, Duration::from_secs(1))].into_iter()).await;
+    assert!(all(store(&odd, none).reader("k").start().await.unwrap()).await.unwrap() == data[..2_000]);
+    assert_eq!(odd.requests(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_consumer_that_takes_its_time_is_no_slow_store() {
+    let data = bytes_of(MIB, 1);
+    let odd = Odd::with(&data, well()).await;
+    let mut reader = store(&odd, |tide| tide).reader("k").start().await.unwrap();
+    let mut got = Vec::new();
+    while let Some(piece) = reader.try_next().await.unwrap() {
+        got.extend_from_slice(&piece);
+        tokio::time::sleep(Duration::from_secs(600)).await;
+    }
+    assert!(got == data);
+    assert_eq!(odd.requests(), 1);
+}

@@ -22,8 +22,11 @@ use crate::backend::gcs::address::SEGMENT;
 use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{AGENT, Failure, LONGEST, kind_of_status, source_fault, text, unanswered};
+use crate::backend::http::{AGENT, Failure, kind_of_status, source_fault, text, unanswered};
 use crate::backend::{Fault, FaultKind};
+
+/// The most bytes of one message, as gRPC has it by default: Google sends 2 MiB of an object in one.
+const LONGEST_MESSAGE: usize = 4 << 20;
 
 /// Where calls about one bucket go.
 #[derive(Clone, Debug)]
@@ -163,7 +166,7 @@ impl Caller {
         let heard = Arc::new(Mutex::new(end));
         let incoming = Incoming { body, heard: heard.clone(), line };
         let decoder = ProstDecoder::<A>::default();
-        let messages = Streaming::new_response(decoder, incoming, parts.status, None, Some(LONGEST));
+        let messages = Streaming::new_response(decoder, incoming, parts.status, None, Some(LONGEST_MESSAGE));
         Ok(Answers { messages, heard, asked, _tie: tie })
     }
 }

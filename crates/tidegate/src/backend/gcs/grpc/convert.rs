@@ -66,6 +66,7 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
     Ok(Object {
         key: described.name,
         size: size(described.size)?,
+        size_is_unknown: false,
         etag: text(described.etag),
         version: Some(described.generation.to_string()),
         modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),

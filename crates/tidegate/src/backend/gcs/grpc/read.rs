@@ -1,23 +1,19 @@
-//! Objects described, read, listed and removed.
+//! Objects described, read and removed.
 
 use std::ops::Range;
 
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 
 use super::call::Answers;
 use super::convert::{object, signed, size};
 use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
-use crate::backend::gcs::list;
-use crate::backend::http::{Failure, download, paged};
+use crate::backend::http::{Failure, download};
 use crate::backend::same::{replaced, same_or_replaced};
-use crate::backend::{Body, Entry, Fault, FaultKind};
+use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::object::Object;
-
-/// What is asked for of each object that is listed.
-const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", "checksums", "storage_class"];
 
 fn odd(message: &'static str) -> Fault {
     Fault::new(FaultKind::Transient, message)
@@ -106,34 +102,6 @@ impl Grpc {
         });
         let stream = download::exactly(range.end - range.start, pieces);
         Ok(Body { object, range, stream })
-    }
-
-    /// Objects and prefixes below `prefix`, in key order.
-    pub(in crate::backend::gcs) fn list(
-        &self,
-        prefix: &str,
-        recursive: bool,
-    ) -> BoxStream<'static, Result<Entry, Fault>> {
-        let (grpc, prefix) = (self.clone(), prefix.to_owned());
-        paged(String::new(), move |token: String| {
-            let (grpc, prefix) = (grpc.clone(), prefix.clone());
-            async move {
-                let request = proto::ListObjectsRequest {
-                    parent: grpc.bucket.to_string(),
-                    prefix,
-                    delimiter: if recursive { String::new() } else { "/".to_owned() },
-                    page_token: token.clone(),
-                    read_mask: Some(prost_types::FieldMask {
-                        paths: FIELDS.iter().map(|&field| field.to_owned()).collect(),
-                    }),
-                    ..proto::ListObjectsRequest::default()
-                };
-                let page: proto::ListObjectsResponse =
-                    grpc.caller.ask("ListObjects", About::Bucket, &request).await?;
-                let objects = page.objects.into_iter().map(object).collect::<Result<_, _>>()?;
-                Ok((list::entries(objects, page.prefixes), list::next(page.next_page_token, &token)?))
-            }
-        })
     }
 }
 

@@ -1,0 +1,195 @@
+//! Pages of listings in XML, read element by element, so that a page takes no more memory than its own bytes and the
+//! entries that it may have, however a store fills it.
+
+use http::HeaderMap;
+use percent_encoding::percent_decode_str;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::Event;
+use quick_xml::{Reader, errors::IllFormedError};
+
+use super::fault;
+use crate::backend::http::LONGEST_TEXT;
+use crate::backend::http::answer::{cut, not_a_store};
+use crate::backend::{Fault, FaultKind};
+
+/// Elements within elements. S3's listings go three deep.
+const DEEPEST: usize = 32;
+
+/// Something about one element.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'t> {
+    Begins,
+    /// It ends, and has this text; empty where it has elements.
+    Ends(&'t str),
+}
+
+/// A document of XML that is a page of a listing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Document<'a> {
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+    root: &'static str,
+}
+
+/// Why it cannot be read.
+enum Trouble {
+    /// It ends in the middle.
+    Cut,
+    Wrong(String),
+}
+
+impl<'a> Document<'a> {
+    /// The answer's document, if it is one with that root: see [`fault::promised`].
+    pub(super) fn new(
+        headers: &'a HeaderMap,
+        body: &'a [u8],
+        root: &'static str,
+        region: &str,
+    ) -> Result<Self, Fault> {
+        fault::promised(headers, body, root, region)?;
+        Ok(Self { headers, body, root })
+    }
+
+    /// Tells `on` of each element below the root, by the names on the way to it. Names that are not among `names` are
+    /// empty, and their text is passed over. What `on` says is wrong makes the document none of a store's.
+    pub(super) fn each(
+        &self,
+        names: &[&'static str],
+        on: impl FnMut(&[&'static str], Step<'_>) -> Result<(), String>,
+    ) -> Result<(), Fault> {
+        self.read(names, on).map_err(|trouble| match trouble {
+            Trouble::Cut => cut(&format!("<{}>", self.root)),
+            Trouble::Wrong(why) => self.wrong(&why),
+        })
+    }
+
+    /// The fault of a document that has the right root and is no listing all the same.
+    pub(super) fn wrong(&self, why: &str) -> Fault {
+        let mut fault = not_a_store(&format!("<{}>", self.root), self.headers, self.body);
+        fault.message = format!("{} ({why})", fault.message);
+        fault
+    }
+
+    fn read(
+        &self,
+        names: &[&'static str],
+        mut on: impl FnMut(&[&'static str], Step<'_>) -> Result<(), String>,
+    ) -> Result<(), Trouble> {
+        let body = match std::str::from_utf8(self.body) {
+            Ok(body) => body,
+            // A character that the end has cut: up to there it is a document that ends too early.
+            Err(error) if error.error_len().is_none() => {
+                std::str::from_utf8(&self.body[..error.valid_up_to()]).unwrap_or_default()
+            }
+            Err(error) => return Err(wrong(error)),
+        };
+        let mut reader = Reader::from_str(body.trim_start_matches('\u{feff}').trim_ascii_start());
+        // The elements that are open, and where the text of each begins.
+        let (mut open, mut begins, mut text) = (Vec::<&'static str>::new(), Vec::new(), String::new());
+        let known = |name: &str| names.iter().find(|known| **known == name).copied().unwrap_or_default();
+        // The root itself.
+        let mut is_inside = false;
+        loop {
+            let event = match reader.read_event() {
+                Ok(event) => event,
+                Err(error) => return Err(trouble(error, body)),
+            };
+            let piece = match &event {
+                Event::Start(tag) | Event::Empty(tag) => {
+                    let is_empty = matches!(event, Event::Empty(_));
+                    if !is_inside {
+                        if is_empty {
+                            return Ok(());
+                        }
+                        is_inside = true;
+                        continue;
+                    }
+                    if open.len() == DEEPEST {
+                        return Err(Trouble::Wrong(format!("its elements go more than {DEEPEST} deep")));
+                    }
+                    let own = &text[begins.last().copied().unwrap_or_default()..];
+                    if !own.trim().is_empty() {
+                        return Err(Trouble::Wrong("text and elements are mixed".to_owned()));
+                    }
+                    text.truncate(begins.last().copied().unwrap_or_default());
+                    open.push(known(tag.local_name().as_ref()));
+                    begins.push(text.len());
+                    on(&open, Step::Begins).map_err(Trouble::Wrong)?;
+                    if is_empty {
+                        on(&open, Step::Ends("")).map_err(Trouble::Wrong)?;
+                        open.pop();
+                        begins.pop();
+                    }
+                    continue;
+                }
+                Event::End(_) => {
+                    let Some(begin) = begins.pop() else { return Ok(()) };
+                    on(&open, Step::Ends(&text[begin..])).map_err(Trouble::Wrong)?;
+                    open.pop();
+                    text.truncate(begin);
+                    continue;
+                }
+                Event::Text(piece) => piece.xml10_content(),
+                Event::CData(piece) => piece.xml10_content(),
+                Event::GeneralRef(reference) => match reference.resolve_char_ref().map_err(wrong)? {
+                    Some(letter) => letter.to_string().into(),
+                    None => match resolve_predefined_entity(reference) {
+                        Some(text) => text.into(),
+                        None => return Err(Trouble::Wrong(format!("it has an entity `&{};`", &**reference))),
+                    },
+                },
+                Event::Eof => return Err(Trouble::Cut),
+                _ => continue,
+            };
+            if open.last().is_some_and(|name| !name.is_empty()) {
+                if text.len() + piece.len() > LONGEST_TEXT {
+                    return Err(Trouble::Wrong(format!("it has a text of more than {LONGEST_TEXT} bytes")));
+                }
+                text.push_str(&piece);
+            }
+        }
+    }
+}
+
+fn wrong(error: impl std::fmt::Display) -> Trouble {
+    Trouble::Wrong(error.to_string())
+}
+
+fn trouble(error: quick_xml::Error, body: &str) -> Trouble {
+    let is_cut = match &error {
+        quick_xml::Error::Syntax(_) => true,
+        // A reference whose `;` may be what is missing.
+        quick_xml::Error::IllFormed(IllFormedError::UnclosedReference) => {
+            body.rfind('&').is_some_and(|at| !body[at..].contains(['<', ';']))
+        }
+        _ => false,
+    };
+    if is_cut { Trouble::Cut } else { wrong(error) }
+}
+
+/// What a text says that is `true` or `false`; nothing said is no.
+pub(super) fn flag(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" | "" => Ok(false),
+        other => Err(format!("`{other}` is neither true nor false")),
+    }
+}
+
+/// A text that is there.
+pub(super) fn filled(text: &str) -> Option<String> {
+    Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them, and says itself
+/// whether it has.
+pub(super) fn key(text: String, encoding: Option<&str>) -> Result<String, Fault> {
+    if !encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("url")) {
+        return Ok(text);
+    }
+    let spaced = text.replace('+', " ");
+    let decoded = percent_decode_str(&spaced).decode_utf8().map_err(|error| {
+        Fault::new(FaultKind::Unsupported, "the bucket has a key that is not UTF-8").with_source(error)
+    })?;
+    Ok(decoded.into_owned())
+}

@@ -1,0 +1,87 @@
+use super::*;
+use crate::backend::FaultKind;
+
+fn uploads(inside: &str) -> Result<Uploads, Fault> {
+    let body = format!("<ListMultipartUploadsResult>{inside}</ListMultipartUploadsResult>");
+    Uploads::read(&HeaderMap::new(), body.as_bytes(), "us-east-1")
+}
+
+fn parts(inside: &str) -> Result<Parts, Fault> {
+    let body = format!("<ListPartsResult>{inside}</ListPartsResult>");
+    Parts::read(&HeaderMap::new(), body.as_bytes(), "us-east-1", 0)
+}
+
+const UPLOAD: &str = "<Upload><Key>a%2Bb</Key><UploadId>u-1</UploadId><Owner><ID>o</ID></Owner>\
+    <Initiator><ID>i</ID><DisplayName>Ann</DisplayName></Initiator>\
+    <Initiated>2026-01-02T03:04:05+00:00</Initiated></Upload>";
+
+#[test]
+fn unfinished_uploads_are_read_as_they_are() {
+    let next = "<IsTruncated>true</IsTruncated><NextKeyMarker>a%2Bb</NextKeyMarker>\
+        <NextUploadIdMarker>u-1</NextUploadIdMarker>";
+    let page = uploads(&format!("{UPLOAD}{next}<EncodingType>url</EncodingType>")).unwrap();
+    assert_eq!(page.next, Some(("a+b".to_owned(), "u-1".to_owned())));
+    let open = &page.uploads[0];
+    assert_eq!((open.session.key.as_str(), open.session.id.as_str()), ("a+b", "u-1"));
+    assert_eq!(open.initiator.as_deref(), Some("Ann"));
+    assert!(open.started.is_some());
+    assert_eq!(uploads(UPLOAD).unwrap().uploads[0].session.key, "a%2Bb");
+    let bare = uploads("<Upload><Key>k</Key><UploadId>u</UploadId><Initiator/></Upload>").unwrap();
+    assert_eq!((&bare.uploads[0].initiator, bare.uploads[0].started), (&None, None));
+    assert!(uploads("").unwrap().uploads.is_empty());
+}
+
+#[test]
+fn what_is_no_listing_of_uploads_is_none() {
+    for inside in [
+        "<Upload/>",
+        "<Upload><Key>k</Key></Upload>",
+        "<Upload><UploadId>u</UploadId></Upload>",
+        "<IsTruncated>true</IsTruncated>",
+    ] {
+        assert_eq!(uploads(inside).err().map(|fault| fault.kind), Some(FaultKind::NotAStore), "{inside}");
+    }
+    assert!(uploads(&UPLOAD.repeat(10_001)).err().unwrap().message.contains("10000 entries"));
+    for (body, kind) in [
+        ("<ListBucketResult/>", FaultKind::NotAStore),
+        ("<html>", FaultKind::NotAStore),
+        ("<Error><Code>SlowDown</Code></Error>", FaultKind::Throttled),
+        ("<ListMultipartUploadsResult><Upload>", FaultKind::Transient),
+    ] {
+        let read = Uploads::read(&HeaderMap::new(), body.as_bytes(), "");
+        assert_eq!(read.err().map(|fault| fault.kind), Some(kind), "{body}");
+    }
+}
+
+fn part(number: u32) -> String {
+    format!("<Part><PartNumber>{number}</PartNumber><Size>5</Size><ETag>\"e\"</ETag></Part>")
+}
+
+#[test]
+fn parts_are_read_as_they_are() {
+    let sums = "<ChecksumCRC64NVME>AAAAAAAAAAA=</ChecksumCRC64NVME>";
+    let whole = part(2).replace("</Part>", &format!("{sums}</Part>"));
+    let next = "<NextPartNumberMarker>2</NextPartNumberMarker><IsTruncated>true</IsTruncated>";
+    let page = parts(&format!("{}{whole}{next}", part(1))).unwrap();
+    assert_eq!((page.next, page.parts.len()), (Some(2), 2));
+    assert_eq!((page.parts[0].size, &page.parts[0].checksum), (5, &None));
+    assert_eq!(page.parts[1].checksum.as_deref(), Some("AAAAAAAAAAA="));
+    // A last page may have a marker, too.
+    assert_eq!(parts("<NextPartNumberMarker>0</NextPartNumberMarker>").unwrap().next, None);
+}
+
+#[test]
+fn parts_without_what_parts_have_are_none() {
+    let wrong = [
+        "<Part/>".to_owned(),
+        "<Part><PartNumber>1</PartNumber></Part>".to_owned(),
+        part(0),
+        part(10_001),
+        format!("{}{}", part(2), part(2)),
+        format!("{}{}", part(2), part(1)),
+        "<IsTruncated>true</IsTruncated>".to_owned(),
+    ];
+    for inside in wrong {
+        assert_eq!(parts(&inside).err().map(|fault| fault.kind), Some(FaultKind::NotAStore), "{inside}");
+    }
+}
