@@ -10,8 +10,6 @@ use tidegate::{Builder, RetryPolicy};
 
 use crate::values;
 
-use crate::values;
-
 /// How stores are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
