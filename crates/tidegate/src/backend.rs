@@ -194,6 +194,13 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// Removes an object; removing what is not there is no error.
     async fn delete(&self, key: &str) -> Result<(), Fault>;
 
+    /// Whether `key` is the very place of the key `from` of the bucket or root at `location`: what is written there
+    /// replaces that object, and what is removed there is gone here. Sends nothing; a local disk looks where links
+    /// lead.
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        location == self.location() && from == key
+    }
+
     /// Copies an object of the same store (one endpoint, maybe another bucket) to `key`, in one request, within
     /// [`Capabilities::max_copy`]. The copy carries the attributes and the token of `options`, and where these
     /// have no tags those of the source. With `cursor`, what an earlier request for the same has answered.

@@ -18,17 +18,17 @@
 //! ```
 //!
 //! One [`Tidegate`] has one runtime of two threads, whatever the number of stores and writers. None of
-//! this may be called from a task of a tokio runtime: it would block it, and panics.
+//! this may be called from a task of a tokio runtime: it would block it, and panics. All of it may be dropped there.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
+use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
 
 use crate::backend::Entry;
 use crate::client::Builder;
@@ -41,8 +41,11 @@ use crate::recover::Left;
 use crate::sweep::{LifecycleOutcome, Sweep, SweepReport};
 use crate::write::WriterBuilder;
 
-/// The engine, with the runtime that it works on. A clone is the same engine; when the last clone and
-/// everything that came from it is dropped, up to ten seconds are waited for sessions to be aborted.
+/// The engine, with the runtime that it works on. A clone is the same engine.
+///
+/// When the last clone and everything that came from it is dropped, the sessions of dropped writers are aborted, which
+/// goes on for up to ten seconds. The drop waits for that; within a tokio runtime, where to wait is to hold up other
+/// tasks, no longer than two seconds. It never panics, wherever it happens.
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
@@ -51,15 +54,33 @@ pub struct Tidegate {
 #[derive(Debug)]
 struct Engine {
     tide: crate::Tidegate,
-    runtime: Runtime,
+    /// What all calls wait on.
+    runtime: Handle,
+    /// Gone only while the engine is being dropped.
+    owned: Option<Runtime>,
 }
+
+/// How long sessions are waited for that are being aborted when an engine is dropped.
+const SETTLES: Duration = Duration::from_secs(10);
+/// The same where the thread that drops it belongs to a runtime.
+const SETTLES_IN_RUNTIME: Duration = Duration::from_secs(2);
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        let settled = async { tokio::time::timeout(Duration::from_secs(10), self.tide.settled()).await };
-        if self.runtime.block_on(settled).is_err() {
-            tracing::warn!("sessions were left to be aborted; a sweep will find them");
-        }
+        let Some(owned) = self.owned.take() else { return };
+        let (tide, (done, is_done)) = (self.tide.clone(), mpsc::channel::<()>());
+        // A thread that runs tasks may neither wait for a runtime nor drop one, so the runtime ends itself.
+        self.runtime.spawn(async move {
+            if tokio::time::timeout(SETTLES, tide.settled()).await.is_err() {
+                tracing::warn!("sessions were left to be aborted; a sweep will find them");
+            }
+            drop((tide, done));
+            owned.shutdown_background();
+        });
+        let is_in_runtime = Handle::try_current().is_ok();
+        let longest = if is_in_runtime { SETTLES_IN_RUNTIME } else { 2 * SETTLES };
+        // Nothing is sent: the wait ends when the sender is dropped, also by a panic.
+        let _ = is_done.recv_timeout(longest);
     }
 }
 
@@ -73,7 +94,8 @@ impl Tidegate {
             let message = format!("the system gives no threads: {error}");
             Error::new(ErrorKind::Unsupported, Operation::Connect, "tidegate", message).with_source(error)
         })?;
-        Ok(Self { engine: Arc::new(Engine { tide, runtime }) })
+        let engine = Engine { tide, runtime: runtime.handle().clone(), owned: Some(runtime) };
+        Ok(Self { engine: Arc::new(engine) })
     }
 
     /// Waits until what was dropped or failed so far is aborted; the errors of what could not be, see
@@ -211,9 +233,14 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Takes all of `bytes`, shared, not copied, where they are large.
+    /// Takes all of `bytes`, shared, not copied, from 1 MiB on; see [`crate::Writer::write`].
     pub fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
         self.engine.runtime.block_on(self.writer.write(bytes))
+    }
+
+    /// The same for callers that know their buffers: shared from 64 KiB on; see [`crate::Writer::write_shared`].
+    pub fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.write_shared(bytes))
     }
 
     /// Publishes the object: visible when this returns, whole, or not at all.

@@ -1,5 +1,7 @@
 //! Copies within one store, which makes them itself.
 
+use std::sync::Arc;
+
 use crate::backend::{CopySource, WriteOptions};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -70,7 +72,8 @@ impl CopyBuilder {
 
     /// Makes the copy: visible when this returns, whole, or not at all. It is of the object that the key has when
     /// this begins, with the same bytes (by the checksum, where the store tells one of both), attributes,
-    /// metadata and tags. Access rights and retention are the target's own.
+    /// metadata and tags. Access rights and retention are the target's own. A copy of an object onto itself that
+    /// changes no attribute is the object as it is; no request but the one that describes it is made.
     ///
     /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
     ///
@@ -79,6 +82,9 @@ impl CopyBuilder {
     /// changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
     /// removed meanwhile.
     pub async fn run(self) -> Result<Object> {
+        if let Some(object) = self.onto_itself().await? {
+            return Ok(object);
+        }
         let from = self.source().await?;
         let mut options = self.options;
         let given = std::mem::take(&mut options.attributes);
@@ -102,6 +108,30 @@ impl CopyBuilder {
         let upload = Upload::new(&self.to, &self.to_key, options, self.progress);
         let object = Copy::new(upload, from).run(way, in_flight).await?;
         Ok(self.to.relative(object))
+    }
+
+    /// The object, where it would be copied onto itself and nothing of it would change. Stores refuse such a copy
+    /// (S3) or make a new version of it.
+    async fn onto_itself(&self) -> Result<Option<Object>> {
+        if !self.from.is_one_place(&self.key, &self.to, &self.to_key).await {
+            return Ok(None);
+        }
+        let object = match &self.described {
+            Some(object) => object.clone(),
+            None => self.from.head(&self.key).await?,
+        };
+        if self.options.create_only {
+            let message = "the object would be copied onto itself";
+            let url = self.to.url(&self.to_key);
+            return Err(Error::new(ErrorKind::AlreadyExists, Operation::Copy, url, message));
+        }
+        let changes = self.options.attributes != Attributes::default();
+        // Two stores in memory may have one name, each of another engine.
+        let is_one_store = Arc::ptr_eq(self.from.backend(), self.to.backend());
+        if changes || (!is_one_store && !self.to.head(&self.to_key).await?.is_same(&object)) {
+            return Ok(None);
+        }
+        Ok(Some(Object { key: self.to_key.clone(), ..object }))
     }
 
     /// Describes what is copied, and refuses what could not be.
@@ -130,6 +160,22 @@ impl CopyBuilder {
 }
 
 impl Store {
+    /// Whether `key` and `to_key` of `to` are one place, so that what is written to one replaces the other.
+    pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
+        if self.backend().endpoint() != to.backend().endpoint() {
+            return false;
+        }
+        match (self.places(), to.places()) {
+            // Where the objects of a key are is known by the layout alone.
+            (Some(_), Some(_)) => self.url(key) == to.url(to_key),
+            (None, None) => {
+                let (location, from) = (self.backend().location(), self.full_key(key));
+                to.backend().is_one_place(location, &from, &to.full_key(to_key)).await
+            }
+            _ => false,
+        }
+    }
+
     /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
     /// copies, and neither spreads its keys over prefixes, so that both places are known. The target's credentials
     /// are the ones that count.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Fault, FaultKind};
@@ -11,14 +12,20 @@ use crate::printable::printable;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed operation. Its display is one sentence for people; [`kind`](Self::kind) is for programs.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub struct Error {
     context: Box<Context>,
-    #[source]
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// Shared: a failure that is told again keeps its source.
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-#[derive(Debug)]
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Context {
     kind: ErrorKind,
     object: String,
@@ -179,7 +186,7 @@ impl Error {
         let is_unreachable = fault.is_unreachable();
         let mut error =
             Self::new(kind_of(fault.kind), operation, object, fault.message).after(attempts, elapsed);
-        error.source = fault.source;
+        error.source = fault.source.map(Arc::from);
         error.context.is_unreachable = is_unreachable;
         error
     }
@@ -192,7 +199,7 @@ impl Error {
 
     #[must_use]
     pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(Arc::from(source.into()));
         self
     }
 
@@ -214,17 +221,7 @@ impl Error {
 
     /// The same failure, told again to a caller who asks after it.
     pub(crate) fn again(&self) -> Self {
-        let context = Context {
-            kind: self.context.kind,
-            object: self.context.object.clone(),
-            operation: self.context.operation,
-            part: self.context.part.clone(),
-            attempts: self.context.attempts,
-            elapsed: self.context.elapsed,
-            message: self.context.message.clone(),
-            is_unreachable: self.context.is_unreachable,
-        };
-        Self { context: Box::new(context), source: None }
+        Self { context: self.context.clone(), source: self.source.clone() }
     }
 
     /// What kind of failure it is.

@@ -39,7 +39,7 @@ mod walk;
 
 pub(crate) use begun::Begun;
 pub use directory::{Listed, examine, list, verify};
-pub(crate) use directory::{discard, list_of};
+pub(crate) use directory::{discard, list_of, look_at as look};
 pub use disk::JournalFile;
 pub use durability::Durability;
 use durability::sync_later;

@@ -70,4 +70,4 @@ pub use recover::{Left, Resumed};
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile};
-pub use write::{Claimed, Strategy, Writer, WriterBuilder};
+pub use write::{Claimed, Strategy, Writer, WriterBuilder, WrongSize};

@@ -20,20 +20,22 @@
 //! What is different from the crate's own stores is in `docs/OBJECT_STORE.md`.
 
 use std::fmt;
+use std::ops::Range;
 
 use ::object_store::path::Path;
 use ::object_store::{
     CopyMode, CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
-    PutResult, Result,
+    MultipartUpload, OBJECT_STORE_COALESCE_DEFAULT, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions,
+    PutOptions, PutPayload, PutResult, RenameOptions, RenameTargetMode, Result,
 };
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::Entry;
 use crate::object::Object;
-use crate::{ErrorKind, Reader, Store, WriterBuilder};
+use crate::{ErrorKind, Operation, Reader, Store, WriterBuilder};
 
 mod attributes;
 mod error;
@@ -48,6 +50,9 @@ use upload::Upload;
 /// Removals of one [`ObjectStore::delete_stream`] on their way at once; how many requests that makes the
 /// limiter decides.
 const REMOVALS: usize = 32;
+
+/// Requests of one [`ObjectStore::get_ranges`] on their way at once.
+const RANGES: usize = 10;
 
 /// How often an object is read anew that is replaced between being looked at and being read.
 const LOOKS: u32 = 4;
@@ -130,6 +135,12 @@ impl TidegateStore {
         }
     }
 
+    /// That a range is none of the object's.
+    fn refused(&self, location: &Path, why: impl fmt::Display) -> Error {
+        let url = self.store.url(location.as_ref());
+        convert(crate::Error::new(ErrorKind::InvalidInput, Operation::Get, url, why.to_string()), location)
+    }
+
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let prefix = prefix.cloned().unwrap_or_default();
         let below = if prefix.as_ref().is_empty() { String::new() } else { format!("{prefix}/") };
@@ -190,7 +201,7 @@ impl ObjectStore for TidegateStore {
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         if let Some(range) = &options.range {
-            range.is_valid().map_err(|error| Error::Generic { store: STORE, source: error.into() })?;
+            range.is_valid().map_err(|error| self.refused(location, error))?;
         }
         if options.head {
             let object = self.head(location, &options).await?;
@@ -208,6 +219,46 @@ impl ObjectStore for TidegateStore {
             meta: meta(location.clone(), object),
             range,
         })
+    }
+
+    /// Ranges that lie close together are one request. As with one range, an end past the object's is the object's; a
+    /// range that begins past it is refused, an empty one as well.
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if let Some(range) = ranges.iter().find(|range| range.end < range.start) {
+            let (start, end) = (range.start, range.end);
+            return Err(self.refused(location, format!("the range {start}..{end} ends before it begins")));
+        }
+        let wanted = union(ranges);
+        let fetch = |range: Range<u64>| async move {
+            let got =
+                self.get_opts(location, GetOptions::new().with_range(Some(GetRange::Bounded(range)))).await?;
+            let size = got.meta.size;
+            Ok::<_, Error>((size, got.bytes().await?))
+        };
+        let fetched: Vec<(u64, Bytes)> =
+            stream::iter(wanted.clone()).map(fetch).buffered(RANGES).try_collect().await?;
+        let size = match fetched.first() {
+            Some((size, _)) => *size,
+            None if ranges.is_empty() => 0,
+            // Of empty ranges no byte is read, and whether they lie in the object is to be known all the same.
+            None => self.head(location, &GetOptions::new()).await?.size,
+        };
+        let cut = |range: &Range<u64>| {
+            if range.start > size || (range.start == size && !range.is_empty()) {
+                let start = range.start;
+                let why = format!("the range begins at byte {start}, past the object's end at byte {size}");
+                return Err(self.refused(location, why));
+            }
+            let found =
+                wanted.iter().position(|wanted| wanted.start <= range.start && range.end <= wanted.end);
+            let Some((at, bytes)) = found.and_then(|at| Some((wanted.get(at)?.start, &fetched.get(at)?.1)))
+            else {
+                return Ok(Bytes::new());
+            };
+            let here = |byte: u64| usize::try_from(byte - at).unwrap_or(usize::MAX).min(bytes.len());
+            Ok(bytes.slice(here(range.start)..here(range.end)))
+        };
+        ranges.iter().map(cut).collect()
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -242,6 +293,19 @@ impl ObjectStore for TidegateStore {
         Ok(result)
     }
 
+    /// A copy and a removal; where both are one place, nothing is to be done but to see that there is an object.
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        if self.store.is_one_place(from.as_ref(), &self.store, to.as_ref()).await {
+            return self.store.head(from.as_ref()).await.map(|_| ()).map_err(|error| convert(error, from));
+        }
+        let mode = match options.target_mode {
+            RenameTargetMode::Overwrite => CopyMode::Overwrite,
+            RenameTargetMode::Create => CopyMode::Create,
+        };
+        self.copy_opts(from, to, CopyOptions { mode, extensions: options.extensions }).await?;
+        self.store.delete(from.as_ref()).await.map_err(|error| convert(error, from))
+    }
+
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
         let copy = self.store.copy(from.as_ref(), &self.store, to.as_ref());
         let (copy, failed_at) = match options.mode {
@@ -254,6 +318,22 @@ impl ObjectStore for TidegateStore {
             _ => convert(error, failed_at),
         })
     }
+}
+
+/// What has all bytes of `ranges`, in ascending order: ranges that lie close together are one. Empty ranges have none.
+fn union(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    let mut union: Vec<Range<u64>> = Vec::new();
+    for range in sorted {
+        match union.last_mut() {
+            Some(last) if range.start.saturating_sub(last.end) <= OBJECT_STORE_COALESCE_DEFAULT => {
+                last.end = last.end.max(range.end);
+            }
+            _ => union.push(range),
+        }
+    }
+    union
 }
 
 /// As errors of no kind name their store.

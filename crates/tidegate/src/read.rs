@@ -3,10 +3,11 @@
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures::Stream;
+use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
 use crate::backend::Body;
@@ -138,7 +139,8 @@ impl ReaderBuilder {
 /// are an error at the end. An error is the last that it gives, and it gives it again however often it is
 /// asked: stop at the first.
 ///
-/// Dropping it cancels its requests. A consumer may stop for as long as it likes.
+/// Dropping it cancels its requests. A consumer may stop for as long as it likes. One that does not lets other tasks
+/// run from time to time (tokio's cooperative budget).
 ///
 /// [`AsyncRead`]: tokio::io::AsyncRead
 /// [`AsyncBufRead`]: tokio::io::AsyncBufRead
@@ -292,9 +294,14 @@ impl Stream for Reader {
     type Item = Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
-        if !self.piece.is_empty() {
-            return Poll::Ready(Some(Ok(std::mem::take(&mut self.piece))));
+        let turn = ready!(poll_proceed(cx));
+        let next = match self.piece.is_empty() {
+            true => self.poll_piece(cx),
+            false => Poll::Ready(Some(Ok(std::mem::take(&mut self.piece)))),
+        };
+        if next.is_ready() {
+            turn.made_progress();
         }
-        self.poll_piece(cx)
+        next
     }
 }

@@ -217,7 +217,7 @@ impl Left {
     /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
     pub async fn forget(&self) -> Result<()> {
         let engine = self.tide.engine();
-        write::forget(&self.path, engine.journaling.durability, &engine.owners).await
+        write::forget(&self.path, &engine.journaling, &engine.owners).await
     }
 
     /// Reads every byte of its journal, compares the checksums and says what is in it. Nothing is changed.
@@ -230,7 +230,17 @@ impl Left {
     }
 
     async fn store(&self) -> Result<Store> {
-        match &self.found {
+        let looked;
+        let found = match &self.found {
+            // It may be in use no more: a writer of this process that was just dropped lets go of it soon.
+            Err(JournalError::InUse { .. }) => {
+                let engine = self.tide.engine();
+                looked = engine.journaling.live.look(&self.path, &engine.owners).await;
+                &looked
+            }
+            found => found,
+        };
+        match found {
             Ok(found) => self.tide.open(&found.state.header.url).await,
             Err(error) => {
                 let object = self.path.display().to_string();

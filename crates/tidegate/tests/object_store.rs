@@ -29,7 +29,7 @@ struct Place {
     tide: Tidegate,
     store: TidegateStore,
     server: Option<Server>,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 async fn place(location: &str, over: GcsTransport) -> Place {
@@ -55,7 +55,7 @@ async fn place(location: &str, over: GcsTransport) -> Place {
     }
     let tide = tide.build().unwrap();
     let store = TidegateStore::new(tide.open(&location).await.unwrap());
-    Place { tide, store, server, _directory: directory }
+    Place { tide, store, server, directory }
 }
 
 /// A store whose objects have no versions. The suite wants an object that was replaced to be had by its version
@@ -159,6 +159,13 @@ macro_rules! suite {
             }
 
             #[tokio::test]
+            async fn what_is_renamed_or_copied_onto_itself_stays() {
+                let place = place().await;
+                super::nothing_is_lost_onto_itself(&place).await;
+                assert_clean(&place).await;
+            }
+
+            #[tokio::test]
             async fn conditions_hold() {
                 let place = place().await;
                 integration::get_opts(&Unversioned(place.store.clone())).await;
@@ -207,6 +214,36 @@ async fn put_head_attributes(store: &TidegateStore) {
     assert_eq!(got.attributes.get(&Attribute::ContentLanguage).map(AsRef::as_ref), Some("en-US"));
 }
 
+async fn nothing_is_lost_onto_itself(place: &Place) {
+    let (store, path) = (&place.store, Path::from("d/a"));
+    let missing = [store.rename(&path, &path).await, store.copy(&path, &path).await];
+    assert!(missing.iter().all(|missing| matches!(missing, Err(Error::NotFound { .. }))), "{missing:?}");
+    let written = store.put(&path, "bytes".into()).await.unwrap();
+    store.rename(&path, &path).await.unwrap();
+    store.rename_if_not_exists(&path, &path).await.unwrap();
+    store.copy(&path, &path).await.unwrap();
+    let exists = store.copy_if_not_exists(&path, &path).await;
+    assert!(matches!(exists, Err(Error::AlreadyExists { .. })), "{exists:?}");
+    let got = store.get(&path).await.unwrap();
+    assert_eq!(
+        (&got.meta.e_tag, &got.meta.version),
+        (&written.e_tag, &written.version),
+        "it was not touched"
+    );
+    assert_eq!(got.bytes().await.unwrap(), "bytes");
+    // By another way to the same place.
+    let (store, within) = (store.store().clone(), store.store().within("d"));
+    let copied = within.copy("a", &store, "d/a").run().await.unwrap();
+    assert_eq!((copied.key.as_str(), copied.size), ("d/a", 5));
+    let exists = store.copy("d/a", &within, "a").create_only().run().await.unwrap_err();
+    assert_eq!(exists.kind(), ErrorKind::AlreadyExists, "{exists}");
+    assert_eq!(store.head("d/a").await.unwrap().etag, got_etag(&within).await);
+}
+
+async fn got_etag(store: &tidegate::Store) -> Option<String> {
+    store.head("a").await.unwrap().etag
+}
+
 /// Parts of any size, the store's least or not.
 async fn parts_are_pieces_of_one_stream(place: &Place) {
     let path = Path::from("pieces");
@@ -245,7 +282,8 @@ async fn what_is_given_up_is_not_there(place: &Place) {
     let mut begun = aborted.put_part((0..100).map(|_| Bytes::from(vec![7; 1 << 20])).collect());
     assert!(futures::poll!(&mut begun).is_pending());
     aborted.abort().await.unwrap();
-    assert!(aborted.abort().await.is_err() && aborted.complete().await.is_err());
+    aborted.abort().await.unwrap();
+    assert!(aborted.complete().await.is_err());
     drop(begun);
     let mut dropped = place.store.put_multipart(&path).await.unwrap();
     dropped.put_part(part()).await.unwrap();
@@ -293,6 +331,93 @@ async fn errors_are_of_their_kinds_and_keep_their_source() {
     assert!(matches!(listed, Err(Error::PermissionDenied { .. })), "{listed:?}");
     let removed = place.store.delete(&path).await;
     assert!(matches!(removed, Err(Error::PermissionDenied { .. })), "{removed:?}");
+}
+
+/// Each of the crate's helpers, with an answer of the store's own to the completion.
+#[tokio::test]
+async fn the_error_of_a_completion_comes_through_the_helpers_of_the_crate() {
+    use object_store::buffered::BufWriter;
+    use tidegate_dev::{Fault, Knobs};
+    use tokio::io::AsyncWriteExt;
+    for (location, operation) in
+        [("s3://bucket", "CompleteMultipartUpload"), ("gs://bucket", "CompleteMultipartUpload")]
+    {
+        for (status, code, kind) in [
+            (412, "PreconditionFailed", ErrorKind::AlreadyExists),
+            (403, "AccessDenied", ErrorKind::PermissionDenied),
+            (400, "InvalidRequest", ErrorKind::InvalidInput),
+        ] {
+            let place = place(location, GcsTransport::Http).await;
+            let (path, bytes) = (Path::from("k"), vec![7; 20 << 20]);
+            let faults = vec![Fault::error(operation, status, code)];
+            place.server.as_ref().unwrap().set_knobs(Knobs { faults, ..Knobs::default() });
+            let mut writer = BufWriter::new(Arc::new(place.store.clone()), path.clone());
+            writer.write_all(&bytes).await.unwrap();
+            let error = writer.shutdown().await.unwrap_err();
+            let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>()).unwrap();
+            assert_eq!(kind_of(error), Some(kind), "{location} {error:?}");
+            let mut writer = WriteMultipart::new(place.store.put_multipart(&path).await.unwrap());
+            writer.write(&bytes);
+            let error = writer.finish().await.unwrap_err();
+            assert_eq!(kind_of(&error), Some(kind), "{location} {error:?}");
+            place.server.as_ref().unwrap().set_knobs(Knobs::default());
+            assert_clean(&place).await;
+        }
+    }
+}
+
+fn kind_of(error: &Error) -> Option<ErrorKind> {
+    Some(std::error::Error::source(error)?.downcast_ref::<tidegate::Error>()?.kind())
+}
+
+#[tokio::test]
+async fn an_update_of_nothing_that_the_store_could_know_sends_nothing() {
+    for location in ["memory://bucket", "s3://bucket", "gs://bucket"] {
+        let place = place(location, GcsTransport::Http).await;
+        let path = Path::from("k");
+        let written = place.store.put(&path, "old".into()).await.unwrap();
+        let mut versions = vec![object_store::UpdateVersion { e_tag: None, version: None }];
+        // The one that this store knows objects by is missing.
+        versions.push(match location {
+            "gs://bucket" => object_store::UpdateVersion { e_tag: written.e_tag, version: None },
+            _ => object_store::UpdateVersion { e_tag: None, version: Some("1".to_owned()) },
+        });
+        if location == "s3://bucket" {
+            versions
+                .push(object_store::UpdateVersion { e_tag: Some("W/\"weak\"".to_owned()), version: None });
+        }
+        let server = place.server.as_ref();
+        server.iter().for_each(|server| server.reset_counts());
+        for version in versions {
+            let error =
+                place.store.put_opts(&path, "new".into(), PutMode::Update(version).into()).await.unwrap_err();
+            assert_eq!(kind_of(&error), Some(ErrorKind::InvalidInput), "{location}: {error:?}");
+        }
+        assert!(server.is_none_or(|server| server.counts().total() == 0), "{location}");
+        assert_eq!(place.store.get(&path).await.unwrap().bytes().await.unwrap(), "old");
+    }
+}
+
+/// Links lead to a place in two ways, and a rename from one to the other must not remove the file.
+#[tokio::test]
+async fn a_rename_to_the_same_file_by_another_way_removes_nothing() {
+    let place = place("/", GcsTransport::Http).await;
+    let root = place.directory.path();
+    place.store.put(&Path::from("real/a"), "a".into()).await.unwrap();
+    std::os::unix::fs::symlink(root.join("real"), root.join("link")).unwrap();
+    std::os::unix::fs::symlink(root.join("real/a"), root.join("to-a")).unwrap();
+    std::fs::hard_link(root.join("real/a"), root.join("real/b")).unwrap();
+    let read = async |key: &str| place.store.get(&Path::from(key)).await.unwrap().bytes().await.unwrap();
+    place.store.rename(&Path::from("real/a"), &Path::from("link/a")).await.unwrap();
+    place.store.rename(&Path::from("link/a"), &Path::from("real/a")).await.unwrap();
+    assert_eq!(read("real/a").await, "a");
+    // Names of their own.
+    place.store.rename(&Path::from("real/a"), &Path::from("real/b")).await.unwrap();
+    assert_eq!(read("real/b").await, "a");
+    place.store.copy(&Path::from("real/b"), &Path::from("real/a")).await.unwrap();
+    place.store.rename(&Path::from("real/a"), &Path::from("to-a")).await.unwrap();
+    assert_eq!(read("to-a").await, "a");
+    assert!(place.store.head(&Path::from("real/a")).await.is_err());
 }
 
 #[tokio::test]

@@ -121,6 +121,7 @@ passed_on! {
     async fn head(key: &str) -> Result<Object, Fault>;
     async fn get(key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
     async fn delete(key: &str) -> Result<(), Fault>;
+    async fn is_one_place(location: &str, from: &str, key: &str) -> bool;
     async fn copy(
         from: &CopySource,
         key: &str,

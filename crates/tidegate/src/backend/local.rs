@@ -44,6 +44,7 @@ mod copy;
 mod fault;
 mod list;
 mod parents;
+mod place;
 mod read;
 mod target;
 mod temp;
@@ -174,6 +175,15 @@ impl Backend for Local {
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
         let target = if options.is_some() { Target::to_write } else { Target::of };
         target(&self.root, key).map(|_| ())
+    }
+
+    async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
+        let (Ok(from), Ok(to)) = (Target::of(Path::new(location), from), Target::of(&self.root, key)) else {
+            return false; // no such file is copied
+        };
+        // The place of the root may be written in two ways.
+        let is_one = blocking(move || Ok(place::is_one(from.path(), to.path())));
+        is_one.await.unwrap_or_default()
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {

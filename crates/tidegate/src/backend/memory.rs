@@ -156,6 +156,15 @@ impl Backend for Memory {
         &self.capabilities
     }
 
+    fn check(&self, _: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
+        match options.and_then(|options| options.replaces.as_ref()) {
+            Some(replaced) if replaced.etag.is_none() => Err(invalid(
+                "the object that is to be replaced has no ETag, by which the store could know it",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
         fits(payload.len(), self.capabilities.max_put.min(self.capabilities.max_object), "one request")?;
         let (blocks, checksum) = take_in(&payload).await?;

@@ -178,7 +178,9 @@ impl Backend for S3 {
 
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
         self.bucket.address.object(key, &[])?;
-        options.map_or(Ok(()), |options| attributes::to_headers(options).map(|_| ()))
+        let Some(options) = options else { return Ok(()) };
+        complete::check_condition(options)?;
+        attributes::to_headers(options).map(|_| ())
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {

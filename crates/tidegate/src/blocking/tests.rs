@@ -58,3 +58,86 @@ fn it_goes_on_with_what_was_left() {
     assert_eq!(writer.finish().unwrap().size, 1010);
     assert!(tide.recover().unwrap().is_empty());
 }
+
+/// An engine, and a writer of it that has a session open in `memory`.
+fn with_a_session(memory: &crate::backend::memory::Memory) -> (Tidegate, Writer) {
+    let tide = Tidegate::new(crate::Tidegate::builder().memory(64 << 20)).unwrap();
+    let store = Store { engine: tide.engine.clone(), store: tide.tide().store(Arc::new(memory.clone())) };
+    let mut writer = store.writer("k", |writer| writer.part_size(5 << 20)).unwrap();
+    writer.write_bytes(vec![7; 20 << 20].into()).unwrap();
+    assert_eq!(sessions(memory), 1);
+    (tide, writer)
+}
+
+fn sessions(memory: &crate::backend::memory::Memory) -> usize {
+    use crate::backend::Backend;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(memory.sessions("").count())
+}
+
+/// What drops an engine, and a writer that holds it, in its own way.
+type Dropping = fn((Tidegate, Writer));
+
+#[test]
+fn an_engine_is_dropped_in_tasks_and_by_panics_and_its_sessions_are_aborted() {
+    use tokio::runtime::Builder;
+    fn panics(held: (Tidegate, Writer)) {
+        let _held = held;
+        panic!("the caller's bug");
+    }
+    let ways: [(&str, Dropping); 8] = [
+        ("a thread", |held| drop(held)),
+        ("a task of one thread", |held| {
+            Builder::new_current_thread().build().unwrap().block_on(async move { drop(held) });
+        }),
+        ("a task of many threads", |held| {
+            let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+            runtime.block_on(async move { tokio::spawn(async move { drop(held) }).await.unwrap() });
+        }),
+        ("a task that never ran", |held| {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            runtime.spawn(async move { drop(held) });
+            drop(runtime);
+        }),
+        ("a blocking task", |held| {
+            let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+            runtime.block_on(async move { tokio::task::spawn_blocking(|| drop(held)).await.unwrap() });
+        }),
+        ("a panic", |held| assert!(std::thread::spawn(|| panics(held)).join().is_err())),
+        ("a panic in a task of one thread", |held| {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            let panicked = runtime.block_on(async move { tokio::spawn(async { panics(held) }).await });
+            assert!(panicked.is_err());
+        }),
+        ("a panic in a task of many threads", |held| {
+            let runtime = Builder::new_multi_thread().worker_threads(2).build().unwrap();
+            let panicked = runtime.block_on(async move { tokio::spawn(async { panics(held) }).await });
+            assert!(panicked.is_err());
+        }),
+    ];
+    for (way, drop_it) in ways {
+        let memory = crate::backend::memory::Memory::new("dropped");
+        drop_it(with_a_session(&memory));
+        // In a runtime it is waited for only so long.
+        let began = std::time::Instant::now();
+        while sessions(&memory) > 0 {
+            assert!(began.elapsed() < SETTLES, "dropped in {way}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_reader_and_a_listing_that_hold_the_last_of_an_engine_are_dropped_in_a_task() {
+    let tide = Tidegate::new(crate::Tidegate::builder()).unwrap();
+    let store = tide.open("memory://last").unwrap();
+    let mut writer = store.writer("a", |writer| writer).unwrap();
+    writer.write_all(&vec![7; 20 << 20]).unwrap();
+    writer.finish().unwrap();
+    let mut reader = store.reader("a", |reader| reader).unwrap();
+    reader.read_exact(&mut [0; 1000]).unwrap();
+    let listing = store.list("", true);
+    drop((tide, store));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async move { drop((reader, listing)) });
+}

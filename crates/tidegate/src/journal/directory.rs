@@ -83,6 +83,11 @@ pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, Journal
     Ok(recover::scan(path, file, Check::Whole)?.recovered())
 }
 
+/// Reads a journal as a listing does.
+pub(crate) fn look_at(path: &Path, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
+    look(path, Check::Tail, owners)
+}
+
 fn look(path: &Path, check: Check, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
     let file = trusted_file::open(path, Access::Read, owners);
     let file = file.map_err(|error| JournalError::io(path, "opening", error))?;
@@ -242,12 +247,16 @@ fn lock(path: &Path, file: &File, locked: Result<(), TryLockError>) -> Result<()
 
 /// Writes down who has the journal, for the message to others. It is as good without.
 fn name_holder(file: &dyn JournalFile) {
-    let host = rustix::system::uname();
-    let name = format!("{} on {}", std::process::id(), host.nodename().to_string_lossy());
+    let name = this_process();
     let mut sector = [0; SECTOR];
     let length = name.len().min(SECTOR);
     sector[..length].copy_from_slice(&name.as_bytes()[..length]);
     let _ = file.write(HOLDER, &[&sector]);
+}
+
+/// How this process is named in a journal that it has.
+pub(super) fn this_process() -> String {
+    format!("{} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy())
 }
 
 fn holder(file: &File) -> Option<String> {

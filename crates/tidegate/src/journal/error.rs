@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::directory::this_process;
 use super::format::VERSION;
 use super::reserve::is_full;
 use crate::error::ErrorKind;
@@ -63,7 +64,7 @@ pub enum JournalError {
         what: &'static str,
     },
     /// Another process has it.
-    #[error("journal {path} is in use{} (wait for that to end, or end it)", by(.holder.as_deref()))]
+    #[error("journal {path} is in use{}", by(.holder.as_deref()))]
     InUse {
         /// The file.
         path: PathBuf,
@@ -131,6 +132,11 @@ impl JournalError {
         Self::Refused { path: path.to_owned(), what }
     }
 
+    /// Whether a writer of this process has the journal.
+    pub(crate) fn is_of_this_process(&self) -> bool {
+        matches!(self, Self::InUse { holder: Some(holder), .. } if *holder == this_process())
+    }
+
     /// What kind of [`Error`](crate::Error) an operation ends with for it.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -177,5 +183,11 @@ fn advice(source: &io::Error) -> &'static str {
 }
 
 fn by(holder: Option<&str>) -> String {
-    holder.map_or_else(String::new, |holder| format!(": process {holder} opened it last"))
+    match holder {
+        Some(holder) if holder == this_process() => {
+            ": a writer of this process has it (finish, abort or drop that one)".to_owned()
+        }
+        Some(holder) => format!(": process {holder} opened it last (wait for that to end, or end it)"),
+        None => " (wait for that to end, or end it)".to_owned(),
+    }
 }

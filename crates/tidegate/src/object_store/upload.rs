@@ -1,10 +1,11 @@
 //! A multipart upload as one stream: parts follow each other as they were given.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use ::object_store::path::Path;
-use ::object_store::{Error, MultipartUpload, PutPayload, PutResult, Result, UploadPart};
+use ::object_store::{MultipartUpload, PutPayload, PutResult, Result, UploadPart};
 use async_trait::async_trait;
 use futures::FutureExt;
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -12,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::error::convert;
-use super::{STORE, put_result};
+use super::put_result;
 use crate::{ErrorKind, Operation, Writer};
 
 /// A part, and who is told when the writer has taken it.
@@ -23,14 +24,26 @@ type Taken = Result<(), Arc<crate::Error>>;
 
 /// An upload; dropped, it aborts.
 pub(super) struct Upload {
-    /// Of the task, while it hands a part on.
+    /// Of the task, while it hands a part on. Kept until the object is there: whoever aborts after a failure waits for
+    /// the end that the failure has begun.
     writer: Arc<Mutex<Option<Writer>>>,
-    /// Parts that stand in line; `None` when it has ended.
+    /// Parts that stand in line; `None` when no more are taken.
     line: Option<mpsc::UnboundedSender<Part>>,
     /// The one task that hands them on.
     task: JoinSet<Taken>,
     aborted: CancellationToken,
     location: Path,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Parts are taken, or the object is being published by a `complete` that was cancelled.
+    Open,
+    Completed,
+    /// The first error of a part or of the completion.
+    Failed(crate::Error),
+    Aborted,
 }
 
 impl Upload {
@@ -40,19 +53,35 @@ impl Upload {
         let (mut task, aborted) = (JoinSet::new(), CancellationToken::new());
         let writer = Arc::new(Mutex::new(Some(writer)));
         task.spawn(hand_on(writer.clone(), parts, aborted.clone()));
-        Self { writer, line: Some(line), task, aborted, location }
+        Self { writer, line: Some(line), task, aborted, location, stage: Stage::Open }
     }
 
-    /// Ends the line; the writer, and what became of the parts, when all are handed on.
-    async fn end(&mut self) -> Result<(Writer, Taken)> {
-        let ended = || Error::Generic { store: STORE, source: "the upload has ended before".into() };
-        self.line.take().ok_or_else(ended)?;
-        let taken = match self.task.join_next().await {
-            Some(Ok(taken)) => taken,
-            Some(Err(error)) => return Err(Error::Generic { store: STORE, source: error.into() }),
-            None => return Err(ended()),
+    /// Waits until all parts are handed on.
+    async fn end_line(&mut self) -> Result<(), crate::Error> {
+        self.line = None;
+        match self.task.join_next().await {
+            Some(Ok(taken)) => taken.map_err(|error| error.again()),
+            Some(Err(ended)) => {
+                let message = "the task that takes the parts has ended early";
+                Err(self.error(Operation::Write, message).with_source(ended))
+            }
+            None => Ok(()), // seen by a `complete` that was cancelled
+        }
+    }
+
+    async fn publish(&mut self) -> Result<PutResult, crate::Error> {
+        self.end_line().await?;
+        let mut writer = self.writer.lock().await;
+        let Some(open) = writer.as_mut() else {
+            return Err(self.error(Operation::Complete, "the upload has ended before"));
         };
-        Ok((self.writer.lock().await.take().ok_or_else(ended)?, taken))
+        let object = poll_fn(|cx| open.poll_finish(cx)).await?;
+        *writer = None;
+        Ok(put_result(object))
+    }
+
+    fn error(&self, operation: Operation, message: &'static str) -> crate::Error {
+        crate::Error::new(ErrorKind::Closed, operation, self.location.to_string(), message)
     }
 }
 
@@ -81,7 +110,7 @@ async fn hand_on(
             };
             taken = written.map_err(Arc::new);
         }
-        // Who does not wait any more is not told.
+        // A part whose future was dropped is not told.
         let _ = told.send(taken.clone());
     }
     taken
@@ -109,7 +138,7 @@ impl MultipartUpload for Upload {
     fn put_part(&mut self, part: PutPayload) -> UploadPart {
         let (told, taken) = oneshot::channel();
         if let Some(line) = &self.line {
-            // Where the task is gone, so is who would tell.
+            // Where the task has ended, the part's future finds the channel closed.
             let _ = line.send((part, told));
         }
         let location = self.location.clone();
@@ -125,16 +154,46 @@ impl MultipartUpload for Upload {
         .boxed()
     }
 
+    /// An error is of the kind of what went wrong, and is given again to whoever asks again. One that was cancelled
+    /// may be called again.
     async fn complete(&mut self) -> Result<PutResult> {
-        let (writer, taken) = self.end().await?;
-        taken.map_err(|error| convert(error.again(), &self.location))?;
-        writer.finish().await.map(put_result).map_err(|error| convert(error, &self.location))
+        let published = match &self.stage {
+            Stage::Open => self.publish().await,
+            Stage::Completed => {
+                Err(self.error(Operation::Complete, "the object was published before, and is there"))
+            }
+            Stage::Failed(error) => Err(error.again()),
+            Stage::Aborted => Err(self.error(Operation::Complete, "the upload was aborted before")),
+        };
+        match &published {
+            Ok(_) => self.stage = Stage::Completed,
+            Err(error) if matches!(self.stage, Stage::Open) => self.stage = Stage::Failed(error.again()),
+            Err(_) => {}
+        }
+        published.map_err(|error| convert(error, &self.location))
     }
 
+    /// Waits until the store has let go of the session; also behind a `complete` that failed, and behind another
+    /// `abort`. After a completion that failed, an abort that fails as well gives the error of the completion: whoever
+    /// aborts before they tell of the first error (`WriteMultipart::finish`) tell of that one.
     async fn abort(&mut self) -> Result<()> {
+        if matches!(self.stage, Stage::Completed) {
+            let error = self.error(Operation::Abort, "the object was published before, and is there");
+            return Err(convert(error, &self.location));
+        }
         self.aborted.cancel();
         // What became of the parts is of no interest any more.
-        let (writer, _) = self.end().await?;
-        writer.abort().await.map_err(|error| convert(error, &self.location))
+        let _ = self.end_line().await;
+        if matches!(self.stage, Stage::Open) {
+            self.stage = Stage::Aborted;
+        }
+        let mut writer = self.writer.lock().await;
+        let Some(ending) = writer.as_mut() else { return Ok(()) };
+        let Err(error) = ending.end().await else { return Ok(()) };
+        let error = match &self.stage {
+            Stage::Failed(first) => first.again().and(&format!("the session could not be aborted: {error}")),
+            _ => error,
+        };
+        Err(convert(error, &self.location))
     }
 }

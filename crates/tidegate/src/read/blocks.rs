@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::Stream;
+use tokio::task::coop::poll_proceed;
 use tokio::time::Instant;
 
 use super::Reader;
@@ -95,7 +96,8 @@ impl BlocksBuilder {
         self.progress.clone()
     }
 
-    /// Makes the first request; none where no block is wanted.
+    /// Makes the first request; none where no block is wanted. Where no block that is wanted has a byte, it asks only
+    /// how large the object is.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
@@ -117,16 +119,32 @@ impl BlocksBuilder {
             end = block_end;
         }
         self.store.check(Operation::Get, &self.key, None)?;
+        let check_end = |object: &Object| match self.blocks.iter().find(|(_, block)| block.end > object.size)
+        {
+            Some(block) => Err(wrong(block, format!("lies past the object's end at byte {}", object.size))),
+            None => Ok(()),
+        };
         let parts = self.blocks.iter().map(|(_, range)| range.clone());
         let Some(ranges) = Ranges::joined(parts, self.gap) else {
-            return Ok(BlockStream { reader: None, blocks: self.blocks.into(), begun: BytesMut::new() });
+            let object = match self.blocks.is_empty() {
+                true => None,
+                false => {
+                    let described = source.head(self.same.as_ref()).await;
+                    let object = described.map_err(|failure| source.failed(failure, 0))?;
+                    check_end(&object)?;
+                    Some(Arc::new(self.store.relative(object)))
+                }
+            };
+            return Ok(BlockStream {
+                of: Blocks::Empty(object),
+                blocks: self.blocks.into(),
+                begun: BytesMut::new(),
+            });
         };
         let first = ranges.first();
         let opened = source.open(Some(first.clone()), self.same.as_ref()).await;
         let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
-        if let Some(block) = self.blocks.iter().find(|(_, block)| block.end > object.size) {
-            return Err(wrong(block, format!("lies past the object's end at byte {}", object.size)));
-        }
+        check_end(&object)?;
         let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
         let reader = Reader {
             source,
@@ -142,7 +160,11 @@ impl BlocksBuilder {
             progress: self.progress,
             failed: None,
         };
-        Ok(BlockStream { reader: Some(reader), blocks: self.blocks.into(), begun: BytesMut::new() })
+        Ok(BlockStream {
+            of: Blocks::Read(Box::new(reader)),
+            blocks: self.blocks.into(),
+            begun: BytesMut::new(),
+        })
     }
 }
 
@@ -152,24 +174,34 @@ impl BlocksBuilder {
 /// They are read ahead as by a [`Reader`], of which all else holds here too. Beside the memory that it is lent, it
 /// holds the block that comes next: one that arrived in one piece is shared, not copied.
 pub struct BlockStream {
-    /// `None` where no block has a byte.
-    reader: Option<Reader>,
+    of: Blocks,
     blocks: VecDeque<(usize, Range<u64>)>,
     /// The first bytes of a block that comes in several pieces.
     begun: BytesMut,
 }
 
+/// What the blocks are read from.
+#[derive(Debug)]
+enum Blocks {
+    Read(Box<Reader>),
+    /// No block has a byte; the object that they are of, where one is wanted.
+    Empty(Option<Arc<Object>>),
+}
+
 impl std::fmt::Debug for BlockStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlockStream").field("reader", &self.reader).field("left", &self.blocks.len()).finish()
+        f.debug_struct("BlockStream").field("of", &self.of).field("left", &self.blocks.len()).finish()
     }
 }
 
 impl BlockStream {
-    /// The object that is read, as the store described it; `None` where no block has a byte, so that it was not
+    /// The object that is read, as the store described it; `None` where no block is wanted, so that it was not
     /// asked.
     pub fn object(&self) -> Option<&Object> {
-        self.reader.as_ref().map(Reader::object)
+        match &self.of {
+            Blocks::Read(reader) => Some(reader.object()),
+            Blocks::Empty(object) => object.as_deref(),
+        }
     }
 }
 
@@ -217,14 +249,18 @@ impl Stream for BlockStream {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Block>>> {
         let this = self.get_mut();
         let Some((number, range)) = this.blocks.front().cloned() else { return Poll::Ready(None) };
-        let bytes = match &mut this.reader {
-            Some(reader) if !range.is_empty() => match ready!(reader.poll_block(&range, &mut this.begun, cx))
-            {
-                Ok(bytes) => bytes,
-                Err(error) => return Poll::Ready(Some(Err(error))),
-            },
+        let turn = ready!(poll_proceed(cx));
+        let bytes = match &mut this.of {
+            Blocks::Read(reader) if !range.is_empty() => {
+                let block = ready!(reader.poll_block(&range, &mut this.begun, cx));
+                match block {
+                    Ok(bytes) => bytes,
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
             _ => Bytes::new(),
         };
+        turn.made_progress();
         this.blocks.pop_front();
         Poll::Ready(Some(Ok(Block { number, range, bytes })))
     }

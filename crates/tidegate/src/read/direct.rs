@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -30,7 +30,9 @@ pub(super) struct Direct {
     pub(super) until: u64,
     /// The end of what was asked for.
     asked: u64,
-    state: State,
+    /// Never locked: whoever polls has it alone. A future and a stream that are only `Send` are so part of a reader
+    /// that is `Sync`.
+    state: Mutex<State>,
     /// Set while the store is waited for, and not while the consumer is: since when, and for how long at most.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
     /// How fast the bytes of this answer come.
@@ -46,6 +48,10 @@ type Opened = (Result<Body, Failure>, Option<Failure>);
 enum State {
     Opening(BoxFuture<'static, Opened>),
     Open { stream: BoxStream<'static, Result<Bytes, Fault>>, since: Instant },
+}
+
+fn alone(state: &mut Mutex<State>) -> &mut State {
+    state.get_mut().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Direct {
@@ -65,7 +71,7 @@ impl Direct {
             at: start,
             until: end,
             asked: end,
-            state,
+            state: Mutex::new(state),
             stalled: None,
             trickle: None,
             too_slow: None,
@@ -82,12 +88,13 @@ impl Direct {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Bytes>> {
         loop {
-            let fault = match &mut self.state {
+            let fault = match alone(&mut self.state) {
                 State::Opening(opening) => {
                     match ready!(opening.poll_unpin(cx)) {
                         (Ok(body), earlier) => {
                             self.earlier = earlier;
-                            self.state = State::Open { stream: body.stream, since: Instant::now() };
+                            *alone(&mut self.state) =
+                                State::Open { stream: body.stream, since: Instant::now() };
                         }
                         (Err(failure), earlier) => {
                             let failure = failure.after(earlier);
@@ -145,7 +152,7 @@ impl Direct {
             self.earlier = None;
         }
         if self.at == self.asked
-            && let State::Open { stream, .. } = &mut self.state
+            && let State::Open { stream, .. } = alone(&mut self.state)
         {
             // Every byte is here; a look at the end lets the connection be used again.
             let _ = stream.poll_next_unpin(cx);
@@ -167,7 +174,7 @@ impl Direct {
     fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
         (self.stalled, self.trickle, self.too_slow) = (None, None, None);
         self.breaks.fails(fault.kind);
-        let elapsed = match &self.state {
+        let elapsed = match alone(&mut self.state) {
             State::Open { since, .. } => since.elapsed(),
             State::Opening(_) => Duration::ZERO,
         };
@@ -188,7 +195,7 @@ impl Direct {
             }
             (opened, Some(failure))
         };
-        self.state = State::Opening(opening.boxed());
+        *alone(&mut self.state) = State::Opening(opening.boxed());
         Ok(())
     }
 }

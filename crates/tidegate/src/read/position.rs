@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Buf;
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncSeek, ReadBuf};
+use tokio::task::coop::poll_proceed;
 
 use super::{FIRST_REACH, Reader};
 
@@ -60,6 +61,7 @@ impl AsyncRead for Reader {
 
 impl AsyncBufRead for Reader {
     fn poll_fill_buf(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let turn = ready!(poll_proceed(cx));
         let this = self.get_mut();
         while this.piece.is_empty() {
             match ready!(this.poll_piece(cx)) {
@@ -67,6 +69,7 @@ impl AsyncBufRead for Reader {
                 None => break,
             }
         }
+        turn.made_progress();
         Poll::Ready(Ok(&this.piece))
     }
 

@@ -66,11 +66,11 @@ impl Source {
         self.requests.send(Operation::Get, None, None, || self.get(range.clone(), same)).await
     }
 
-    /// Describes the object, if it is the same.
-    pub(super) async fn head(&self, same: &Object) -> Result<Object, Failure> {
+    /// Describes the object, if it is the same where one is given.
+    pub(super) async fn head(&self, same: Option<&Object>) -> Result<Object, Failure> {
         let head = || async {
             let object = self.backend.head(&self.key).await?;
-            if !same.is_same(&object) {
+            if same.is_some_and(|same| !same.is_same(&object)) {
                 return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
             }
             Ok(object)

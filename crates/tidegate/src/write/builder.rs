@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::append::Order;
 use super::direct::Direct;
+use super::exact::WrongSize;
 use super::file;
 use super::journal::Journaled;
 use super::plan::ScheduleError;
@@ -29,6 +30,7 @@ pub struct WriterBuilder {
     strategy: Strategy,
     part_size: Option<u64>,
     size_hint: Option<u64>,
+    exact_size: Option<u64>,
     concurrency: Option<usize>,
     idle_limit: Option<Duration>,
     options: WriteOptions,
@@ -44,6 +46,7 @@ impl WriterBuilder {
             strategy: Strategy::default(),
             part_size: None,
             size_hint: None,
+            exact_size: None,
             concurrency: None,
             idle_limit: None,
             options: WriteOptions::default(),
@@ -71,6 +74,15 @@ impl WriterBuilder {
     /// cost requests: what would be one goes in parts of the size that the hint made of them.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);
+        self
+    }
+
+    /// The size in bytes that the object has: nothing of another size is published. The write that goes past it
+    /// fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
+    /// [`WrongSize`](crate::WrongSize) as the error's source. It is the size hint as well, where none is set. A
+    /// journal does not keep it: [`Writer::set_exact_size`] is for those who resume.
+    pub fn exact_size(mut self, bytes: u64) -> Self {
+        self.exact_size = Some(bytes);
         self
     }
 
@@ -155,15 +167,18 @@ impl WriterBuilder {
         self.store.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
         let relief = self.store.engine().relief.clone();
-        let policy = self.policy(self.size_hint, Some(relief.budget().total()))?;
+        let policy = self.policy(self.size_hint.or(self.exact_size), Some(relief.budget().total()))?;
+        let exact = self.exact_size;
         if policy.strategy == Strategy::Journal {
-            return Box::pin(self.start_journaled(policy)).await;
+            let mut writer = Box::pin(self.start_journaled(policy)).await?;
+            writer.exact = exact;
+            return Ok(writer);
         }
         let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
         let key = Some(self.key.clone());
         let upload = Arc::new(self.into_upload(&policy));
         let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
-        writer.key = key;
+        (writer.key, writer.exact) = (key, exact);
         Ok(writer)
     }
 
@@ -179,6 +194,13 @@ impl WriterBuilder {
         self.check_replaces()?;
         let budget = self.store.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
+        if let Some(exact) = self.exact_size.filter(|exact| *exact != file.size() && file.size() > 0) {
+            let given = file.size();
+            let wrong =
+                if given < exact { WrongSize::TooFew { given, exact } } else { WrongSize::TooMany { exact } };
+            let error = Error::new(ErrorKind::Source, Operation::Write, self.url(), wrong.to_string());
+            return Err(error.with_source(wrong));
+        }
         if self.strategy == Strategy::Journal {
             return self.upload_journaled(file).await;
         }
@@ -231,7 +253,10 @@ impl WriterBuilder {
                 | ScheduleError::Memory { .. }
                 | ScheduleError::NoSpool
                 | ScheduleError::NoJournal => ErrorKind::InvalidInput,
-                ScheduleError::TooLarge { .. } | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
+                ScheduleError::TooLarge { .. }
+                | ScheduleError::PastRequest { .. }
+                | ScheduleError::PastMemory { .. }
+                | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
             };
             Error::new(kind, Operation::Write, self.url(), refused.to_string())
         })
@@ -240,6 +265,11 @@ impl WriterBuilder {
     fn check_replaces(&self) -> Result<()> {
         let message = match &self.options.replaces {
             None => return Ok(()),
+            Some(replaced) if replaced.etag.is_none() && replaced.version.is_none() => {
+                let message = "the object that is to be replaced has neither an ETag nor a version, by which a store \
+                               could know it (describe it with `head` first)";
+                return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
+            }
             Some(_) if !self.store.backend().capabilities().replaces => {
                 "the store knows no condition on the object that is replaced"
             }

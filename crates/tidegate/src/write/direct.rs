@@ -86,19 +86,19 @@ impl Direct {
         }
     }
 
-    /// Ends the upload; waits until the store has let go of the session.
-    pub(super) async fn abort(mut self) -> Result<()> {
+    /// Ends the upload; waits until the store has let go of the session. May be called again, also after the
+    /// upload has failed.
+    pub(super) async fn abort(&mut self) -> Result<()> {
         self.stage = Stage::Failed;
-        self.narrowing = None;
-        self.upload.abort(self.held.give_up()).await
+        self.memory.forget();
+        (self.narrowing, self.deferred) = (None, None);
+        let ending = self.held.end();
+        ending.await.map_err(|error| error.again())
     }
 
-    /// Aborts the upload, where another has not done so already.
+    /// Has the upload ended by a task of its own.
     fn abandon(&self) {
-        let tasks = self.held.give_up();
-        if !self.held.is_ended() {
-            drop(self.upload.abort(tasks));
-        }
+        drop(self.held.end());
     }
 
     pub(super) fn closed(&self) -> Error {

@@ -7,14 +7,21 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures::Sink;
 use tokio::io::AsyncWrite;
+use tokio::task::coop::poll_proceed;
 
+use super::given::Given;
 use super::writer::Writer;
 use crate::error::{Error, ErrorKind, Operation, Result};
 
 impl AsyncWrite for Writer {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         ready!(self.poll_item(cx))?;
+        self.check_more(bytes.len())?;
+        let turn = ready!(poll_proceed(cx));
         let copied = self.side.poll_copy(cx, bytes);
+        if copied.is_ready() {
+            turn.made_progress();
+        }
         self.side.set_off();
         copied.map_err(io::Error::from)
     }
@@ -51,7 +58,8 @@ impl Sink<Bytes> for Writer {
             let error = self.side.upload().error(ErrorKind::InvalidInput, Operation::Write, message);
             return Err(self.side.fail(error));
         }
-        self.item = item;
+        self.check_more(item.len())?;
+        self.item = Given::new(item);
         Ok(())
     }
 

@@ -18,6 +18,9 @@ use crate::spool::{Spool, SpoolError};
 
 type Spill = BoxFuture<'static, Result<u64, SpoolError>>;
 
+/// The end of an upload that publishes nothing: its requests are stopped and its session is aborted.
+pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
+
 fn going_on(spilling: &Option<WeakShared<Spill>>) -> Option<Shared<Spill>> {
     spilling.as_ref().and_then(WeakShared::upgrade).filter(|spill| spill.peek().is_none())
 }
@@ -32,6 +35,8 @@ pub(super) struct Held {
     /// The spill that goes on, if any: what comes later goes behind it. Whoever waits for it moves it on, for
     /// the runtime of the one who began it may stand still.
     spilling: Mutex<Option<WeakShared<Spill>>>,
+    /// Locked before the state.
+    ending: Mutex<Option<Ending>>,
     /// After the account: as long as memory is held, there is someone to bring it back.
     _relief: Arc<Relief>,
 }
@@ -75,6 +80,7 @@ impl Held {
                 ended: None,
             }),
             spilling: Mutex::default(),
+            ending: Mutex::default(),
             _relief: relief.clone(),
         })
     }
@@ -137,23 +143,28 @@ impl Held {
         self.account.close();
     }
 
-    /// Gives up everything that is held; what is in flight, to be stopped.
-    pub(super) fn give_up(&self) -> Tasks {
-        self.give_up_all(self.lock())
+    /// Gives up everything that is held, stops the requests in flight and aborts the session. Everyone who asks
+    /// waits for the same end; an abort that failed is tried once more for whoever asks after it.
+    pub(super) fn end(&self) -> Ending {
+        let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begun) = &*ending
+            && !matches!(begun.peek(), Some(Err(_)))
+        {
+            return begun.clone();
+        }
+        let ended = self.upload.abort(self.give_up());
+        let ended = async move { ended.await.map_err(Arc::new) }.boxed().shared();
+        ending.insert(ended).clone()
     }
 
-    fn give_up_all(&self, mut state: MutexGuard<'_, State>) -> Tasks {
+    fn give_up(&self) -> Tasks {
+        let mut state = self.lock();
         state.taken += 1;
         let (fill, tasks) = (state.fill.take(), mem::take(&mut state.tasks));
         drop(state);
         drop(fill);
         self.account.close();
         tasks
-    }
-
-    /// Whether another has ended the upload.
-    pub(super) fn is_ended(&self) -> bool {
-        self.lock().ended.is_some()
     }
 
     /// Fails where another has ended the upload.
@@ -286,8 +297,9 @@ impl Holder for Held {
             state.last_write.elapsed().as_secs_f64()
         );
         state.ended = Some(self.upload.error(ErrorKind::Idle, Operation::Write, message));
-        // Under the same lock: its writer, failing now, must not take what is in flight and let it go.
-        drop(self.upload.abort(self.give_up_all(state)));
+        drop(state);
+        // It goes on in a task of its own.
+        drop(self.end());
         true
     }
 }

@@ -24,6 +24,7 @@ use crate::object::Object;
 
 mod append;
 mod disk;
+mod dropped;
 mod ending;
 mod gather;
 mod intent;
@@ -37,6 +38,8 @@ mod tests;
 
 use append::{Appender, Feed};
 pub(super) use disk::Disk;
+use dropped::InUse;
+pub(crate) use dropped::Live;
 use gather::Gathered;
 use intent::Intent;
 pub(crate) use intent::ids;
@@ -65,6 +68,7 @@ pub(super) struct Journaled {
     /// Knows of requests that were told to end, until they have.
     tracker: TaskTracker,
     stage: Stage,
+    _in_use: InUse,
 }
 
 #[derive(Debug)]
@@ -119,6 +123,7 @@ impl Journaled {
         feed: Feed,
         before: Before,
     ) -> Self {
+        let in_use = journaling.live.uses(journal.path());
         let progress = upload.requests.progress.clone();
         let reach = Plan::new(upload.backend.capabilities(), cut).reach();
         let stage = if feed.finish.is_some() { Stage::Sending } else { Stage::Open };
@@ -150,6 +155,7 @@ impl Journaled {
             appending: None,
             tracker,
             stage,
+            _in_use: in_use,
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::journal::Disk;
+use super::journal::{Disk, Live};
 use super::streamed::RING;
 use crate::budget::Budget;
 use crate::journal::Durability;
@@ -27,6 +27,8 @@ pub(crate) struct Journaling {
     /// what producers hold may wait for room on a disk that only requests can make. Else that of all.
     pub(crate) memory: Budget,
     disks: Mutex<BTreeMap<u64, Arc<Disk>>>,
+    /// The journals that writers of this engine have.
+    pub(crate) live: Live,
 }
 
 impl Journaling {
@@ -54,7 +56,15 @@ impl Journaling {
         memory: Budget,
     ) -> Self {
         let directories = distinct(directories);
-        Self { directories, durability, keep, patience, memory, disks: Mutex::default() }
+        Self {
+            directories,
+            durability,
+            keep,
+            patience,
+            memory,
+            disks: Mutex::default(),
+            live: Live::default(),
+        }
     }
 
     /// The disk that a journal, or a directory for them, is on.

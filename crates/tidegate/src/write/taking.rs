@@ -7,14 +7,13 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 
+use super::given::Given;
 use super::upload::Upload;
 use crate::budget::{Acquire, Lease, Starved};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::{Progress, Wait, Waiting};
 
-/// Shared bytes of at least this many, or of a slab, are not copied.
-const SHARE: usize = 64 << 10;
 /// Smallest slab: what the first byte of an idle writer costs.
 pub(super) const LEAST_SLAB: u64 = 4 << 10;
 
@@ -84,20 +83,20 @@ pub(super) trait Taking {
     /// It is over.
     fn fail(&mut self, error: Error) -> Error;
 
-    /// Takes some of `bytes`, shared where they are large.
-    fn poll_take(&mut self, cx: &mut Context<'_>, bytes: &mut Bytes) -> Poll<Result<()>> {
+    /// Takes some of what is given.
+    fn poll_take(&mut self, cx: &mut Context<'_>, given: &mut Given) -> Poll<Result<()>> {
         // A slab that has been begun is filled first: what it has of the budget must not lie idle.
-        if bytes.len() < SHARE.min(self.full_slab()) || self.has_spare() {
-            let taken = ready!(self.poll_copy(cx, bytes))?;
-            bytes.advance(taken);
+        if !given.is_shared || self.has_spare() {
+            let taken = ready!(self.poll_copy(cx, &given.bytes))?;
+            given.bytes.advance(taken);
             return Poll::Ready(Ok(()));
         }
         let room = ready!(self.poll_room(cx))?;
-        let piece = bytes.len().min(self.full_slab()).min(room);
+        let piece = given.len().min(self.full_slab()).min(room);
         let lease = ready!(self.poll_memory(cx, piece as u64))?;
         // A wait that was begun for another size is granted with that size.
         let piece = piece.min(usize::try_from(lease.bytes()).unwrap_or(usize::MAX));
-        self.share(lease, bytes.split_to(piece));
+        self.share(lease, given.bytes.split_to(piece));
         Poll::Ready(self.took(piece))
     }
 

@@ -14,14 +14,18 @@ use crate::{ErrorKind, Result, Store, Strategy, Tidegate};
 mod cancelled;
 mod disks;
 mod ended;
+mod exact;
 mod fair;
+mod interrupted;
 mod limits;
 mod narrowing;
 mod pressure;
 mod receipts;
 mod rings;
 mod runtimes;
+mod slices;
 mod stopped;
+mod turns;
 mod unpolled;
 
 const KIB: u64 = 1 << 10;

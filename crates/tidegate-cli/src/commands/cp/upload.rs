@@ -4,8 +4,8 @@ use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use tidegate::{ErrorKind, Location, Resumed, Strategy, Writer, printable};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tidegate::{ErrorKind, Location, Resumed, Strategy, WrongSize, printable};
+use tokio::io::AsyncRead;
 
 use super::job::Job;
 use super::journaled;
@@ -99,7 +99,7 @@ async fn stream(
 ) -> Outcome<Done> {
     let expected = job.writing.expect_size;
     let builder = job.writing.builder(to);
-    let builder = if let Some(bytes) = expected { builder.size_hint(bytes) } else { builder };
+    let builder = if let Some(bytes) = expected { builder.exact_size(bytes) } else { builder };
     let progress = builder.progress();
     let begun = if job.writing.is_journaled() {
         journaled::begin(job, builder, input, to, &source).await?
@@ -117,41 +117,30 @@ async fn stream(
     let progress = writer.progress();
     let live = job.report.upload(&progress, vec![progress.clone()]);
     let strategy = writer.strategy();
-    match expected {
-        // Dropped by its error, the writer publishes nothing.
-        Some(expected) => read_expected(&mut writer, input, expected, to).await?,
-        None => {
-            writer.read_from(input).await?;
-        }
+    let of_size = |error| of_size(error, to);
+    if let Some(expected) = expected {
+        // One that was resumed does not know it.
+        writer.set_exact_size(expected);
     }
+    writer.read_from(input).await.map_err(of_size)?;
     if let Some(file) = file {
         file.check_unchanged(writer.position())?;
     }
-    let object = writer.finish().await?;
+    let object = writer.finish().await.map_err(of_size)?;
     let done = live.done(source, to.url(), object.size, &object);
     verify::if_dev(job, to, &object, done.by(strategy)).await
 }
 
-/// All that `input` gives, where that is as much as was expected.
-async fn read_expected(
-    writer: &mut Writer,
-    input: &mut (impl AsyncRead + Unpin),
-    expected: u64,
-    to: &Place,
-) -> Outcome {
-    let left = expected.saturating_sub(writer.position());
-    writer.read_from(&mut (&mut *input).take(left)).await?;
-    let read = writer.position();
-    let url = to.url();
-    let failed = |error| Failure::Failed(format!("{url}: reading the source failed at byte {read}: {error}"));
-    let found = if read != expected {
-        read.to_string()
-    } else if input.read(&mut [0]).await.map_err(failed)? > 0 {
-        format!("more than {read}")
-    } else {
-        return Ok(());
+/// An error of the size says what was asked for.
+fn of_size(error: tidegate::Error, to: &Place) -> Failure {
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+    let (found, expected) = match source {
+        Some(WrongSize::TooFew { given, exact }) => (given.to_string(), exact),
+        Some(WrongSize::TooMany { exact }) => (format!("more than {exact}"), exact),
+        _ => return error.into(),
     };
-    Err(Failure::Failed(format!(
+    let url = to.url();
+    Failure::Failed(format!(
         "{url}: nothing was written: the source gave {found} bytes, and --expect-size is {expected}"
-    )))
+    ))
 }

@@ -36,12 +36,22 @@ pub(super) fn condition(headers: &mut HeaderMap, options: &WriteOptions) -> Resu
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
     }
+    check_condition(options)?;
+    let replaced = options.replaces.as_ref().and_then(|replaced| replaced.etag.as_ref());
+    set(headers, "if-match", replaced)
+}
+
+/// Refuses to replace an object that no condition can name.
+pub(super) fn check_condition(options: &WriteOptions) -> Result<(), Fault> {
     let Some(replaced) = &options.replaces else { return Ok(()) };
-    if replaced.etag.is_none() {
-        let message = "without its tag an object is not known by the store that is to be replaced";
-        return Err(Fault::new(FaultKind::Invalid, message));
-    }
-    set(headers, "if-match", replaced.etag.as_ref())
+    let message = match replaced.etag.as_deref() {
+        None => "the object that is to be replaced has no ETag, by which the store could know it",
+        Some(etag) if etag.starts_with("W/") => {
+            "the object that is to be replaced has a weak ETag, which the store takes for no condition"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Fault::new(FaultKind::Invalid, message))
 }
 
 /// The fault of a write where the object that it was to replace is gone, which is a 404.

@@ -158,13 +158,23 @@ async fn one_process_at_a_time_has_it() {
     let path = journal.path().to_owned();
     let refused = Journal::resume(&path, Durability::Sync, &TrustedOwners::default()).await.unwrap_err();
     let host = rustix::system::uname();
-    let holder = format!("{} on {}", std::process::id(), host.nodename().to_string_lossy());
+    let us = format!("{} on {}", std::process::id(), host.nodename().to_string_lossy());
+    let JournalError::InUse { holder: Some(holder), .. } = &refused else { panic!("{refused}") };
+    assert_eq!(*holder, us);
+    let (path_text, in_use) = (path.display(), |holder: Option<&str>| {
+        JournalError::InUse { path: path.clone(), holder: holder.map(str::to_owned) }.to_string()
+    });
     assert_eq!(
-        refused.to_string(),
-        format!(
-            "journal {} is in use: process {holder} opened it last (wait for that to end, or end it)",
-            path.display()
-        )
+        [refused.to_string(), in_use(Some("1 on another")), in_use(None)],
+        [
+            format!(
+                "journal {path_text} is in use: a writer of this process has it (finish, abort or drop that one)"
+            ),
+            format!(
+                "journal {path_text} is in use: process 1 on another opened it last (wait for that to end, or end it)"
+            ),
+            format!("journal {path_text} is in use (wait for that to end, or end it)"),
+        ]
     );
     let listed = list(folder.path(), &TrustedOwners::default()).unwrap();
     assert!(matches!(listed[0].found, Err(JournalError::InUse { .. })), "{listed:?}");

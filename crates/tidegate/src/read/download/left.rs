@@ -71,7 +71,7 @@ impl Left {
         let missing = there.iter().position(Option::is_none);
         let asked = match missing {
             Some(missing) => source.open(Some(description.range(missing as u64)), Some(&same)).await,
-            None => source.head(&same).await.map(|object| {
+            None => source.head(Some(&same)).await.map(|object| {
                 let range = 0..0;
                 Body { object, range, stream: Box::pin(futures::stream::empty()) }
             }),

@@ -42,9 +42,26 @@ async fn an_index_that_can_not_be_is_refused() {
         assert!(error.to_string().contains(says), "{error}");
     }
     odd.asked.lock().unwrap().clear();
-    let none = store.blocks("k", [5..5, 7..7]).start().await.unwrap();
+    let none = store.blocks("k", [5..5, 1000..1000]).start().await.unwrap();
+    assert_eq!(none.object().unwrap().size, 1000);
     assert_eq!(read(none, &bytes_of(1000, 1)).await, [0, 1]);
-    assert_eq!(odd.requests(), 0);
+    let none = store.blocks("k", [5..10]).filter(|_, _| false).start().await.unwrap();
+    assert!(none.object().is_none());
+    assert_eq!(odd.requests(), 0, "no byte was asked for");
+}
+
+#[tokio::test]
+async fn an_empty_block_past_the_end_is_refused_as_any_other() {
+    let odd = Odd::with(&bytes_of(1000, 1), well()).await;
+    let store = store(&odd, |tide| tide);
+    for index in [vec![1001..1001], vec![5..5, 1001..1001], vec![0..10, 2000..2000], vec![u64::MAX..u64::MAX]]
+    {
+        let error = store.blocks("k", index.clone()).start().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{index:?}: {error}");
+        assert!(error.to_string().contains("past the object's end at byte 1000"), "{error}");
+    }
+    let missing = store.blocks("missing", [5..5]).start().await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
 }
 
 proptest! {

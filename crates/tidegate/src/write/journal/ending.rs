@@ -28,14 +28,15 @@ const ENDING: Duration = Duration::from_secs(1);
 
 impl Journaled {
     /// Ends the upload: its session, and its journal.
-    pub(in crate::write) async fn abort(self) -> Result<()> {
+    pub(in crate::write) async fn abort(mut self) -> Result<()> {
         let upload = self.upload.clone();
         // A task's, as `sync` is.
-        let ended = upload.runtime.spawn(self.abort_now()).await;
+        let ended = upload.runtime.spawn(async move { self.abort_now().await }).await;
         ended.unwrap_or_else(|ended| Err(upload.ended_early(None, ended)))
     }
 
-    async fn abort_now(mut self) -> Result<()> {
+    /// The same in the caller's task.
+    pub(in crate::write) async fn abort_now(&mut self) -> Result<()> {
         self.stage = Stage::Failed;
         self.stop().await;
         // Of a `shutdown` that was cancelled, the store may have carried out the commit.

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use super::Journaled;
 use super::append::Feed;
+use super::dropped::InUse;
 use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
 use super::source::failed;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::{self, Durability, End, Journal, JournalError, Recovered, SessionKind};
+use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::off::off;
 use crate::recover::Resumed;
 use crate::trusted_file::TrustedOwners;
 use crate::write::append::Order;
+use crate::write::journaling::Journaling;
 use crate::write::taking::Taking;
 use crate::write::upload::Upload;
 use crate::write::writer::Writer;
@@ -30,6 +32,7 @@ pub struct Claimed {
     journal: Journal,
     recovered: Recovered,
     intent: Intent,
+    in_use: InUse,
 }
 
 impl Claimed {
@@ -41,8 +44,10 @@ impl Claimed {
     /// Opens the journal at `path`, which is of an upload to this store.
     pub(crate) async fn open(store: &Store, path: &Path, owners: &TrustedOwners) -> Result<Self> {
         let (store, journaling) = (store.root(), &store.engine().journaling);
-        let (journal, recovered) =
-            Journal::resume(path, journaling.durability, owners).await.map_err(|error| of(path, error))?;
+        let resume = async || Journal::resume(path, journaling.durability, owners).await;
+        let resumed = journaling.live.past_dropped(path, resume).await;
+        let (journal, recovered) = resumed.map_err(|error| of(path, error))?;
+        let in_use = journaling.live.uses(path);
         let header = &recovered.state.header;
         let intent = Intent::of(header, store.backend())?;
         let progress = store.engine().progress.part();
@@ -58,7 +63,7 @@ impl Claimed {
             }
             upload.go_on_with(session.id.clone()).await;
         }
-        Ok(Self { store, upload, journal, recovered, intent })
+        Ok(Self { store, upload, journal, recovered, intent, in_use })
     }
 
     /// Goes on with it: to its end, where its producer had finished.
@@ -85,6 +90,8 @@ impl Claimed {
             created: state.header.created,
         };
         let engine = self.store.engine().clone();
+        // Before the writer says so itself: there is one name for both.
+        drop(self.in_use);
         let disk = engine.journaling.disk(self.journal.path()).await;
         let mut journaled = Journaled::new(
             self.upload.clone(),
@@ -132,8 +139,9 @@ impl Claimed {
 }
 
 /// Removes the journal at `path`, and asks nothing of its store.
-pub(crate) async fn forget(path: &Path, durability: Durability, owners: &TrustedOwners) -> Result<()> {
-    let ended = match Journal::resume(path, durability, owners).await {
+pub(crate) async fn forget(path: &Path, journaling: &Journaling, owners: &TrustedOwners) -> Result<()> {
+    let resume = async || Journal::resume(path, journaling.durability, owners).await;
+    let ended = match journaling.live.past_dropped(path, resume).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
         // This version can add no end to it.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {

@@ -38,6 +38,14 @@ pub(crate) enum ScheduleError {
     Memory { part: u64, memory: u64 },
     #[error("{} are more than the {} that this store takes in one object", Exactly(*size), Exactly(*limit))]
     TooLarge { size: u64, limit: u64 },
+    #[error("{} are more than the {} that this store takes in one request", Exactly(*size), Exactly(*limit))]
+    PastRequest { size: u64, limit: u64 },
+    #[error(
+        "{} are more than the memory budget of {}, which the strategy `put` has to hold all of (raise the memory, set \
+         a spool directory, or choose another strategy)",
+        Exactly(*size), Exactly(*limit)
+    )]
+    PastMemory { size: u64, limit: u64 },
     #[error("the strategy `spool` needs a spool directory, and none is set")]
     NoSpool,
     #[error("the strategy `journal` needs a journal directory, and none is set")]

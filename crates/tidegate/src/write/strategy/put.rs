@@ -3,9 +3,13 @@
 use super::{Cut, Policy, ScheduleError, Strategy, Target};
 
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
-    let most = target.capabilities.max_put.min(target.bound().unwrap_or(u64::MAX));
+    let (store, memory) = (target.capabilities.max_put, target.bound().unwrap_or(u64::MAX));
+    let most = store.min(memory);
     if let Some(size) = target.size_hint.filter(|size| *size > most) {
-        return Err(ScheduleError::TooLarge { size, limit: most });
+        return Err(match size > store {
+            true => ScheduleError::PastRequest { size, limit: store },
+            false => ScheduleError::PastMemory { size, limit: memory },
+        });
     }
     // Of an unknown size, half of the memory is left to other writers; a known one holds no more of the budget than it needs.
     let limit = target

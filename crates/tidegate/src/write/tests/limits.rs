@@ -75,3 +75,20 @@ async fn slabs_without_end_are_refused() {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     }
 }
+
+#[tokio::test]
+async fn what_is_too_large_for_the_memory_is_not_said_to_be_so_for_the_store() -> Result<()> {
+    let tide = builder().build()?;
+    let store = store(&tide);
+    let refused = store.writer("k").strategy(Strategy::Put).size_hint(MEMORY + 1).start().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    let said = refused.to_string();
+    assert!(said.contains("the memory budget of") && !said.contains("store takes"), "{said}");
+    let refused = store.writer("k").strategy(Strategy::Put).size_hint(u64::MAX).start().await.unwrap_err();
+    let said = refused.to_string();
+    assert!(said.contains("this store takes in one request") && !said.contains("budget"), "{said}");
+    let mut writer = store.writer("k").strategy(Strategy::Put).start().await?;
+    let said = writer.write(data(MEMORY)).await.unwrap_err().to_string();
+    assert!(said.contains("raise the memory") && !said.contains("store takes"), "{said}");
+    Ok(())
+}

@@ -121,6 +121,62 @@ async fn what_is_in_use_or_of_another_store_is_said_so() -> Result<()> {
     Ok(())
 }
 
+/// Nobody waits for `settled`, and the listing may be older than the drop.
+#[tokio::test]
+async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
+    let place = Place::new();
+    for is_other_engine in [false, true] {
+        for is_listed_before in [false, true] {
+            let (tide, store) = place.process();
+            let mut writer = place.writer(&store).await?;
+            writer.write(data(2 * PART)).await?;
+            let (tide, store) = if is_other_engine { place.process() } else { (tide, store) };
+            let listed = tide.recover().await?;
+            drop(writer);
+            let left = if is_listed_before { listed } else { tide.recover().await? };
+            let Resumed::Writer(writer) = left[0].resume_on(&store).await? else { panic!("not finished") };
+            assert_eq!(writer.position(), 2 * PART);
+            writer.finish().await?;
+            assert_eq!(stored(&store, "k").await, data(2 * PART));
+        }
+    }
+    // The same by its id, and for those who end it or forget it.
+    for how in 0..3 {
+        let tide = place.builder().build()?;
+        let store = tide.open("memory://named").await?;
+        let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
+        writer.write(data(2 * PART)).await?;
+        let left = tide.recover().await?;
+        drop(writer);
+        match how {
+            0 => drop(tide.resume(left[0].id()).await?),
+            1 => assert!(left[0].abort().await?.is_none()),
+            _ => left[0].forget().await?,
+        }
+        tide.settled().await;
+        for left in tide.recover().await? {
+            left.forget().await?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_writer_that_this_process_has_is_named_as_its_own() -> Result<()> {
+    let place = Place::new();
+    let (tide, store) = place.process();
+    let mut writer = place.writer(&store).await?;
+    writer.write(data(PART)).await?;
+    let left = tide.recover().await?;
+    let began = std::time::Instant::now();
+    let error = left[0].resume_on(&store).await.unwrap_err();
+    assert!(error.to_string().contains("a writer of this process has it"), "{error}");
+    assert_eq!(left[0].resume().await.unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert!(began.elapsed() < Duration::from_secs(5), "it lets go of nothing");
+    writer.finish().await?;
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_damaged_journal_is_told_and_left_alone() -> Result<()> {
     let place = Place::new();

@@ -1,0 +1,44 @@
+//! Whether two paths are one entry of one directory, whatever links lead there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// True where a file that is renamed to `to` takes the place of `from`, so that removing `from` removes it.
+pub(super) fn is_one(from: &Path, to: &Path) -> bool {
+    if from == to {
+        return true;
+    }
+    let (Ok(one), Ok(other)) = (fs::symlink_metadata(from), fs::symlink_metadata(to)) else { return false };
+    if (one.dev(), one.ino()) != (other.dev(), other.ino()) {
+        return false;
+    }
+    // A file with one name is one entry. One with several (hard links) may be two.
+    one.nlink() == 1 || (from.file_name() == to.file_name() && directory(from) == directory(to))
+}
+
+fn directory(path: &Path) -> Option<std::path::PathBuf> {
+    fs::canonicalize(path.parent()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_to_a_directory_lead_to_one_entry_and_links_to_a_file_are_entries_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        fs::write(at("real/a"), "a").unwrap();
+        symlink(at("real"), at("link")).unwrap();
+        symlink(at("real/a"), at("to-a")).unwrap();
+        assert!(is_one(&at("real/a"), &at("real/a")) && is_one(&at("real/a"), &at("link/a")));
+        assert!(!is_one(&at("real/a"), &at("to-a")) && !is_one(&at("to-a"), &at("real/a")));
+        fs::hard_link(at("real/a"), at("real/b")).unwrap();
+        assert!(!is_one(&at("real/a"), &at("real/b")) && is_one(&at("real/a"), &at("link/a")));
+        assert!(!is_one(&at("real/b"), &at("link/a")) && !is_one(&at("real/a"), &at("missing")));
+    }
+}

@@ -1,0 +1,92 @@
+//! Whether a producer can know how many of its bytes were taken.
+//!
+//! A `write` whose future is dropped may have taken some of its bytes, and only [`Writer::position`] tells how many.
+//! A producer that goes straight on to `finish` would publish an object with a hole or without its end.
+//!
+//! [`Writer::position`]: super::writer::Writer::position
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What became of the writes so far.
+#[derive(Debug, Default)]
+pub(super) struct Interrupted(Mutex<State>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Each ended: the producer knows what was taken.
+    #[default]
+    No,
+    /// One is under way, or its future was dropped; it began at this byte.
+    Writing { from: u64 },
+    /// One was cancelled when some of its bytes were taken, and nobody has asked how many.
+    HalfTaken,
+    /// The source is being polled, or has panicked.
+    InSource,
+}
+
+/// Why the object must not be published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unknown {
+    HalfTaken,
+    Panicked,
+}
+
+impl Interrupted {
+    /// A write begins at byte `at`.
+    pub(super) fn begin(&mut self, at: u64) {
+        let state = self.settle(at);
+        if *state == State::No {
+            *state = State::Writing { from: at };
+        }
+    }
+
+    /// It has ended.
+    pub(super) fn end(&mut self) {
+        let state = self.state();
+        if matches!(state, State::Writing { .. }) {
+            *state = State::No;
+        }
+    }
+
+    /// Polls a source, which may panic: from then on nothing is published.
+    pub(super) fn poll_source<T>(&mut self, poll: impl FnOnce() -> T) -> T {
+        let before = std::mem::replace(self.state(), State::InSource);
+        let polled = poll();
+        *self.state() = before;
+        polled
+    }
+
+    /// The producer has asked how many bytes were taken.
+    pub(super) fn was_asked(&self) {
+        let mut state = self.lock();
+        if *state != State::InSource {
+            *state = State::No;
+        }
+    }
+
+    /// Fails where the producer cannot know that all its bytes are in; `at` is how many are.
+    pub(super) fn check(&mut self, at: u64) -> Result<(), Unknown> {
+        match self.settle(at) {
+            State::No | State::Writing { .. } => Ok(()),
+            State::HalfTaken => Err(Unknown::HalfTaken),
+            State::InSource => Err(Unknown::Panicked),
+        }
+    }
+
+    /// Whoever calls this has the writer, so that a write that has not ended was cancelled.
+    fn settle(&mut self, at: u64) -> &mut State {
+        let state = self.state();
+        if let State::Writing { from } = *state {
+            *state = if from == at { State::No } else { State::HalfTaken };
+        }
+        state
+    }
+
+    fn state(&mut self) -> &mut State {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

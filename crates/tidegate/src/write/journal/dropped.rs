@@ -1,0 +1,80 @@
+//! A journal whose writer this process has just dropped: the file stays locked until what was under way has ended.
+//! Whoever resumes the upload waits for that, and is not told that somebody else has the journal.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use crate::journal::{self, JournalError};
+use crate::off::off;
+use crate::trusted_file::TrustedOwners;
+
+/// How long a journal of this process is waited for: longer than a dropped writer takes to let go of its file.
+const LETS_GO: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// The journals that writers and claims of one engine have now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl Live {
+    /// Says that the journal at `path` is used, until the guard is dropped.
+    pub(super) fn uses(&self, path: &Path) -> InUse {
+        self.lock().insert(path.to_owned());
+        InUse { live: self.clone(), path: path.to_owned() }
+    }
+
+    /// Makes an attempt at the journal at `path`, and makes it again while a dropped writer of this process has it.
+    pub(super) async fn past_dropped<T>(
+        &self,
+        path: &Path,
+        attempt: impl AsyncFn() -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let began = Instant::now();
+        loop {
+            match attempt().await {
+                Err(error) if error.is_of_this_process() && began.elapsed() < LETS_GO && !self.has(path) => {
+                    sleep(LOOK_AGAIN).await;
+                }
+                attempted => return attempted,
+            }
+        }
+    }
+
+    /// What is in the journal at `path`, when a dropped writer of this process has let go of it.
+    pub(crate) async fn look(
+        &self,
+        path: &Path,
+        owners: &TrustedOwners,
+    ) -> Result<journal::Recovered, JournalError> {
+        let look = async || {
+            let (path, owners) = (path.to_owned(), owners.clone());
+            off(move || journal::look(&path, &owners)).await
+        };
+        self.past_dropped(path, look).await
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.lock().contains(path)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// That a journal is used.
+#[derive(Debug)]
+pub(super) struct InUse {
+    live: Live,
+    path: PathBuf,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.live.lock().remove(&self.path);
+    }
+}

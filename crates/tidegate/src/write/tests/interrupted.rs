@@ -1,0 +1,138 @@
+//! Writes that were cancelled half-way, and sources that panic: no object is published whose producer cannot know
+//! that all its bytes are in it.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::FutureExt;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::*;
+
+/// An engine whose memory another writer has all but a little of.
+async fn short_of_memory() -> Result<(Tidegate, Store, crate::Writer)> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut other = store.writer("other").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
+    other.write(data(100 * KIB)).await?;
+    Ok((tide, store, other))
+}
+
+/// Begins to write more than there is memory for, and gives up.
+async fn half_write(store: &Store) -> Result<crate::Writer> {
+    let mut writer = store.writer("k").strategy(Strategy::Put).size_hint(100 * KIB).start().await?;
+    assert!(futures::poll!(std::pin::pin!(writer.write(data(100 * KIB)))).is_pending());
+    Ok(writer)
+}
+
+#[tokio::test]
+async fn a_half_taken_write_is_to_be_looked_at_before_the_end() -> Result<()> {
+    let (tide, store, other) = short_of_memory().await?;
+    let mut writer = half_write(&store).await?;
+    let error = writer.shutdown().await.unwrap_err();
+    assert!(error.to_string().contains("call `position`"), "{error}");
+    assert!(SinkExt::<Bytes>::close(&mut writer).await.is_err());
+    // What comes behind does not make it whole.
+    other.abort().await?;
+    writer.write(data(10)).await?;
+    assert!(writer.shutdown().await.is_err());
+    let taken = writer.position();
+    assert!(taken > 10 && taken < 100 * KIB, "{taken}");
+    let object = writer.finish().await?;
+    assert_eq!(object.size, taken);
+
+    let (_, store, _other) = short_of_memory().await?;
+    let error = half_write(&store).await?.finish().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    drop(tide);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_has_gone_on_from_its_position_is_published_whole() -> Result<()> {
+    let (_tide, store, other) = short_of_memory().await?;
+    let mut writer = half_write(&store).await?;
+    other.abort().await?;
+    let taken = writer.position();
+    writer.write(data(100 * KIB).slice(taken as usize..)).await?;
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, data(100 * KIB));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_write_that_was_cancelled_before_its_first_byte_or_behind_its_last_is_none() -> Result<()> {
+    let (tide, store, other) = short_of_memory().await?;
+    let filler = half_write(&store).await?;
+    filler.position();
+    let mut writer = store.writer("none").strategy(Strategy::Put).size_hint(9).start().await?;
+    assert!(futures::poll!(std::pin::pin!(writer.write(data(9)))).is_pending());
+    drop((other, filler));
+    tide.settled().await;
+    assert_eq!(writer.finish().await?.size, 0);
+    let mut writer = store.writer("all").start().await?;
+    writer.write(data(9)).await?;
+    drop(writer.write(data(9)));
+    assert_eq!(writer.finish().await?.size, 9);
+    Ok(())
+}
+
+/// Gives some bytes, then waits for ever, or panics.
+struct Odd {
+    bytes: usize,
+    panics: bool,
+}
+
+impl AsyncRead for Odd {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let some = self.bytes.min(into.remaining());
+        assert!(some > 0 || !self.panics, "the source's bug");
+        if some == 0 {
+            return Poll::Pending;
+        }
+        into.put_slice(&vec![7; some]);
+        self.bytes -= some;
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_was_cancelled_is_to_be_looked_at_before_the_end() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    let mut source = Odd { bytes: 1000, panics: false };
+    assert!(futures::poll!(std::pin::pin!(writer.read_from(&mut source))).is_pending());
+    assert!(writer.shutdown().await.is_err());
+    assert_eq!(writer.position(), 1000);
+    assert_eq!(writer.finish().await?.size, 1000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_published_whose_source_panicked() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let tide = Tidegate::builder().memory(1 << 20).slab(4096).journal([folder.path()]).build()?;
+    let store = tide.open("memory://panics").await?;
+    for (bytes, strategy) in [0, 1000, 100 << 10]
+        .into_iter()
+        .flat_map(|bytes| [(bytes, Strategy::Auto), (bytes, Strategy::Journal)])
+    {
+        let mut writer = store.writer("k").strategy(strategy).start().await?;
+        let mut source = Odd { bytes, panics: true };
+        let read = AssertUnwindSafe(writer.read_from(&mut source)).catch_unwind().await;
+        assert!(read.is_err());
+        assert_eq!(writer.position(), bytes as u64);
+        let error = writer.finish().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Source, "{error}");
+        assert!(error.to_string().contains("panicked"), "{error}");
+        tide.settled().await;
+        assert_eq!(store.head("k").await.unwrap_err().kind(), ErrorKind::NotFound, "{strategy:?} {bytes}");
+    }
+    Ok(())
+}
