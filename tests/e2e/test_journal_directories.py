@@ -36,14 +36,13 @@ def test_a_journal_directory_is_not_copied_through_itself(tidegate, embedded_buc
     embedded_bucket.assert_untouched("d/file")
 
 
-def test_nor_through_a_link_to_it(tidegate, embedded_bucket, journal, tmp_path):
+def test_a_link_to_it_is_not_entered(tidegate, embedded_bucket, journal, tmp_path):
     source = tmp_path / "source"
     source.mkdir()
     link = source / "link"
     link.symlink_to(journal)
     cp = ("cp", "-r", source, embedded_bucket.url("d/"), "--journal", journal)
-    run = tidegate(*cp, env=embedded_bucket.env)
-    one_sentence(run, "--journal", link, journal, exit=2)
+    assert tidegate(*cp, env=embedded_bucket.env).exit == 0
     assert embedded_bucket.keys() == []
     link.unlink()
     (source / "file").write_bytes(b"x")

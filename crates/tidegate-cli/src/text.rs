@@ -1,6 +1,6 @@
 //! Figures and names as people read them.
 
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A size with its unit: `17 bytes`, `512.0 KiB`, `1024.0 MiB`, `12.0 GiB`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -41,9 +41,34 @@ fn plural(number: u64, what: &str) -> String {
     format!("{what}{ending}")
 }
 
-/// A time in UTC, to the second.
+/// A time in UTC, to the second, as RFC 3339 has it. A year that has no place there is written as ISO 8601 has it, with
+/// its sign: files and stores may say any time.
 pub(crate) fn time(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
+    let seconds = match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i128::from(since.as_secs()),
+        Err(before) => {
+            let before = before.duration();
+            -i128::from(before.as_secs()) - i128::from(before.subsec_nanos() > 0)
+        }
+    };
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    let (year, month, day) = date(days);
+    let year = if (0..=9999).contains(&year) { format!("{year:04}") } else { format!("{year:+05}") };
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// Year, month and day of a day that is counted from 1970-01-01, in the Gregorian calendar.
+fn date(days: i128) -> (i128, i128, i128) {
+    // Years begin on March 1 here, so that a leap day is the last of its year; an era has 400 years.
+    let days = days + 719_468;
+    let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year + i128::from(month <= 2), month, day)
 }
 
 /// An age in its largest unit: `17 s`, `3 min`, `5 h`, `12 d`.
@@ -94,6 +119,34 @@ mod tests {
         assert_eq!(rate(20 << 10, 1.0), "20.0 KiB/s");
         assert_eq!(seconds(0.0031), "3 ms");
         assert_eq!(seconds(1.25), "1.2 s");
+    }
+
+    #[test]
+    fn every_time_can_be_written() {
+        use std::time::Duration;
+        let after = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let before = |seconds| UNIX_EPOCH - Duration::from_secs(seconds);
+        for (at, text) in [
+            (after(0), "1970-01-01T00:00:00Z"),
+            (after(951_827_696), "2000-02-29T12:34:56Z"),
+            (before(3600), "1969-12-31T23:00:00Z"),
+            (before(1) + Duration::from_millis(1), "1969-12-31T23:59:59Z"),
+            (before(62_135_596_800), "0001-01-01T00:00:00Z"),
+            (before(62_167_219_200), "0000-01-01T00:00:00Z"),
+            (before(62_167_219_201), "-0001-12-31T23:59:59Z"),
+            (after(253_402_300_799), "9999-12-31T23:59:59Z"),
+            (after(253_402_300_800), "+10000-01-01T00:00:00Z"),
+            (after(i64::MAX as u64), "+292277026596-12-04T15:30:07Z"),
+        ] {
+            assert_eq!(time(at), text);
+        }
+        let earliest = before(i64::MAX as u64) - Duration::from_secs(1);
+        assert_eq!(time(earliest), "-292277022657-01-27T08:29:52Z");
+        // A library says the same of the times that it knows.
+        for day in (0..2_932_896).step_by(97) {
+            let at = after(day * 86_400 + day % 86_400);
+            assert_eq!(time(at), humantime::format_rfc3339_seconds(at).to_string());
+        }
     }
 
     #[test]

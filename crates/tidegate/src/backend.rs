@@ -39,7 +39,7 @@ pub use copy::{Copied, CopySource};
 pub use fault::{Fault, FaultKind};
 pub use layer::Layer;
 pub(crate) use same::same_or_replaced;
-pub use terms::{Appended, Body, Capabilities, Entry, Receipt, Session, StoredPart, WriteOptions};
+pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
 /// One bucket or root of a store.
 ///

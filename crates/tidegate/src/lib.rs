@@ -25,6 +25,7 @@ mod budget;
 pub mod checksum;
 mod client;
 mod copy;
+mod date;
 mod endpoint;
 mod error;
 mod hedge;

@@ -14,6 +14,7 @@ use futures::{Stream, StreamExt};
 
 use crate::backend::{Backend, Entry, Fault, FaultKind, OpenSession};
 use crate::error::{Error, Operation};
+use crate::object::Object;
 use crate::printable_bytes;
 use crate::request::Requests;
 
@@ -32,7 +33,9 @@ pub(crate) fn entries(
     let (asked, mut last) = (prefix.to_owned(), None);
     checked(backend.list(prefix, recursive), move |entry| {
         let listed = match entry {
-            Entry::Object(object) => return within(&object.key, &asked).map(|()| true),
+            Entry::Object(Object { key, .. }) | Entry::Other { key, .. } => {
+                return within(key, &asked).map(|()| true);
+            }
             Entry::Prefix(listed) => listed,
         };
         within(listed, &asked)?;
@@ -76,7 +79,8 @@ fn unasked(asked: &str, listed: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, message)
 }
 
-/// The items for which `keep` says yes; nothing follows a fault.
+/// The items for which `keep` says yes; nothing follows where it faults. A fault among the items is passed on: a store's
+/// listing ends with it, and that of a directory goes on, where one name could not be looked at.
 fn checked<T: Send + 'static>(
     items: BoxStream<'static, Result<T, Fault>>,
     keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,
@@ -84,13 +88,13 @@ fn checked<T: Send + 'static>(
     stream::unfold(Some((items, keep)), |state| async move {
         let (mut items, mut keep) = state?;
         loop {
-            let checked = match items.next().await? {
-                Ok(item) => keep(&item).map(|is_kept| is_kept.then_some(item)),
-                Err(fault) => Err(fault),
+            let item = match items.next().await? {
+                Ok(item) => item,
+                Err(fault) => return Some((Err(fault), Some((items, keep)))),
             };
-            match checked {
-                Ok(Some(item)) => return Some((Ok(item), Some((items, keep)))),
-                Ok(None) => {}
+            match keep(&item) {
+                Ok(true) => return Some((Ok(item), Some((items, keep)))),
+                Ok(false) => {}
                 Err(fault) => return Some((Err(fault), None)),
             }
         }

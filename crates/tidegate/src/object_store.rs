@@ -34,6 +34,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::Entry;
+use crate::date;
 use crate::object::Object;
 use crate::{ErrorKind, Operation, Reader, Store, WriterBuilder};
 
@@ -342,7 +343,8 @@ const STORE: &str = "Tidegate";
 fn meta(location: Path, object: Object) -> ObjectMeta {
     ObjectMeta {
         location,
-        last_modified: object.modified.unwrap_or(std::time::SystemTime::UNIX_EPOCH).into(),
+        last_modified: date::within_calendars(object.modified.unwrap_or(std::time::SystemTime::UNIX_EPOCH))
+            .into(),
         size: object.size,
         e_tag: object.etag,
         version: object.version,

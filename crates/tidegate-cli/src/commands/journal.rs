@@ -74,7 +74,8 @@ impl Described {
             (Some(_), _) => "unreadable",
         };
         let found = left.recovered().map(|found| &found.state);
-        let created = found.map(|state| UNIX_EPOCH + Duration::from_secs(state.header.created));
+        let created =
+            found.and_then(|state| UNIX_EPOCH.checked_add(Duration::from_secs(state.header.created)));
         let age = created.and_then(|created| SystemTime::now().duration_since(created).ok());
         Self {
             id: left.id().to_owned(),

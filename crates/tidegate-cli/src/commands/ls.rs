@@ -2,10 +2,10 @@
 
 use std::io::Write;
 
-use futures::TryStreamExt;
+use futures::StreamExt;
 use serde::Serialize;
 use tidegate::backend::Entry;
-use tidegate::{Location, Object};
+use tidegate::{Error, Location, Object};
 
 use crate::exit::{Failure, Outcome};
 use crate::options::Connection;
@@ -43,8 +43,20 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase", tag = "type")]
 enum Line<'a> {
-    Prefix { url: String },
-    Object { url: String, size: Option<u64>, modified: Option<String>, etag: Option<&'a str> },
+    Prefix {
+        url: String,
+    },
+    /// Of a local directory: a link that is not followed, a device, a named pipe, a socket.
+    Other {
+        url: String,
+        what: String,
+    },
+    Object {
+        url: String,
+        size: Option<u64>,
+        modified: Option<String>,
+        etag: Option<&'a str>,
+    },
 }
 
 impl Args {
@@ -61,18 +73,27 @@ impl Args {
         // Names are shown from the last slash on, as a directory's are.
         let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let mut out = output::text()?;
-        let mut failed = None;
-        let mut is_empty = true;
-        loop {
-            let entry = match entries.try_next().await {
-                Ok(Some(entry)) => entry,
-                Ok(None) => break,
+        let (mut shown, mut failed) = (0_u64, 0_u64);
+        let mut first = None;
+        while let Some(entry) = entries.next().await {
+            // What can't be listed does not hide the others.
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) if shown == 0 && failed == 0 => {
+                    failed += 1;
+                    first = Some(error);
+                    continue;
+                }
                 Err(error) => {
-                    failed = Some(error);
-                    break;
+                    failed += 1;
+                    first.take().into_iter().for_each(say);
+                    out.flush()?;
+                    say(error);
+                    continue;
                 }
             };
-            is_empty = false;
+            shown += 1;
+            first.take().into_iter().for_each(say);
             if self.json {
                 serde_json::to_writer(&mut out, &line(&root, &entry)).map_err(std::io::Error::from)?;
                 out.write_all(b"\n")?;
@@ -88,17 +109,26 @@ impl Args {
                     let modified = object.modified.map(text::time).unwrap_or_default();
                     writeln!(out, "{:>14}  {modified:20}  {name}", self.size(object))?;
                 }
+                Entry::Other { key, kind } => {
+                    let name = key.get(shown_from..).unwrap_or(key);
+                    writeln!(out, "{:>14}  {:20}  {name}  ({kind})", "-", "")?;
+                }
                 _ => {}
             }
         }
         out.flush()?;
-        match failed {
-            Some(error) => Err(error.into()),
+        match (first, failed) {
+            // Nothing could be listed, and that is why.
+            (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            None if is_empty && !prefix.is_empty() => {
+            (None, 0) if shown == 0 && !prefix.is_empty() => {
                 Err(Failure::nothing_at(location, "no object's key begins so"))
             }
-            None => Ok(()),
+            (None, 0) => Ok(()),
+            (None, failed) => {
+                let names = text::count(failed, "failure");
+                Err(Failure::Failed(format!("{location}: not everything is listed: {names}")))
+            }
         }
     }
 
@@ -111,6 +141,10 @@ impl Args {
     }
 }
 
+fn say(error: Error) {
+    output::say(&format!("error: {error}"));
+}
+
 fn line<'a>(root: &str, entry: &'a Entry) -> Option<Line<'a>> {
     Some(match entry {
         Entry::Prefix(key) => Line::Prefix { url: format!("{root}/{key}") },
@@ -120,6 +154,7 @@ fn line<'a>(root: &str, entry: &'a Entry) -> Option<Line<'a>> {
             modified: object.modified.map(text::time),
             etag: object.etag.as_deref(),
         },
+        Entry::Other { key, kind } => Line::Other { url: format!("{root}/{key}"), what: kind.to_string() },
         _ => return None,
     })
 }

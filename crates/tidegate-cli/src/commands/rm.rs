@@ -1,6 +1,7 @@
 //! `tidegate rm`: removes objects.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use futures::stream::FuturesUnordered;
 use futures::{StreamExt, stream};
@@ -132,6 +133,7 @@ impl Args {
             tally.removed += 1;
             return Ok(());
         }
+        refuse_through_link(location)?;
         let (store, prefix) = stores.tree(location).await?;
         if self.dry_run {
             return show_below(&store, &prefix, location, tally).await;
@@ -191,6 +193,19 @@ fn is_link(location: &Location) -> bool {
     matches!(location, Location::Local { path } if !location.ends_with_slash() && path.is_symlink())
 }
 
+/// Refuses to empty the directory that a link leads to: `link/` is the link by a name that the system follows.
+fn refuse_through_link(location: &Location) -> Outcome {
+    let Location::Local { path } = location else { return Ok(()) };
+    if !path.components().collect::<PathBuf>().is_symlink() {
+        return Ok(());
+    }
+    let location = location.to_string();
+    Err(Failure::Usage(format!(
+        "{}: this is a symbolic link: name the directory that it leads to, or remove the link by its name without a slash",
+        printable(&location)
+    )))
+}
+
 /// Fails where there is no object at `place`.
 ///
 /// Where the store does not let the caller describe the object (a right to remove is not one to read, and objects with a
@@ -232,12 +247,16 @@ async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mu
     let mut failed = None;
     while let Some(entry) = entries.next().await {
         match entry {
-            Ok(Entry::Object(object)) => {
-                written = writeln!(out, "{}", printable(&format!("{root}/{}", object.key)));
+            Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
+                written = writeln!(out, "{}", printable(&format!("{root}/{}", entry.key())));
                 tally.removed += 1;
             }
             Ok(_) => {}
-            Err(error) => failed = Some(error),
+            Err(error) => {
+                if let Some(before) = failed.replace(error) {
+                    say(&before.into());
+                }
+            }
         }
         if written.is_err() {
             break;
@@ -270,10 +289,11 @@ async fn remove_below(
             biased;
             Some(entry) = entries.next(), if stopped.is_none() && on_their_way.len() < IN_FLIGHT => {
                 match entry {
-                    Ok(Entry::Object(object)) => {
+                    // Of a local directory: links, which are removed and not entered, devices, pipes and sockets.
+                    Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
                         let cause = &cause;
                         on_their_way.push(async move {
-                            let removal = store.delete(&object.key).await.map_err(Failure::from);
+                            let removal = store.delete(entry.key()).await.map_err(Failure::from);
                             let is_common = match &removal {
                                 Ok(()) => false,
                                 Err(failure) => cause.is_behind(failure).await,
@@ -355,6 +375,8 @@ mod tests {
         assert!(refuse_trees(&location).is_ok() && is_link(&location));
         let location: Location = format!("{link}/").parse().unwrap();
         assert!(refuse_trees(&location).is_err() && !is_link(&location));
+        assert!(refuse_through_link(&location).is_err());
+        assert!(refuse_through_link(&directory.path().to_str().unwrap().parse().unwrap()).is_ok());
     }
 
     #[test]

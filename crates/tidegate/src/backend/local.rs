@@ -13,22 +13,30 @@
 //!
 //! - Attributes, tokens and checksums are accepted, and not kept: a file has nowhere to put them.
 //!   Bytes are checked against their checksum as they are written.
+//! - A file that is replaced passes on its mode, and its owner where the caller may keep that; never set-user-ID or
+//!   set-group-ID bits, access control lists or extended attributes. Writing to a key that is a link writes the file that
+//!   the link leads to, beside which the unfinished file is; not if another user has put the link into a sticky
+//!   directory that everybody may write to. With `create_only` a link is a file that is there.
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key is a
 //!   directory of another. Names that Tidegate's own temporary files have are refused.
-//! - Symbolic links are followed when reading and listing, but not round in circles. Writing to a key
-//!   that is a link replaces the link. A replaced file's permissions are not taken over.
+//! - Listings (and so sweeps and removals of all that is below a prefix) never enter a symbolic link, whatever it leads
+//!   to. A link to a file is listed as that file; other links, and what is no regular file, are listed as
+//!   [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
+//!   directory. Only the root itself may be a link. Reading goes through links.
 //! - A listing that is not recursive shows empty directories as prefixes too. Deleting the last object
 //!   of a directory leaves the directory.
 
 use std::fs;
-use std::io;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
 
 use super::{
     Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
@@ -40,44 +48,50 @@ use crate::payload::Payload;
 
 mod arrival;
 mod batch;
+mod beneath;
 mod copy;
 mod fault;
-mod list;
 mod parents;
 mod place;
 mod read;
+mod replaced;
 mod target;
 mod temp;
 #[cfg(test)]
 mod tests;
 mod waiting;
+mod walk;
 mod write;
 
 pub(crate) use arrival::Arrival;
 pub(crate) use batch::{Batch, Batches};
+use beneath::Entered;
 use fault::{blocking, fault, invalid};
-use list::{Walk, Want};
 use parents::Parents;
 use target::Target;
 pub(crate) use temp::Publish;
 use temp::Temp;
 pub(crate) use waiting::{Waiter, Waiting};
+use walk::{Found, Walk, Want};
 
 /// A directory on local disk. Nothing is read or made until it is used; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct Local {
     location: String,
     root: PathBuf,
+    is_relative: bool,
     capabilities: Capabilities,
     parents: Arc<Parents>,
 }
 
 impl Local {
-    /// The directory `root`, which is made, with its parents, when the first object is written.
+    /// The directory `root`, which is made, with its parents, when the first object is written; but none directly
+    /// below `/`, unless the path is relative.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let written: PathBuf = root.into();
         let written = if written.as_os_str().is_empty() { PathBuf::from(".") } else { written };
         let location = written.to_string_lossy().trim_end_matches('/').to_owned();
+        let is_relative = written.is_relative();
         // A relative path stays where it was, whatever directory the process goes to.
         let root = std::path::absolute(&written).unwrap_or(written);
         let capabilities = Capabilities {
@@ -99,7 +113,11 @@ impl Local {
             copy_parts: true,
             checksum: Algorithm::Crc64Nvme,
         };
-        Self { location, root, capabilities, parents: Arc::default() }
+        Self { location, root, is_relative, capabilities, parents: Arc::default() }
+    }
+
+    fn to_write(&self, key: &str) -> Result<Target, Fault> {
+        Ok(Target::to_write(&self.root, key)?.relative(self.is_relative))
     }
 
     /// `fault`, or that the root is missing where that is why nothing was found.
@@ -110,6 +128,17 @@ impl Local {
         fault
     }
 
+    /// Opens the directory that a key's file is in, to remove something there: never through a link below the root.
+    /// `None` where there is no such directory.
+    fn directory_of(root: &Path, target: &Target) -> Result<Option<OwnedFd>, Fault> {
+        match beneath::directory(root, target.below()) {
+            Ok(Entered::Directory(directory)) => Ok(Some(directory)),
+            Ok(Entered::Missing) => Ok(None),
+            Ok(Entered::Link(link)) => Err(beneath::is_a_link(&link)),
+            Err(error) => Err(fault(error.into(), target.directory())),
+        }
+    }
+
     /// Publishes a session's file, which is to have as many bytes as its parts.
     async fn publish(
         &self,
@@ -117,12 +146,13 @@ impl Local {
         checked: Result<u64, Fault>,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        let target = Target::to_write(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
-        let (parents, create_only) = (self.parents.clone(), options.create_only);
+        let target = self.to_write(&session.key)?;
+        let (parents, create_only, id) = (self.parents.clone(), options.create_only, session.id.clone());
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let published = blocking(move || {
+            let path = temp::find(&target, &id)?;
+            let target = if create_only { target } else { target.behind_links()? };
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
@@ -141,7 +171,7 @@ impl Local {
         &self,
         prefix: &str,
         want: Want,
-        entry: fn(list::Found) -> Option<T>,
+        entry: fn(Found) -> Option<T>,
     ) -> BoxStream<'static, Result<T, Fault>> {
         let walk = Walk::new(self.root.clone(), prefix, want);
         let batches = stream::unfold(walk, |walk| async move {
@@ -187,7 +217,7 @@ impl Backend for Local {
     }
 
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
-        let target = Target::to_write(&self.root, key)?;
+        let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let waiter = Waiter::default();
         let (waiting, still) = (waiter.waiting(), waiter.waiting());
@@ -200,7 +230,7 @@ impl Backend for Local {
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
-        let target = Target::to_write(&self.root, key)?;
+        let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let temp = blocking(move || Temp::create(&parents, target, create_only)).await?;
         Ok(temp.into_session())
@@ -223,8 +253,8 @@ impl Backend for Local {
             return Err(Fault::new(FaultKind::TooLarge, message));
         }
         let target = Target::of(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
-        let begin = move || temp::open(&path);
+        let (file, id) = (target.clone(), session.id.clone());
+        let begin = move || temp::open(&temp::find(&file, &id)?);
         let finish = move |_: fs::File, checksum: Checksum| {
             Ok(Receipt { number, size: checksum.covers(), etag: part_etag(offset, &checksum), checksum })
         };
@@ -243,15 +273,29 @@ impl Backend for Local {
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         let target = Target::of(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
-        let parents = self.parents.clone();
+        let name = temp::name(&session.id)?;
+        let (root, parents) = (self.root.clone(), self.parents.clone());
         blocking(move || {
+            let failed = |error: Errno| temp::no_session_or(error.into(), target.directory());
+            let directory = Self::directory_of(&root, &target)?.ok_or_else(|| failed(Errno::NOENT))?;
             // A session's file has no lock: it is opened for each part.
-            if fs::File::open(&path).is_ok_and(|file| temp::is_locked(&file)) {
-                return Err(Fault::new(FaultKind::Denied, "a process that lives is writing the file"));
+            let remove = |directory: &OwnedFd| {
+                if temp::open_at(directory, &name).is_ok_and(|file| temp::is_locked(&file)) {
+                    return Err(Fault::new(FaultKind::Denied, "a process that lives is writing the file"));
+                }
+                unlinkat(directory, &name, AtFlags::empty()).map_err(failed)
+            };
+            match remove(&directory) {
+                Err(fault) if fault.kind == FaultKind::NoSession && target.path().is_symlink() => {
+                    let behind = target.clone().behind_links()?;
+                    remove(&beneath::root(behind.directory()).map_err(failed)?)?;
+                    parents.remove_empty(behind.directory());
+                }
+                removed => {
+                    removed?;
+                    parents.remove_empty(target.directory());
+                }
             }
-            fs::remove_file(&path).map_err(|error| temp::no_session_or(error, target.directory()))?;
-            parents.remove_empty(target.directory());
             Ok(())
         })
         .await
@@ -259,17 +303,17 @@ impl Backend for Local {
 
     fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
         self.walk(prefix, Want::Sessions, |found| match found {
-            list::Found::Session(session) => Some(session),
-            list::Found::Entry(_) => None,
+            Found::Session(session) => Some(session),
+            Found::Entry(_) => None,
         })
     }
 
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
         let target = Target::of(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
+        let id = session.id.clone();
         blocking(move || {
-            let found =
-                fs::metadata(&path).map_err(|error| temp::no_session_or(error, target.directory()))?;
+            let found = fs::symlink_metadata(temp::find(&target, &id)?);
+            let found = found.map_err(|error| temp::no_session_or(error, target.directory()))?;
             Ok(Held { bytes: found.len(), ..Held::default() })
         })
         .await
@@ -298,20 +342,21 @@ impl Backend for Local {
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
         self.walk(prefix, Want::Objects { recursive }, |found| match found {
-            list::Found::Entry(entry) => Some(entry),
-            list::Found::Session(_) => None,
+            Found::Entry(entry) => Some(entry),
+            Found::Session(_) => None,
         })
     }
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         let target = Target::of(&self.root, key)?;
-        blocking(move || match fs::remove_file(target.path()) {
-            Ok(()) => Ok(()),
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-                Ok(())
+        let root = self.root.clone();
+        blocking(move || {
+            let Some(directory) = Self::directory_of(&root, &target)? else { return Ok(()) };
+            match unlinkat(&directory, target.name(), AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+                Err(_) if beneath::is_directory(&directory, target.name()) => Err(target::is_a_directory()),
+                Err(error) => Err(fault(error.into(), target.directory())),
             }
-            Err(_) if target.path().is_dir() => Err(target::is_a_directory()),
-            Err(error) => Err(fault(error, target.directory())),
         })
         .await
     }

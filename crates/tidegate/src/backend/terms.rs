@@ -1,5 +1,6 @@
 //! What a store and the engine tell each other.
 
+use std::fmt::{self, Display};
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -155,6 +156,46 @@ pub enum Entry {
     Object(Object),
     /// A prefix that ends with `/`, where the listing was not recursive.
     Prefix(String),
+    /// A name in a local directory that is neither: it can be removed, and not read. Only listings of local
+    /// directories have these.
+    Other {
+        /// As of an object.
+        key: String,
+        /// What has this name.
+        kind: OtherKind,
+    },
+}
+
+impl Entry {
+    /// The key, or the prefix.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Object(object) => &object.key,
+            Self::Prefix(key) | Self::Other { key, .. } => key,
+        }
+    }
+}
+
+/// What a local directory has beside files and directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OtherKind {
+    /// A symbolic link to a directory. Listings do not enter it.
+    LinkToDirectory,
+    /// A symbolic link to something that is missing or can't be looked at.
+    BrokenLink,
+    /// A device, a named pipe or a socket, or a link to one.
+    NotRegular,
+}
+
+impl Display for OtherKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::LinkToDirectory => "a symbolic link to a directory",
+            Self::BrokenLink => "a symbolic link that leads nowhere",
+            Self::NotRegular => "no regular file",
+        })
+    }
 }
 
 /// An object's description and its bytes.

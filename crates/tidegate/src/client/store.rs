@@ -116,6 +116,7 @@ impl Store {
                     Entry::Object(object)
                 }
                 Entry::Prefix(prefix) => Entry::Prefix(store.relative_key(&prefix)),
+                Entry::Other { key, kind } => Entry::Other { key: store.relative_key(&key), kind },
             })
             .boxed()
     }

@@ -146,6 +146,8 @@ fn one(places: &Arc<Places>, record: Record, name: &str, prefix: &str, recursive
                 let prefix = prefix.strip_prefix(&below)?.to_owned();
                 Listed { entry: Entry::Prefix(prefix), is_older: false }
             }
+            // Tidegate puts only files below a prefix.
+            Entry::Other { .. } => return None,
         })
     };
     entries.try_filter_map(move |entry| std::future::ready(Ok(listed(entry)))).boxed()
@@ -157,6 +159,7 @@ impl Listed {
         match &self.entry {
             Entry::Object(object) => (&object.key, false),
             Entry::Prefix(prefix) => (prefix, true),
+            Entry::Other { key, .. } => (key, false),
         }
     }
     /// By key; of one key the current object before the older one.

@@ -156,7 +156,7 @@ impl Step {
                         let (name, key) = place.split_once('/').unwrap_or_default();
                         before.name(key) == name && current.name(key) != name
                     }),
-                    Entry::Prefix(_) => None,
+                    Entry::Prefix(_) | Entry::Other { .. } => None,
                 }))
             });
         let step = self.clone();

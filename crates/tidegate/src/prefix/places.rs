@@ -258,7 +258,7 @@ async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>,
             Ok(Some(Entry::Object(object))) => {
                 latest = latest.max(object.key.strip_prefix(&directory).and_then(record::number));
             }
-            Ok(Some(Entry::Prefix(_))) => {}
+            Ok(Some(Entry::Prefix(_) | Entry::Other { .. })) => {}
             Ok(None) => return Ok(latest),
             // A directory that is yet to be made has none.
             Err(fault) if fault.kind == FaultKind::NoBucket && backend.endpoint() == "file://" => {

@@ -79,6 +79,7 @@ fn names(entries: Vec<Entry>) -> Vec<String> {
     let name = |entry| match entry {
         Entry::Object(object) => object.key,
         Entry::Prefix(prefix) => format!("{prefix}…"),
+        Entry::Other { key, kind } => format!("{key}: {kind}"),
     };
     entries.into_iter().map(name).collect()
 }
@@ -88,7 +89,7 @@ async fn places(memory: &Memory) -> Vec<String> {
     let entries: Vec<Entry> = memory.list("", true).try_collect().await.unwrap();
     let object = |entry| match entry {
         Entry::Object(object) => Some(object.key),
-        Entry::Prefix(_) => None,
+        Entry::Prefix(_) | Entry::Other { .. } => None,
     };
     entries.into_iter().filter_map(object).collect()
 }

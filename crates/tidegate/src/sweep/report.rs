@@ -111,7 +111,7 @@ impl SweepReport {
     pub fn add(&mut self, swept: Swept) {
         match swept.fate {
             Fate::Ended | Fate::WouldEnd => {
-                self.bytes += swept.found.held.map_or(0, |held| held.bytes);
+                self.bytes = self.bytes.saturating_add(swept.found.held.map_or(0, |held| held.bytes));
                 let ended = matches!(swept.fate, Fate::Ended);
                 *(if ended { &mut self.ended } else { &mut self.would_end }) += 1;
             }

@@ -10,6 +10,7 @@ use tracing::debug;
 use super::upload::Upload;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Checksum, Hasher};
+use crate::date::http_date;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Waiting;
@@ -253,7 +254,7 @@ impl Upload {
     fn uncertain(&self, doubt: &Doubt, why: &str) -> Error {
         let Written { operation, size, .. } = doubt.written;
         let token = self.options.token.as_deref().unwrap_or_default();
-        let [since, until] = [doubt.since, SystemTime::now()].map(httpdate::fmt_http_date);
+        let [since, until] = [doubt.since, SystemTime::now()].map(http_date);
         let message = format!(
             "{why}; if it was written, it has {size} bytes and `tidegate-writer: {token}` in its metadata, and \
              was sent between {since} and {until}"

@@ -57,7 +57,8 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
     let target = Target::new(job, source, target).await?;
     // The embedded server's own files change while it takes them.
     let except = dev::directory().canonicalize().ok();
-    let files = walk::files(path.to_owned(), except, job.journals);
+    let (store, _) = job.stores.tree(source).await?;
+    let files = walk::files(&store, path.to_owned(), except, job.journals);
     let target = &target;
     let copies = files.map(|file| {
         let size = file.as_ref().map_or(0, |file| file.size);
@@ -71,9 +72,9 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
                 // The walk has ended with this one.
                 Err(Missed::Failed(failure @ Failure::Usage(_))) => Ended::Stopped(failure),
                 Err(Missed::Failed(failure)) => Ended::Failed(failure),
-                Err(Missed::NoFile(path)) => {
+                Err(Missed::LeftOut(path, kind)) => {
                     let path = path.display().to_string();
-                    job.report.say(&format!("left out: {} is no file", printable(&path)));
+                    job.report.say(&format!("left out: {} is {kind}", printable(&path)));
                     Ended::LeftOut
                 }
             }
@@ -181,7 +182,7 @@ where
         let ended = tokio::select! {
             biased;
             Some((size, copy)) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {
-                bytes += size;
+                bytes = bytes.saturating_add(size); // of stores that say any size
                 begun += 1;
                 on_their_way.push(async move {
                     let ended = match copy.await {
@@ -193,7 +194,7 @@ where
                 continue;
             }
             Some((size, ended)) = on_their_way.next() => {
-                bytes -= size;
+                bytes = bytes.saturating_sub(size);
                 ended
             }
             else => break,

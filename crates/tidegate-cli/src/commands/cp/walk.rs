@@ -1,18 +1,13 @@
-//! The files below a directory, found in a thread while the first ones are sent already.
+//! The files below a directory that is copied.
 
 use std::path::{Path, PathBuf};
 
-use futures::Stream;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use walkdir::{DirEntry, WalkDir};
+use futures::{Stream, StreamExt};
+use tidegate::Store;
+use tidegate::backend::{Entry, OtherKind};
 
 use crate::exit::Failure;
 use crate::listing;
-use crate::stores::not_utf8;
-
-/// Files that are found and wait.
-const WAITING: usize = 1024;
 
 /// A file and what it is called below the directory, as a key.
 #[derive(Debug)]
@@ -27,96 +22,78 @@ pub(super) struct Found {
 pub(super) enum Missed {
     /// Could not be looked at, or has no key.
     Failed(Failure),
-    /// No file: a socket, a device, a named pipe.
-    NoFile(PathBuf),
+    /// A device, a named pipe, a socket, or a link to a directory, which is never entered.
+    LeftOut(PathBuf, OtherKind),
 }
 
-/// The files below `root`, but none below `except`. Links are followed, not round in circles, and where one
-/// leads to the directory of `journals` all ends with that.
+/// The files below `root`, which `store` has as its root, but none below `except`. A link to a file is that file, and a
+/// link that leads nowhere is a failure. Where a link leads to the directory of `journals` all ends with that.
 pub(super) fn files(
+    store: &Store,
     root: PathBuf,
     except: Option<PathBuf>,
     journals: &[PathBuf],
-) -> impl Stream<Item = Result<Found, Missed>> {
-    let (found, waiting) = mpsc::channel(WAITING);
-    let journals = journals.to_owned();
-    let mut task = JoinSet::new();
-    task.spawn_blocking(move || {
-        let walk = WalkDir::new(&root).min_depth(1).follow_links(true).into_iter();
-        let is_kept =
-            |entry: &DirEntry| !(entry.file_type().is_dir() && is_same(entry.path(), except.as_deref()));
-        // One that can't be looked at now takes no journal either, and that is told.
-        let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
-        for entry in walk.filter_entry(is_kept) {
-            if let Some(failure) = entry.as_ref().ok().and_then(|entry| refused(entry, &journals)) {
-                let _ = found.blocking_send(Err(Missed::Failed(failure)));
-                return;
-            }
-            let Some(file) = look_at(&root, entry) else { continue };
-            if found.blocking_send(file).is_err() {
-                return; // nobody waits any more
-            }
-        }
+) -> impl Stream<Item = Result<Found, Missed>> + use<> {
+    // One that can't be looked at now takes no journal either, and that is told.
+    let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
+    let except = except.and_then(|except| key_below(&root, &except));
+    let found = listing::ahead(store.list("", true)).filter_map(move |entry| {
+        let found = look_at(&root, except.as_deref(), &journals, entry);
+        std::future::ready(found)
     });
-    listing::found(waiting, task)
-}
-
-fn is_same(path: &Path, except: Option<&Path>) -> bool {
-    except.is_some_and(|except| {
-        path.file_name() == except.file_name()
-            && path.canonicalize().is_ok_and(|canonical| canonical == except)
+    // The walk ends behind the first entry that refuses all of it.
+    found.scan(false, |ended, found| {
+        let before = *ended;
+        *ended = matches!(&found, Err(Missed::Failed(Failure::Usage(_))));
+        std::future::ready((!before).then_some(found))
     })
 }
 
-/// What is said of an entry that is in a directory of journals: they change while they are copied, and those of
+/// What the directory `path` is below `root`, as the beginning of keys.
+fn key_below(root: &Path, path: &Path) -> Option<String> {
+    let root = root.canonicalize().ok()?;
+    let below = path.strip_prefix(root).ok()?.to_str()?;
+    Some(format!("{below}/"))
+}
+
+fn look_at(
+    root: &Path,
+    except: Option<&str>,
+    journals: &[PathBuf],
+    entry: tidegate::Result<Entry>,
+) -> Option<Result<Found, Missed>> {
+    let entry = match entry {
+        Ok(entry) if except.is_some_and(|except| entry.key().starts_with(except)) => return None,
+        Ok(entry) => entry,
+        Err(error) => return Some(Err(Missed::Failed(error.into()))),
+    };
+    let path = root.join(entry.key());
+    if let Some(failure) = refused(&path, journals) {
+        return Some(Err(Missed::Failed(failure)));
+    }
+    Some(match entry {
+        Entry::Object(object) => Ok(Found { path, key: object.key, size: object.size }),
+        Entry::Other { kind: kind @ OtherKind::BrokenLink, .. } => {
+            Err(Missed::Failed(Failure::Failed(format!("{}: this is {kind}", path.display()))))
+        }
+        Entry::Other { kind, .. } => Err(Missed::LeftOut(path, kind)),
+        _ => return None,
+    })
+}
+
+/// What is said of a link that leads to a directory of journals: they change while they are copied, and those of
 /// the copies of them would, too.
-fn refused(entry: &DirEntry, journals: &[PathBuf]) -> Option<Failure> {
-    // What is no directory is in the one that was met before, unless a link leads to it.
-    if journals.is_empty() || !(entry.file_type().is_dir() || entry.path_is_symlink()) {
+fn refused(path: &Path, journals: &[PathBuf]) -> Option<Failure> {
+    // What is no link is in the directory that was named, which was looked at before.
+    if journals.is_empty() || !path.is_symlink() || path.is_dir() {
         return None;
     }
-    let canonical = entry.path().canonicalize().ok()?;
+    let canonical = path.canonicalize().ok()?;
     let journal = journals.iter().find(|journal| canonical.starts_with(journal))?;
-    let (path, journal) = (entry.path().display(), journal.display());
+    let (path, journal) = (path.display(), journal.display());
     Some(Failure::Usage(format!(
         "--journal {journal}: {path} leads to it, which is to be copied: choose another, or copy without that link"
     )))
-}
-
-fn look_at(root: &Path, entry: walkdir::Result<DirEntry>) -> Option<Result<Found, Missed>> {
-    let entry = match entry {
-        Ok(entry) => entry,
-        Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
-    };
-    let kind = entry.file_type();
-    if kind.is_dir() {
-        return None;
-    }
-    let size = match entry.metadata() {
-        Ok(metadata) => metadata.len(),
-        Err(error) => return Some(Err(Missed::Failed(failure(root, &error)))),
-    };
-    let path = entry.into_path();
-    if !kind.is_file() {
-        return Some(Err(Missed::NoFile(path)));
-    }
-    let key = path.strip_prefix(root).unwrap_or(&path).to_str().map(str::to_owned);
-    Some(match key {
-        Some(key) => Ok(Found { path, key, size }),
-        // One of many: the others are copied all the same.
-        None => Err(Missed::Failed(Failure::Failed(not_utf8(&path)))),
-    })
-}
-
-fn failure(root: &Path, error: &walkdir::Error) -> Failure {
-    let path = error.path().unwrap_or(root).display();
-    Failure::Failed(match (error.loop_ancestor(), error.io_error()) {
-        (Some(ancestor), _) => {
-            format!("{path}: this link leads back to {}, which it is in", ancestor.display())
-        }
-        (None, Some(error)) => format!("{path}: {error}"),
-        (None, None) => format!("{path}: can't be looked at"),
-    })
 }
 
 #[cfg(test)]
@@ -128,6 +105,11 @@ mod tests {
 
     use super::*;
 
+    fn store(root: &Path) -> Store {
+        let tide = tidegate::Tidegate::builder().build().unwrap();
+        tide.store(std::sync::Arc::new(tidegate::backend::local::Local::new(root)))
+    }
+
     async fn keys(root: &Path, except: Option<PathBuf>) -> (Vec<String>, Vec<Missed>) {
         keys_beside(root, except, &[]).await
     }
@@ -138,7 +120,8 @@ mod tests {
         journals: &[PathBuf],
     ) -> (Vec<String>, Vec<Missed>) {
         let (mut keys, mut missed) = (Vec::new(), Vec::new());
-        let mut files = Box::pin(files(root.to_owned(), except, journals));
+        let store = store(root);
+        let mut files = Box::pin(files(&store, root.to_owned(), except, journals));
         while let Some(file) = files.next().await {
             match file {
                 Ok(found) => keys.push(found.key),
@@ -161,15 +144,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn circles_and_broken_links_are_told() {
-        let root = tempfile::tempdir().unwrap();
+    async fn links_to_directories_are_left_out_and_broken_ones_fail() {
+        let (root, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir(root.path().join("a")).unwrap();
         fs::write(root.path().join("a/file"), "1").unwrap();
+        fs::write(elsewhere.path().join("other"), "1").unwrap();
         symlink("..", root.path().join("a/up")).unwrap();
+        symlink(elsewhere.path(), root.path().join("out")).unwrap();
         symlink("nowhere", root.path().join("broken")).unwrap();
         let (keys, missed) = keys(root.path(), None).await;
         assert_eq!(keys, ["a/file"]);
-        assert_eq!(missed.len(), 2, "{missed:?}");
+        let [up, broken, out] = &missed[..] else { panic!("{missed:?}") };
+        for (missed, name) in [(up, "a/up"), (out, "out")] {
+            let Missed::LeftOut(path, OtherKind::LinkToDirectory) = missed else { panic!("{missed:?}") };
+            assert_eq!(*path, root.path().join(name));
+        }
+        let Missed::Failed(Failure::Failed(sentence)) = broken else { panic!("{broken:?}") };
+        assert!(sentence.contains("broken: this is a symbolic link that leads nowhere"), "{sentence}");
+    }
+
+    #[tokio::test]
+    async fn names_that_are_no_keys_fail_and_the_others_are_found() {
+        use std::os::unix::ffi::OsStrExt;
+        let root = tempfile::tempdir().unwrap();
+        let odd = root.path().join(std::ffi::OsStr::from_bytes(b"m\xff"));
+        for path in [root.path().join("a"), odd, root.path().join("z")] {
+            fs::write(path, "1").unwrap();
+        }
+        let (keys, missed) = keys(root.path(), None).await;
+        assert_eq!(keys, ["a", "z"]);
+        let [Missed::Failed(failure)] = &missed[..] else { panic!("{missed:?}") };
+        assert!(failure.sentence().is_some_and(|sentence| sentence.contains("not UTF-8")), "{failure:?}");
     }
 
     #[tokio::test]
@@ -191,17 +196,19 @@ mod tests {
         fs::write(elsewhere.path().join("disk/file"), "1").unwrap();
         fs::create_dir(root.path().join("a")).unwrap();
         let link = root.path().join("a/link");
-        let targets = ["disk", "disk/journal", "disk/journal/1.journal"];
-        for (target, named) in targets.into_iter().zip([link.join("journal"), link.clone(), link.clone()]) {
-            symlink(elsewhere.path().join(target), &link).unwrap();
-            let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
-            assert!(keys.iter().all(|key| key == "a/link/file"), "{keys:?}");
-            let [Missed::Failed(Failure::Usage(sentence))] = &missed[..] else { panic!("{missed:?}") };
-            for path in [&named, &journal] {
-                assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
-            }
-            fs::remove_file(&link).unwrap();
+        symlink(elsewhere.path().join("disk/journal/1.journal"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
+        assert!(keys.is_empty(), "{keys:?}");
+        let [Missed::Failed(Failure::Usage(sentence))] = &missed[..] else { panic!("{missed:?}") };
+        for path in [&link, &journal] {
+            assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
         }
+        fs::remove_file(&link).unwrap();
+        // A link to the directory is not entered.
+        symlink(elsewhere.path().join("disk"), &link).unwrap();
+        let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
+        assert!(keys.is_empty() && matches!(&missed[..], [Missed::LeftOut(..)]), "{keys:?} {missed:?}");
+        fs::remove_file(&link).unwrap();
         symlink(elsewhere.path().join("disk/file"), &link).unwrap();
         let (keys, missed) = keys_beside(root.path(), None, &[journal]).await;
         assert!(keys == ["a/link"] && missed.is_empty(), "{keys:?} {missed:?}");

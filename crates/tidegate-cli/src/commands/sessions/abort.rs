@@ -66,7 +66,8 @@ impl Abort {
                 match store.abort_session(&found.open.session).await {
                     Ok(()) => {
                         ended += 1;
-                        bytes += found.held.as_ref().map_or(0, |held| held.bytes);
+                        let held = found.held.as_ref().map_or(0, |held| held.bytes);
+                        bytes = u64::saturating_add(bytes, held);
                         writeln!(out, "ended  {}", line.line())?;
                     }
                     Err(error) => {

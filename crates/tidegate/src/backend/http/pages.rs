@@ -77,10 +77,7 @@ pub(in crate::backend) trait Keyed {
 
 impl Keyed for Entry {
     fn key(&self) -> &str {
-        match self {
-            Self::Object(object) => &object.key,
-            Self::Prefix(prefix) => prefix,
-        }
+        Entry::key(self)
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Borrow;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::fault::{blocking, fault, invalid};
@@ -45,6 +46,14 @@ impl Source {
         Err(Fault::new(FaultKind::Replaced, "the file was replaced or written to while it was copied"))
     }
 
+    /// The file, described by the key of `target`, where that is the same file: by another path, a link or a hard link.
+    fn same_file(&self, target: &Target) -> Result<Option<Object>, Fault> {
+        let Ok(there) = fs::metadata(target.path()) else { return Ok(None) };
+        let found = self.file.metadata().map_err(|error| fault(error, self.target.directory()))?;
+        let is_same = (found.dev(), found.ino()) == (there.dev(), there.ino());
+        Ok(is_same.then(|| target::describe(target.key(), &found)))
+    }
+
     /// Copies a range of it to the same place of `to`, which is in `directory`.
     fn copy(&mut self, to: &File, directory: &Path, range: &Range<u64>) -> Result<(), Fault> {
         let mut to = to;
@@ -71,13 +80,17 @@ impl Local {
         key: &str,
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
-        let target = Target::to_write(&self.root, key)?;
+        let target = self.to_write(key)?;
         let (parents, create_only) = (self.parents.clone(), options.create_only);
         let from = from.clone();
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let copied = blocking(move || {
             let mut source = Source::open(&from)?;
+            // A file that is copied onto itself stays as it is, by whatever name.
+            if !create_only && let Some(itself) = source.same_file(&target)? {
+                return Ok(itself);
+            }
             let directory = target.directory().to_owned();
             let temp = waiting.make(|| Temp::create(&parents, target, create_only), Temp::trace)?;
             source.copy(temp.borrow(), &directory, &(0..from.object.size))?;
@@ -97,10 +110,9 @@ impl Local {
     ) -> Result<StoredPart, Fault> {
         check_range(from, &range)?;
         let target = Target::of(&self.root, &session.key)?;
-        let path = temp::path(&target, &session.id)?;
-        let from = from.clone();
+        let (from, id) = (from.clone(), session.id.clone());
         blocking(move || {
-            let file = temp::open(&path)?;
+            let file = temp::open(&temp::find(&target, &id)?)?;
             Source::open(&from)?.copy(&file, target.directory(), &range)?;
             // No byte was seen: it says where the part lies, and how long it is.
             let etag = part_etag(range.start, &Algorithm::default().empty());
@@ -117,7 +129,7 @@ pub(super) fn check_parts(parts: &[StoredPart]) -> Result<u64, Fault> {
         if part.number <= number || part.etag != part_etag(end, &Algorithm::default().empty()) {
             return Err(invalid(format!("part {} does not follow on part {number}", part.number)));
         }
-        (number, end) = (part.number, end + part.size);
+        (number, end) = (part.number, end.saturating_add(part.size));
     }
     Ok(end)
 }

@@ -3,9 +3,12 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::Stat;
 
 use super::fault::invalid;
-use super::temp;
+use super::{replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::object::Object;
 
@@ -14,6 +17,8 @@ use crate::object::Object;
 pub(super) struct Target {
     key: String,
     path: PathBuf,
+    /// Whether the path was given relative to the process's directory.
+    is_relative: bool,
 }
 
 impl Target {
@@ -22,7 +27,7 @@ impl Target {
         if let Some(reason) = fault_of(key) {
             return Err(invalid(format!("no file below a directory has such a key: {reason}")));
         }
-        Ok(Self { key: key.to_owned(), path: root.join(key) })
+        Ok(Self { key: key.to_owned(), path: root.join(key), is_relative: false })
     }
 
     /// The same, for a key that is to be written.
@@ -34,6 +39,30 @@ impl Target {
         Ok(target)
     }
 
+    pub(super) fn relative(self, is_relative: bool) -> Self {
+        Self { is_relative, ..self }
+    }
+
+    /// Where a file of this key is written: where the links in its place lead to, see [`replaced::behind_links`].
+    pub(super) fn behind_links(self) -> Result<Self, Fault> {
+        Ok(Self { path: replaced::behind_links(&self.path)?, ..self })
+    }
+
+    /// Refuses to make a directory directly below `/`: a path that begins with one that is not there is mistyped more
+    /// often than meant.
+    pub(super) fn check_directories(&self) -> Result<(), Fault> {
+        let missing = self.directory().ancestors().take_while(|ancestor| !ancestor.exists()).last();
+        match missing {
+            Some(first) if !self.is_relative && first.parent() == Some(Path::new("/")) => {
+                Err(invalid(format!(
+                    "there is no directory {first}, and none is made directly below /: make it first, if that is meant",
+                    first = first.display()
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(super) fn key(&self) -> &str {
         &self.key
     }
@@ -42,9 +71,15 @@ impl Target {
         &self.path
     }
 
-    /// The last name of the key.
+    /// The file's name: the last one of the key, unless a link leads to another.
     pub(super) fn name(&self) -> &str {
-        self.key.rsplit('/').next().unwrap_or(&self.key)
+        let last = || self.key.rsplit('/').next().unwrap_or(&self.key);
+        self.path.file_name().and_then(|name| name.to_str()).unwrap_or_else(last)
+    }
+
+    /// The directories of the key, below the root.
+    pub(super) fn below(&self) -> &str {
+        self.key.rsplit_once('/').map_or("", |(below, _)| below)
     }
 
     /// The directory that the file is in.
@@ -95,14 +130,52 @@ pub(super) fn is_a_directory() -> Fault {
     invalid("it is a directory")
 }
 
+/// What tells a file from another, and its content from what it was.
+pub(super) struct Facts {
+    inode: u64,
+    size: u64,
+    /// Seconds since 1970, or before it, and nanoseconds from there on.
+    changed: (i64, u32),
+}
+
+impl From<&Metadata> for Facts {
+    fn from(found: &Metadata) -> Self {
+        let nanoseconds = u32::try_from(found.mtime_nsec()).unwrap_or_default();
+        Self { inode: found.ino(), size: found.len(), changed: (found.mtime(), nanoseconds) }
+    }
+}
+
+impl From<&Stat> for Facts {
+    // The types of the fields differ between systems.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    fn from(found: &Stat) -> Self {
+        let nanoseconds = u32::try_from(found.st_mtime_nsec).unwrap_or_default();
+        let size = u64::try_from(found.st_size).unwrap_or_default();
+        Self { inode: found.st_ino as u64, size, changed: (found.st_mtime as i64, nanoseconds) }
+    }
+}
+
 /// The file as an object. Its tag changes with its content as far as the system can tell.
-pub(super) fn describe(key: &str, metadata: &Metadata) -> Object {
-    let changed = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+pub(super) fn describe(key: &str, found: impl Into<Facts>) -> Object {
+    let Facts { inode, size, changed } = found.into();
+    let nanoseconds = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
     Object {
         key: key.to_owned(),
-        size: metadata.len(),
-        etag: Some(format!("\"{:x}-{changed:x}-{:x}\"", metadata.ino(), metadata.len())),
-        modified: metadata.modified().ok(),
+        size,
+        etag: Some(format!("\"{inode:x}-{nanoseconds:x}-{size:x}\"")),
+        modified: time(changed),
         ..Object::default()
     }
+}
+
+/// When the file was written to last.
+pub(super) fn modified(found: &Stat) -> Option<SystemTime> {
+    time(Facts::from(found).changed)
+}
+
+/// `None` where the system's clock can't hold it.
+fn time((seconds, nanoseconds): (i64, u32)) -> Option<SystemTime> {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    second?.checked_add(Duration::from_nanos(nanoseconds.into()))
 }

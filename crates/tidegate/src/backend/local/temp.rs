@@ -3,11 +3,17 @@
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
+
 use super::fault::fault;
 use super::parents::{self, Parents};
+use super::replaced;
 use super::target::{self, Target};
 use super::waiting::Waiting;
 use crate::backend::{Fault, FaultKind, Session};
@@ -43,16 +49,37 @@ pub(super) fn session(below: &str, name: &str) -> Option<Session> {
 
 /// The file of a session.
 pub(super) fn path(target: &Target, id: &str) -> Result<PathBuf, Fault> {
+    Ok(target.directory().join(name(id)?))
+}
+
+/// The name of a session's file.
+pub(super) fn name(id: &str) -> Result<String, Fault> {
     if id.is_empty() || id.contains(['/', '\0']) {
         return Err(no_session());
     }
-    Ok(target.directory().join(format!("{BEGIN}{id}{END}")))
+    Ok(format!("{BEGIN}{id}{END}"))
 }
 
-/// Opens the file of a session for writing.
+/// The file of a session, where it is: beside its key, or beside the file that a link there leads to.
+pub(super) fn find(target: &Target, id: &str) -> Result<PathBuf, Fault> {
+    let beside = path(target, id)?;
+    if beside.symlink_metadata().is_ok() || !target.path().is_symlink() {
+        return Ok(beside);
+    }
+    path(&target.clone().behind_links()?, id)
+}
+
+/// Opens the file of a session for writing; never what a link leads to.
 pub(super) fn open(path: &Path) -> Result<File, Fault> {
-    let opened = OpenOptions::new().write(true).open(path);
+    let opened = OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path);
     opened.map_err(|error| no_session_or(error, path.parent().unwrap_or(path)))
+}
+
+/// Opens the file `name` of a directory for reading; never what a link leads to.
+pub(super) fn open_at(directory: &OwnedFd, name: &str) -> Result<File, Errno> {
+    // Not to wait where it is a pipe by now.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    Ok(File::from(openat(directory, name, flags, Mode::empty())?))
 }
 
 /// Removes such a file's name.
@@ -62,6 +89,11 @@ pub(super) fn remove(path: &Path) {
     {
         tracing::warn!(file = %path.display(), %error, "an unfinished file could not be removed");
     }
+}
+
+/// A name for such a file that nothing has.
+pub(super) fn unused_name() -> String {
+    format!("{BEGIN}{:016x}{END}", fastrand::u64(..))
 }
 
 /// The session of that token for a key whose last name is `name`.
@@ -115,6 +147,11 @@ impl Trace {
 impl Temp {
     /// A new file for `target`. What can be refused without a byte written is refused here.
     pub(super) fn create(parents: &Arc<Parents>, target: Target, create_only: bool) -> Result<Self, Fault> {
+        // A link is something that is there, wherever it leads to.
+        if create_only && target.path().is_symlink() {
+            return Err(exists());
+        }
+        let target = target.behind_links()?;
         match fs::metadata(target.path()) {
             Ok(metadata) => {
                 target::check_regular(&metadata)?;
@@ -125,6 +162,7 @@ impl Temp {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(fault(error, target.directory())),
         }
+        target.check_directories()?;
         let (file, path, id) = create_file(parents, &target).map_err(|error| {
             parents.remove_empty(target.directory());
             // EEXIST here is a file where a directory is to be: no other file has a new token's name.
@@ -183,7 +221,7 @@ fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf,
         let id = if named { format!("{token}-{}", target.name()) } else { token };
         let path = target.directory().join(format!("{BEGIN}{id}{END}"));
         attempts += 1;
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
+        match OpenOptions::new().write(true).create_new(true).mode(replaced::PRIVATE).open(&path) {
             Ok(file) => return Ok((file, path, id)),
             Err(error) if attempts > 16 => return Err(error),
             // Missing: not made yet, or removed by a neighbour that was aborted.
@@ -207,6 +245,7 @@ pub(super) fn publish(
     waiting: &Waiting,
 ) -> Result<Object, Fault> {
     let directory = target.directory();
+    replaced::take_over(file, target.path()).map_err(|error| fault(error, directory))?;
     if sync {
         file.sync_all().map_err(|error| fault(error, directory))?;
     }

@@ -1,3 +1,4 @@
+use std::io;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 
 use bytes::Bytes;
@@ -6,6 +7,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::backend::OtherKind;
 use crate::backend::memory::Memory;
 use crate::backend::samples::only_the_same_is_read;
 use crate::payload::SourceChanged;
@@ -78,6 +80,7 @@ async fn keys(store: &impl Backend, prefix: &str, recursive: bool) -> Vec<String
     let name = |entry| match entry {
         Entry::Object(object) => object.key,
         Entry::Prefix(prefix) => format!("{prefix}…"),
+        Entry::Other { key, kind } => format!("{key}: {kind}"),
     };
     entries.into_iter().map(name).collect()
 }
@@ -89,6 +92,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Fault>) -> FaultKind {
 mod copying;
 mod keys;
 mod listing;
+mod replacing;
 mod session;
 mod space;
 mod whole;

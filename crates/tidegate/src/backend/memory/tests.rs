@@ -35,6 +35,7 @@ async fn keys(store: &Memory, prefix: &str, recursive: bool) -> Vec<String> {
     let name = |entry| match entry {
         Entry::Object(object) => object.key,
         Entry::Prefix(prefix) => format!("{prefix}…"),
+        Entry::Other { key, kind } => format!("{key}: {kind}"),
     };
     entries.into_iter().map(name).collect()
 }

@@ -11,6 +11,7 @@ use super::xml;
 use crate::backend::http::answer::{Document, cut, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, retry_after};
 use crate::backend::{Fault, FaultKind};
+use crate::date::http_date;
 
 #[cfg(test)]
 mod tests;
@@ -143,10 +144,10 @@ fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<
     if said.code != "RequestTimeTooSkewed" && !guessed {
         return None;
     }
-    let ours = httpdate::fmt_http_date(ours);
+    let ours = http_date(ours);
     Some(match (theirs, apart) {
         (Some(theirs), Some((apart, side))) => {
-            let theirs = httpdate::fmt_http_date(theirs);
+            let theirs = http_date(theirs);
             let apart = span(apart);
             format!("this machine's clock says {ours}, the store's {theirs}: it is {apart} {side}")
         }

@@ -71,7 +71,7 @@ async fn a_listing_misses_none_that_is_moved_while_it_is_under_way() {
             }
             match listing.try_next().await.unwrap() {
                 Some(Entry::Object(object)) => listed.push(object.key),
-                Some(Entry::Prefix(prefix)) => panic!("{prefix}"),
+                Some(other) => panic!("{other:?}"),
                 None => break,
             }
         }

@@ -33,9 +33,9 @@ impl<B: Backend> Layer for Paged<B> {
                 tokio::task::yield_now().await;
                 let mut entries = below.list(&prefix, recursive);
                 while let Some(entry) = entries.try_next().await? {
-                    let (Entry::Object(Object { key, .. }) | Entry::Prefix(key)) = &entry;
-                    if last.as_ref().is_none_or(|last| key > last) {
-                        let key = key.clone();
+                    let key = entry.key();
+                    if last.as_ref().is_none_or(|last| key > last.as_str()) {
+                        let key = key.to_owned();
                         return Ok(Some((entry, Some(key))));
                     }
                 }

@@ -1,7 +1,7 @@
 //! How an upload ends but by its publication: it is aborted, or its writer is gone and the journal stays.
 
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -10,6 +10,7 @@ use tracing::warn;
 use super::source::failed;
 use super::{Journaled, Stage};
 use crate::checksum::Checksum;
+use crate::date::since_1970;
 use crate::error::{ErrorKind, Operation, Result};
 use crate::journal::{End, Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
@@ -75,7 +76,7 @@ pub(super) async fn end_upload(
     let mut published = None;
     if let Some(checksum) = finish.filter(|_| state.end != Some(End::Aborted)) {
         // Asked now: a completion may have been under way until the abort.
-        let since = UNIX_EPOCH + Duration::from_secs(state.header.created);
+        let since = since_1970(state.header.created);
         if let There::Ours(object) = upload.published(checksum, since).await? {
             published = Some(*object);
         }

@@ -54,11 +54,7 @@ async fn a_listing_goes_through_all_pages_in_order(over: GcsTransport) {
         let list = place.store.list(prefix, recursive);
         async move {
             let all: Vec<Entry> = list.try_collect().await.unwrap();
-            let name = |entry| match entry {
-                Entry::Object(object) => object.key,
-                Entry::Prefix(prefix) => prefix,
-            };
-            all.into_iter().map(name).collect::<Vec<String>>()
+            all.iter().map(|entry| entry.key().to_owned()).collect::<Vec<String>>()
         }
     };
     assert_eq!(listed("", false).await, ["a", "d/", "z b/"]);

@@ -35,32 +35,101 @@ async fn many_files_come_in_batches() {
 }
 
 #[tokio::test]
-async fn links_are_followed_but_not_in_circles() {
+async fn links_are_listed_and_never_entered() {
     let disk = disk();
     disk.file("d/f", b"bytes");
-    let root = disk.root();
-    symlink("d/f", root.join("link")).expect("a link");
-    symlink("d", root.join("to-d")).expect("a link");
+    let (root, out) = (disk.root(), disk.directory.path().join("out"));
+    fs::create_dir(&out).expect("a directory");
+    fs::write(out.join("precious"), b"keep").expect("a file");
+    for (to, link) in [("d/f", "link"), ("d", "to-d"), ("../out", "out"), ("nowhere", "dangling")] {
+        symlink(to, root.join(link)).expect("a link");
+    }
     symlink("..", root.join("d/up")).expect("a link");
-    symlink(".", root.join("d/self")).expect("a link");
-    symlink("nowhere", root.join("dangling")).expect("a link");
     symlink("circle", root.join("circle")).expect("a link");
     let fault = disk.store.head("circle").await.expect_err("a fault");
     assert_eq!(
         (fault.kind, fault.message.as_str()),
         (FaultKind::Invalid, "symbolic links go round in a circle")
     );
-    fs::remove_file(root.join("circle")).expect("removed");
 
-    assert_eq!(keys(&disk.store, "", true).await, ["d/f", "link", "to-d/f"]);
-    assert_eq!(keys(&disk.store, "d/", true).await, ["d/f"]);
+    let (directory, nowhere) = ("a symbolic link to a directory", "a symbolic link that leads nowhere");
+    let listed = keys(&disk.store, "", true).await;
+    let expected = [
+        format!("circle: {nowhere}"),
+        "d/f".to_owned(),
+        format!("d/up: {directory}"),
+        format!("dangling: {nowhere}"),
+        "link".to_owned(),
+        format!("out: {directory}"),
+        format!("to-d: {directory}"),
+    ];
+    assert_eq!(listed, expected);
     assert_eq!(read(&disk.store, "link", None).await.expect("get"), b"bytes");
     assert_eq!(disk.store.head("link").await.expect("head").size, 5);
+    // The user named a link: nothing says that there is nothing.
+    let through: Result<Vec<Entry>, Fault> = disk.store.list("out/", true).try_collect().await;
+    assert!(through.expect_err("a fault").message.contains("root/out is a symbolic link"));
 
-    // Written to, a link is replaced; what it led to stays.
-    disk.store.put("link", payload(b"new"), &options()).await.expect("put");
-    assert_eq!(read(&disk.store, "d/f", None).await.expect("get"), b"bytes");
-    assert_eq!(kind(disk.store.put("dangling", payload(b""), &create_only()).await), FaultKind::Exists);
+    // All that is listed can be removed, and nothing else.
+    let fault = disk.store.delete("out/precious").await.expect_err("a fault");
+    assert!(fault.message.contains("is a symbolic link"), "{fault}");
+    let entries: Vec<Entry> = disk.store.list("", true).try_collect().await.expect("a listing");
+    for entry in entries {
+        disk.store.delete(entry.key()).await.expect("removed");
+    }
+    assert_eq!(disk.everything(), ["d/"]);
+    assert_eq!(fs::read(out.join("precious")).expect("a file"), b"keep");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_swapped_for_a_link_is_not_entered() {
+    let disk = disk();
+    (0..300).for_each(|i| disk.file(&format!("a/{i:03}"), b""));
+    disk.file("z/f", b"");
+    let out = disk.directory.path().join("out");
+    fs::create_dir(&out).expect("a directory");
+    fs::write(out.join("precious"), b"keep").expect("a file");
+    let mut listing = disk.store.list("", true);
+    // The names at the root are read, and one batch of what is in `a`.
+    listing.next().await.expect("an entry").expect("a name");
+    fs::remove_dir_all(disk.root().join("z")).expect("removed");
+    symlink(&out, disk.root().join("z")).expect("a link");
+    let rest: Vec<Entry> = listing.try_collect().await.expect("a listing");
+    let last = rest.last().expect("an entry");
+    assert_eq!(*last, Entry::Other { key: "z".to_owned(), kind: OtherKind::LinkToDirectory });
+    assert_eq!(rest.len(), 300);
+}
+
+#[tokio::test]
+async fn sessions_behind_links_are_neither_listed_nor_ended() {
+    let disk = disk();
+    disk.file("k", b"");
+    let out = disk.directory.path().join("out");
+    fs::create_dir(&out).expect("a directory");
+    let unfinished = ".tidegate-0123456789abcdef-y.part";
+    fs::write(out.join(unfinished), b"bytes").expect("a file");
+    symlink(&out, disk.root().join("link")).expect("a link");
+    symlink(out.join(unfinished), disk.root().join(unfinished)).expect("a link");
+    let listed: Vec<OpenSession> = disk.store.sessions("").try_collect().await.expect("a listing");
+    assert!(listed.is_empty(), "{listed:?}");
+    let session = Session { key: "link/y".to_owned(), id: "0123456789abcdef-y".to_owned() };
+    disk.store.abort(&session).await.expect_err("a fault");
+    assert_eq!(fs::read(out.join(unfinished)).expect("a file"), b"bytes");
+}
+
+#[tokio::test]
+async fn a_deep_tree_is_listed_with_few_descriptors() {
+    let disk = disk();
+    let mut expected = Vec::new();
+    for depth in 0..60 {
+        let below = "d/".repeat(depth);
+        for name in ["a", "e"] {
+            disk.file(&format!("{below}{name}"), b"");
+            expected.push(format!("{below}{name}"));
+        }
+    }
+    expected.sort();
+    assert_eq!(keys(&disk.store, "", true).await, expected);
 }
 
 #[tokio::test]
@@ -76,6 +145,25 @@ async fn a_name_that_is_no_key_is_told_and_the_rest_listed() {
     assert_eq!(fault.kind, FaultKind::Invalid);
     assert!(fault.message.ends_with("its name is not UTF-8"), "{fault}");
     assert_eq!(keys(&disk.store, "z", true).await, ["z"]);
+}
+
+#[tokio::test]
+async fn a_directory_that_may_not_be_read_is_told_and_the_rest_listed() {
+    let disk = disk();
+    for key in ["a", "closed/b", "z"] {
+        disk.file(key, b"");
+    }
+    let closed = disk.root().join("closed");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("permissions");
+    if fs::read_dir(&closed).is_ok() {
+        println!("skipped: this user may read everywhere");
+        return;
+    }
+    let found: Vec<Result<Entry, Fault>> = disk.store.list("", true).collect().await;
+    let (listed, faults): (Vec<_>, Vec<_>) = found.into_iter().partition(Result::is_ok);
+    assert_eq!((listed.len(), faults.len()), (2, 1));
+    assert_eq!(kind(faults.into_iter().next().expect("a fault")), FaultKind::Denied);
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("permissions");
 }
 
 #[tokio::test]

@@ -46,11 +46,7 @@ async fn odd_keys_are_themselves() {
 
 async fn names(store: &S3, prefix: &str, recursive: bool) -> Vec<String> {
     let entries: Vec<Entry> = store.list(prefix, recursive).try_collect().await.unwrap();
-    let name = |entry| match entry {
-        Entry::Object(object) => object.key,
-        Entry::Prefix(prefix) => prefix,
-    };
-    entries.into_iter().map(name).collect()
+    entries.iter().map(|entry| entry.key().to_owned()).collect()
 }
 
 #[tokio::test]

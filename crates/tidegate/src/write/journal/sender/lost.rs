@@ -4,12 +4,11 @@
 //! Gone is one that expired or was aborted, and one that lacks parts that it had acknowledged, as a store
 //! leaves it that stopped while it completed.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use tracing::debug;
 
 use super::link::Link;
 use crate::checksum::Checksum;
+use crate::date::since_1970;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::write::settle::There;
@@ -132,7 +131,7 @@ impl Link {
 
     /// The object, where an earlier process has published it and died before it could say so.
     pub(super) async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
-        let since = UNIX_EPOCH + Duration::from_secs(self.created);
+        let since = since_1970(self.created);
         match self.upload().published(checksum, since).await? {
             There::Nothing => Ok(None),
             There::Another(_) => {

@@ -1,0 +1,102 @@
+//! Directories below a root, opened one relative to the other and never through a symbolic link.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::io::Errno;
+
+use super::fault::invalid;
+use crate::backend::Fault;
+
+/// What is at the place of a directory.
+pub(super) enum Entered {
+    Directory(OwnedFd),
+    /// Nothing, or a file.
+    Missing,
+    /// A symbolic link, by its path.
+    Link(PathBuf),
+}
+
+/// Opens the root itself, which may be a link: the user named it.
+pub(super) fn root(root: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(root, PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens a directory of `parent`.
+pub(super) fn child(parent: impl AsFd, name: &str) -> Result<Entered, Errno> {
+    open(parent, name, OFlags::RDONLY, || name.into())
+}
+
+/// Opens the directory `below`, names with slashes between them, of `root`. It can be read from only after
+/// [`again`]: a user who may not read the directories above may still use what is in this one.
+pub(super) fn directory(root: &Path, below: &str) -> Result<Entered, Errno> {
+    let mut directory = match self::root(root) {
+        Ok(directory) => directory,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Entered::Missing),
+        Err(error) => return Err(error),
+    };
+    let mut end = 0;
+    for name in below.split('/').filter(|name| !name.is_empty()) {
+        end += name.len();
+        match open(&directory, name, PATH, || root.join(&below[..end]))? {
+            Entered::Directory(child) => directory = child,
+            ended => return Ok(ended),
+        }
+        end += 1; // the slash
+    }
+    Ok(Entered::Directory(directory))
+}
+
+/// Opens a directory once more, to read its names.
+pub(super) fn again(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
+    openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Whether `name` is a directory, and no link to one.
+pub(super) fn is_directory(parent: impl AsFd, name: &str) -> bool {
+    let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
+}
+
+/// Device and inode.
+pub(super) fn id(found: &Stat) -> (u64, u64) {
+    (found.st_dev as u64, found.st_ino as u64)
+}
+
+/// Why nothing below a link is listed or removed.
+pub(super) fn is_a_link(link: &Path) -> Fault {
+    let link = link.display();
+    invalid(format!(
+        "{link} is a symbolic link, and only what it leads to has files: name that directory instead"
+    ))
+}
+
+#[cfg(target_os = "linux")]
+const PATH: OFlags = OFlags::PATH;
+#[cfg(not(target_os = "linux"))]
+const PATH: OFlags = OFlags::RDONLY;
+
+fn open(
+    parent: impl AsFd,
+    name: &str,
+    how: OFlags,
+    path: impl FnOnce() -> PathBuf,
+) -> Result<Entered, Errno> {
+    let flags = how | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat(&parent, name, flags, Mode::empty()) {
+        Ok(child) => Ok(Entered::Directory(child)),
+        Err(Errno::NOENT) => Ok(Entered::Missing),
+        Err(error @ (Errno::NOTDIR | Errno::LOOP)) => {
+            match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Symlink => {
+                    Ok(Entered::Link(path()))
+                }
+                Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => Err(error),
+                Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(Entered::Missing),
+                Err(error) => Err(error),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,127 @@
+//! What is written where there is a file, or a link, already.
+
+use std::os::unix::fs::MetadataExt;
+
+use super::*;
+use crate::backend::{Copied, CopySource};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).expect("a file").mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("permissions");
+}
+
+async fn in_parts(store: &Local, key: &str, bytes: &[u8]) {
+    let session = store.open(key, &options()).await.expect("a session");
+    let part = store.part(&session, 1, 0, payload(bytes)).await.expect("a part");
+    assert_eq!(store.held(&session).await.expect("held").bytes, bytes.len() as u64);
+    let checksum = Checksum::of(ALGORITHM, bytes);
+    store.complete(&session, &[part], &checksum, &options()).await.expect("completed");
+}
+
+async fn copied(store: &Local, from: &str, to: &str) -> Result<Object, Fault> {
+    let object = store.head(from).await?;
+    let from = CopySource { location: store.location().to_owned(), key: from.to_owned(), object };
+    match store.copy(&from, to, None, &options()).await? {
+        Copied::Whole(object) => Ok(*object),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn each_way_to_write_keeps_the_mode_of_the_file() {
+    let disk = disk();
+    disk.file("source", b"new");
+    disk.file("k", b"old");
+    let path = disk.root().join("k");
+    for had in [0o600, 0o640, 0o755, 0o4711] {
+        for way in ["put", "parts", "copy"] {
+            fs::write(&path, "old").expect("a file");
+            set_mode(&path, had);
+            match way {
+                "put" => drop(disk.store.put("k", payload(b"new"), &options()).await.expect("put")),
+                "parts" => in_parts(&disk.store, "k", b"new").await,
+                _ => drop(copied(&disk.store, "source", "k").await.expect("copied")),
+            }
+            assert_eq!(
+                (mode(&path), fs::read(&path).expect("a file")),
+                (had & 0o777, b"new".to_vec()),
+                "{way}"
+            );
+        }
+    }
+    // A new file has what files get by the umask.
+    disk.file("other", b"");
+    disk.store.put("fresh", payload(b""), &options()).await.expect("put");
+    assert_eq!(mode(&disk.root().join("fresh")), mode(&disk.root().join("other")));
+}
+
+#[tokio::test]
+async fn an_unfinished_file_is_private() {
+    let disk = disk();
+    let session = disk.store.open("k", &options()).await.expect("a session");
+    let name = disk.everything().remove(0);
+    assert_eq!(mode(&disk.root().join(name)), 0o600);
+    disk.store.abort(&session).await.expect("aborted");
+}
+
+#[tokio::test]
+async fn each_way_to_write_follows_a_link_and_leaves_it() {
+    let disk = disk();
+    disk.file("source", b"new");
+    disk.file("real/file", b"old");
+    let root = disk.root();
+    symlink("real/file", root.join("link")).expect("a link");
+    symlink("real/made", root.join("dangling")).expect("a link");
+    for way in ["put", "parts", "copy"] {
+        for (link, file) in [("link", "real/file"), ("dangling", "real/made")] {
+            match way {
+                "put" => drop(disk.store.put(link, payload(b"new"), &options()).await.expect("put")),
+                "parts" => in_parts(&disk.store, link, b"new").await,
+                _ => drop(copied(&disk.store, "source", link).await.expect("copied")),
+            }
+            assert!(root.join(link).is_symlink(), "{way}");
+            assert_eq!(fs::read(root.join(file)).expect("a file"), b"new", "{way}");
+            fs::write(root.join("real/file"), "old").expect("a file");
+            fs::remove_file(root.join("real/made")).expect("removed");
+        }
+    }
+    // A link is something that is there.
+    assert_eq!(kind(disk.store.put("dangling", payload(b""), &create_only()).await), FaultKind::Exists);
+    // What is aborted leaves nothing, wherever it was.
+    let session = disk.store.open("link", &options()).await.expect("a session");
+    assert!(disk.everything().iter().any(|name| name.starts_with("real/.tidegate-")));
+    disk.store.abort(&session).await.expect("aborted");
+    assert_eq!(disk.everything(), ["dangling", "link", "real/", "real/file", "source"]);
+}
+
+#[tokio::test]
+async fn a_copy_onto_itself_changes_nothing() {
+    let disk = disk();
+    disk.file("a", b"bytes");
+    let root = disk.root();
+    symlink("a", root.join("link")).expect("a link");
+    fs::hard_link(root.join("a"), root.join("hard")).expect("a link");
+    for to in ["a", "link", "hard"] {
+        assert_eq!(copied(&disk.store, "a", to).await.expect("copied").key, to);
+        assert_eq!(read(&disk.store, "a", None).await.expect("get"), b"bytes");
+    }
+    assert_eq!(copied(&disk.store, "link", "a").await.expect("copied").size, 5);
+    assert_eq!(disk.everything(), ["a", "hard", "link"]);
+    assert_eq!(fs::metadata(root.join("a")).expect("a file").nlink(), 2);
+}
+
+#[tokio::test]
+async fn no_directory_is_made_directly_below_the_root_directory() {
+    let store = Local::new("/no-such-root-of-tidegate/a");
+    let fault = store.put("b/k", payload(b""), &options()).await.expect_err("a fault");
+    assert_eq!(fault.kind, FaultKind::Invalid);
+    assert!(fault.message.contains("there is no directory /no-such-root-of-tidegate,"), "{fault}");
+    assert_eq!(kind(store.open("k", &options()).await), FaultKind::Invalid);
+    let arrival = Arrival::begin(Path::new("/no-such-root-of-tidegate/f"), &"0".repeat(16));
+    assert_eq!(kind(arrival.map(|_| ())), FaultKind::Invalid);
+    let disk = disk();
+    disk.store.put("new/dir/k", payload(b""), &options()).await.expect("put");
+}

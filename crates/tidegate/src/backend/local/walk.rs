@@ -1,0 +1,331 @@
+//! The one walk of a local tree: every command that lists, copies or removes what lies below a directory uses it.
+//!
+//! The walk opens each directory relative to the one above, and never through a symbolic link: a directory that is
+//! swapped for a link in the middle of a walk is not entered. Only the root may be a link, because the user named it.
+//!
+//! Keys are ordered by their bytes, `/` among them, as S3 orders them: `a-b` comes before `a/b`, and `a.b` too,
+//! whatever order the directory has. So a directory is sorted as its name with a slash behind it, and its content
+//! follows there. The walk holds the names of the directories between the root and where it is, and few descriptors.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, FileType, Stat, statat};
+use rustix::io::Errno;
+
+use super::beneath::{self, Entered};
+use super::fault::{fault, invalid};
+use super::{target, temp};
+use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
+
+/// Most entries of one hand-off.
+const BATCH: usize = 256;
+/// Most directories that stay open. One further up is opened again when the walk comes back to it.
+const OPEN: usize = 16;
+
+/// What is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Objects { recursive: bool },
+    Sessions,
+}
+
+#[expect(clippy::large_enum_variant, reason = "nearly all are entries, and none lives long")]
+pub(super) enum Found {
+    Entry(Entry),
+    Session(OpenSession),
+}
+
+/// A walk through the tree, as far as it has come.
+pub(super) struct Walk {
+    root: PathBuf,
+    prefix: String,
+    want: Want,
+    /// The directories from the one where the walk began to where it is.
+    levels: Vec<Level>,
+    begun: bool,
+    faults: Vec<Fault>,
+}
+
+struct Level {
+    /// For messages only: the walk goes by descriptors.
+    path: PathBuf,
+    /// `None` while the walk is far below: see [`OPEN`].
+    directory: Option<Arc<OwnedFd>>,
+    /// Device and inode: a directory that is opened again must be the same.
+    id: (u64, u64),
+    /// The key up to here: empty, or with a slash at its end.
+    below: String,
+    /// The names to come, in key order.
+    names: std::vec::IntoIter<Name>,
+}
+
+/// A name in a directory.
+struct Name {
+    /// That of a directory ends with a slash.
+    name: String,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+    Link,
+    /// A device, a named pipe or a socket.
+    NotRegular,
+}
+
+impl Kind {
+    fn of(file_type: FileType) -> Self {
+        match file_type {
+            FileType::Directory => Self::Directory,
+            FileType::RegularFile => Self::File,
+            FileType::Symlink => Self::Link,
+            _ => Self::NotRegular,
+        }
+    }
+}
+
+impl Walk {
+    /// Nothing is read before the first [`batch`](Self::batch). `None` where no key can have the prefix.
+    pub(super) fn new(root: PathBuf, prefix: &str, want: Want) -> Option<Self> {
+        let directories = prefix.rsplit_once('/').map(|(directories, _)| directories);
+        if directories.is_some_and(|directories| target::fault_of(directories).is_some()) {
+            return None;
+        }
+        let prefix = prefix.to_owned();
+        Some(Self { root, prefix, want, levels: Vec::new(), begun: false, faults: Vec::new() })
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.begun && self.levels.is_empty()
+    }
+
+    /// The next entries. What can't be read is an error among them, and the walk goes on.
+    pub(super) fn batch(&mut self) -> Vec<Result<Found, Fault>> {
+        if !self.begun {
+            self.begun = true;
+            self.begin();
+        }
+        let mut batch = Vec::new();
+        loop {
+            batch.extend(self.faults.drain(..).map(Err));
+            if batch.len() >= BATCH {
+                return batch;
+            }
+            let Some(level) = self.levels.last_mut() else { return batch };
+            match level.names.next() {
+                Some(name) => batch.extend(self.look_at(name)),
+                None => {
+                    self.levels.pop();
+                    self.open_last();
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self) {
+        let below = match self.prefix.rfind('/') {
+            Some(slash) => self.prefix[..=slash].to_owned(),
+            None => String::new(),
+        };
+        match beneath::root(&self.root) {
+            Ok(_) => {}
+            Err(Errno::NOENT) => {
+                let message = format!("there is no directory {}", self.root.display());
+                return self.faults.push(Fault::new(FaultKind::NoBucket, message));
+            }
+            Err(Errno::NOTDIR) => {
+                return self.faults.push(invalid(format!("{} is not a directory", self.root.display())));
+            }
+            Err(error) => return self.faults.push(fault(error.into(), &self.root)),
+        }
+        match beneath::directory(&self.root, below.trim_end_matches('/')) {
+            // Opened to be read from here on.
+            Ok(Entered::Directory(directory)) => {
+                let path = self.root.join(&below);
+                match beneath::again(&directory) {
+                    Ok(directory) => self.enter(directory, path, below),
+                    Err(error) => self.faults.push(fault(error.into(), &path)),
+                }
+            }
+            Ok(Entered::Missing) => {}
+            Ok(Entered::Link(link)) => self.faults.push(beneath::is_a_link(&link)),
+            Err(error) => self.faults.push(fault(error.into(), &self.root)),
+        }
+    }
+
+    /// Reads a directory's names, and goes on there.
+    fn enter(&mut self, directory: OwnedFd, path: PathBuf, below: String) {
+        let read = (|| {
+            let found = rustix::fs::fstat(&directory)?;
+            let names = self.names(&directory, &path, &below)?;
+            Ok::<_, Errno>((beneath::id(&found), names))
+        })();
+        match read {
+            Ok((id, names)) => {
+                let names = names.into_iter();
+                self.levels.push(Level { path, directory: Some(Arc::new(directory)), id, below, names });
+                if let Some(far) = self.levels.len().checked_sub(OPEN + 1) {
+                    self.levels[far].directory = None;
+                }
+            }
+            // It is removed, and its entries were before.
+            Err(Errno::NOENT) => {}
+            Err(error) => self.faults.push(fault(error.into(), &path)),
+        }
+    }
+
+    /// Opens the directory where the walk is once more, where it was closed for one far below.
+    fn open_last(&mut self) {
+        let Some(level) = self.levels.last() else { return };
+        if level.directory.is_some() {
+            return;
+        }
+        let id = level.id;
+        let opened = beneath::directory(&self.root, level.below.trim_end_matches('/'));
+        let opened = opened.and_then(|entered| match entered {
+            Entered::Directory(directory) => {
+                let directory = beneath::again(&directory)?;
+                let is_same = beneath::id(&rustix::fs::fstat(&directory)?) == id;
+                Ok(is_same.then_some(directory))
+            }
+            Entered::Missing | Entered::Link(_) => Ok(None),
+        });
+        let Some(level) = self.levels.last_mut() else { return };
+        let failed = match opened {
+            Ok(Some(directory)) => {
+                level.directory = Some(Arc::new(directory));
+                return;
+            }
+            Ok(None) => invalid(format!("{} was replaced while it was listed", level.path.display())),
+            Err(error) => fault(error.into(), &level.path),
+        };
+        self.faults.push(failed);
+        level.names = Vec::new().into_iter();
+    }
+
+    fn names(&mut self, directory: &OwnedFd, path: &Path, below: &str) -> Result<Vec<Name>, Errno> {
+        let mut names = Vec::new();
+        for entry in self.spared(|| Dir::read_from(directory))? {
+            let entry = entry?;
+            let name = match entry.file_name().to_str() {
+                Ok("." | "..") => continue,
+                Ok(name) => name.to_owned(),
+                Err(_) => {
+                    let name = entry.file_name().to_string_lossy();
+                    if self.want != Want::Sessions && self.leads_to_prefix(below, &name) {
+                        let file = path.join(&*name);
+                        let message = format!("{} is no key: its name is not UTF-8", file.display());
+                        self.faults.push(invalid(message));
+                    }
+                    continue;
+                }
+            };
+            let kind = match entry.file_type() {
+                FileType::Unknown => match statat(directory, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(found) => Kind::of(FileType::from_raw_mode(found.st_mode)),
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => {
+                        self.faults.push(fault(error.into(), &path.join(&name)));
+                        continue;
+                    }
+                },
+                known => Kind::of(known),
+            };
+            let name = if kind == Kind::Directory { name + "/" } else { name };
+            if kind != Kind::Directory && temp::is_temp(&name) != (self.want == Want::Sessions) {
+                continue;
+            }
+            if self.leads_to_prefix(below, &name) {
+                names.push(Name { name, kind });
+            }
+        }
+        names.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(names)
+    }
+
+    /// Whether keys that begin so may begin with the prefix. (A session's key is not its file's name.)
+    fn leads_to_prefix(&self, below: &str, name: &str) -> bool {
+        let key = format!("{below}{name}");
+        let file = !name.ends_with('/');
+        key.starts_with(&self.prefix)
+            || if file { self.want == Want::Sessions } else { self.prefix.starts_with(&key) }
+    }
+
+    /// Opens something; where no descriptor is left, once more without the directories further up.
+    fn spared<T>(&mut self, open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
+        match open() {
+            Err(Errno::MFILE | Errno::NFILE) => {
+                let above = self.levels.len().saturating_sub(1);
+                self.levels[..above].iter_mut().for_each(|level| level.directory = None);
+                open()
+            }
+            opened => opened,
+        }
+    }
+
+    fn look_at(&mut self, Name { name, kind }: Name) -> Option<Result<Found, Fault>> {
+        let level = self.levels.last()?;
+        let (path, key) = (level.path.join(&name), format!("{}{name}", level.below));
+        let directory = level.directory.clone()?;
+        if kind == Kind::Directory {
+            if self.want == (Want::Objects { recursive: false }) {
+                return Some(Ok(Found::Entry(Entry::Prefix(key))));
+            }
+            let name = name.trim_end_matches('/');
+            return match self.spared(|| beneath::child(&directory, name)) {
+                Ok(Entered::Directory(child)) => {
+                    self.enter(child, path, key);
+                    None
+                }
+                // Swapped for a link since its name was read.
+                Ok(Entered::Link(_)) => self.look_at(Name { name: name.to_owned(), kind: Kind::Link }),
+                Ok(Entered::Missing) => None,
+                Err(error) => Some(Err(fault(error.into(), &path))),
+            };
+        }
+        let failed = |error: Errno| fault(error.into(), &path);
+        // What has no such name any more was removed meanwhile.
+        let found = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => found,
+            Err(Errno::NOENT) => return None,
+            Err(error) => return Some(Err(failed(error))),
+        };
+        let kind = Kind::of(FileType::from_raw_mode(found.st_mode));
+        if self.want == Want::Sessions {
+            // A link of such a name is none of ours.
+            let session = (kind == Kind::File).then(|| self.session(&directory, &name, &found)).flatten()?;
+            return Some(Ok(Found::Session(session)));
+        }
+        let other = |kind| Entry::Other { key: key.clone(), kind };
+        let entry = match kind {
+            Kind::Directory => return None, // made since the names were read
+            Kind::File => Entry::Object(target::describe(&key, &found)),
+            Kind::NotRegular => other(OtherKind::NotRegular),
+            Kind::Link => match statat(&*directory, &name, AtFlags::empty()) {
+                Ok(found) => match Kind::of(FileType::from_raw_mode(found.st_mode)) {
+                    Kind::File => Entry::Object(target::describe(&key, &found)),
+                    Kind::Directory => other(OtherKind::LinkToDirectory),
+                    Kind::Link | Kind::NotRegular => other(OtherKind::NotRegular),
+                },
+                Err(_) => other(OtherKind::BrokenLink),
+            },
+        };
+        Some(Ok(Found::Entry(entry)))
+    }
+
+    /// The session of the regular file `name`, if it is one and the prefix means it.
+    fn session(&self, directory: &OwnedFd, name: &str, found: &Stat) -> Option<OpenSession> {
+        let below = &self.levels.last()?.below;
+        let session = temp::session(below, name).filter(|session| session.key.starts_with(&self.prefix))?;
+        let opened = temp::open_at(directory, name).ok();
+        let created = opened.as_ref().and_then(|file| file.metadata().ok()?.created().ok());
+        let started = created.or_else(|| target::modified(found));
+        // Whoever writes a file in one go holds its lock.
+        let in_use = opened.is_some_and(|file| temp::is_locked(&file));
+        Some(OpenSession::new(session).with_started(started).with_in_use(in_use))
+    }
+}

@@ -1,0 +1,49 @@
+//! Times as HTTP writes them. Stores and files may say any time, and HTTP has only the years 1970 to 9999.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The end of the year 9999.
+const END: Duration = Duration::from_secs(253_402_300_800);
+
+/// A time as HTTP writes it (`Thu, 01 Jan 1970 00:00:00 GMT`); where it can't, its distance from 1970.
+pub(crate) fn http_date(time: SystemTime) -> String {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) if since < END => httpdate::fmt_http_date(time),
+        Ok(since) => format!("{} s after 1970", since.as_secs()),
+        Err(before) => format!("{} s before 1970", before.duration().as_secs()),
+    }
+}
+
+/// So many seconds after 1970, as a file has it; what no clock can hold is as late as can be.
+pub(crate) fn since_1970(seconds: u64) -> SystemTime {
+    let at = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    at(seconds).or_else(|| at(i64::MAX as u64)).unwrap_or(UNIX_EPOCH)
+}
+
+/// The same time, or the nearest one between the years 0 and 9999, which every calendar knows.
+#[cfg(feature = "object_store")]
+pub(crate) fn within_calendars(time: SystemTime) -> SystemTime {
+    const BEGIN: Duration = Duration::from_secs(62_167_219_200); // before 1970
+    time.clamp(UNIX_EPOCH - BEGIN, UNIX_EPOCH + END - Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_can_be_written() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(http_date(UNIX_EPOCH), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(at(253_402_300_799)), "Fri, 31 Dec 9999 23:59:59 GMT");
+        assert_eq!(http_date(at(253_402_300_800)), "253402300800 s after 1970");
+        assert_eq!(http_date(at(i64::MAX as u64)), "9223372036854775807 s after 1970");
+        assert_eq!(http_date(UNIX_EPOCH - Duration::from_secs(62_135_596_800)), "62135596800 s before 1970");
+    }
+
+    #[test]
+    fn every_number_of_seconds_is_a_time() {
+        assert_eq!(since_1970(1), UNIX_EPOCH + Duration::from_secs(1));
+        assert!(since_1970(u64::MAX) > since_1970(1 << 40));
+    }
+}
