@@ -1,11 +1,14 @@
 """The exit codes, as README.md and `--help` have them: 0 done, 1 failed or failed in part, 2 usage, 3 not found, 4 denied,
-5 unreachable. (130 and 143 are in test_interrupt.py.)"""
+5 unreachable, 130 and 143 interrupted."""
 
 import os
+import signal
 
 import pytest
 
-from harness.process import free_port
+from harness import MIB
+from harness.feed import open_pipe
+from harness.process import free_port, until
 from said import one_sentence
 
 QUIET = ("--progress", "never")
@@ -131,6 +134,23 @@ def test_1_for_a_part_of_several(tidegate, on):
     assert run.exit == 1, run
     assert run.err.count("there is no such object") == 2 and "removed 1 of 3 objects" in run.err, run
     assert on.keys() == ["t/b"]
+
+
+def test_3_where_none_of_several_is_there(tidegate, on):
+    run = tidegate("rm", on.url("t/missing"), on.url("also-missing"), env=on.env)
+    assert run.exit == 3 and len(run.err.splitlines()) == 2, run
+
+
+@pytest.mark.parametrize("sent, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_130_and_143_for_what_is_interrupted(tidegate, on, sent, code):
+    with open_pipe() as pipe:
+        run = tidegate.start("cp", "-", on.url("k"), "--part-size", "5MiB", *QUIET, stdin=pipe.stdin, env=on.env)
+        pipe.started()
+        pipe.send(b"x" * (15 * MIB))
+        until("a part is stored", lambda: on.parts("k") >= 1)
+        os.kill(run.pid, sent)
+        one_sentence(run.wait(20), "interrupted", exit=code)
+    on.assert_untouched("k")
 
 
 NEAR = ["s3:/{name}/k", "s3:{name}/k", "S3:/{name}/k", "gs:/b/k", "minio:{name}/k", "az:x", "file:/x", "s3a:/b/k"]

@@ -34,7 +34,8 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    fn code(&self) -> u8 {
+    /// The exit code.
+    pub(crate) fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::NotFound(_) => 3,

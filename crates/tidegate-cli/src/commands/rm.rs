@@ -81,11 +81,11 @@ impl Args {
             }
         }
         tally.failed = failures.len() as u64;
-        if failures.len() <= 1 && tally.removed == 0 {
-            return failures.pop().map_or(Ok(()), Err);
-        }
+        let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
+        // Nothing was removed, for one cause: the exit code is that of the cause.
+        let last = if tally.removed == 0 && is_one_cause { failures.pop() } else { None };
         failures.iter().for_each(say);
-        tally.outcome(self.dry_run, "")
+        last.map_or_else(|| tally.outcome(self.dry_run, ""), Err)
     }
 
     /// Removes one object that is there.
