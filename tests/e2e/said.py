@@ -4,11 +4,11 @@ DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some("
 
 
 def one_sentence(result, *names, exit):
-    """The run failed with this exit code (one, or one of several), printed nothing but one line on stderr, and
-    that line contains each of the names, whatever their case."""
+    """The run failed with this exit code (one, or one of several), printed nothing but one line on stderr (beside
+    those that say what is waited for), and that line contains each of the names, whatever their case."""
     codes = exit if isinstance(exit, tuple) else (exit,)
     assert result.exit in codes, result
-    lines = [line for line in result.err.splitlines() if line.strip()]
+    lines = [line for line in result.err.splitlines() if line.strip() and not line.startswith("waiting: ")]
     assert len(lines) == 1, f"not one line on stderr: {result}"
     assert result.out == b"", f"something on stdout: {result}"
     for debris in DEBRIS:

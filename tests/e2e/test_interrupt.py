@@ -193,7 +193,9 @@ def test_ctrl_c_where_the_store_lets_nothing_be_aborted(tidegate, embedded_bucke
         run.interrupt()
         result = run.wait(20)
     assert result.exit == 130, result
-    assert UNABORTED.format(bucket.url("left")) in result.err.splitlines(), result
+    (session,) = bucket.sessions("left")
+    assert f"not aborted: {bucket.url('left')} (upload id {session})" in result.err.splitlines(), result
+    assert f"tidegate sweep {bucket.url('left')}" in result.err, result
     knobs()
     listed = tidegate("sessions", "ls", bucket.url("left"), env=bucket.env)
     assert bucket.url("left") in listed.text, listed

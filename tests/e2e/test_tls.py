@@ -74,7 +74,7 @@ def test_the_environments_proxy_is_used_and_its_password_is_not_told(tidegate, s
 def test_a_proxy_of_another_kind_is_refused(tidegate, bucket, make_file):
     source, _ = make_file(MIB)
     refused = tidegate("cp", source, bucket.url("k"), env=bucket.env | {"ALL_PROXY": "socks5://127.0.0.1:1"})
-    assert refused.exit == 1 and len(refused.err.splitlines()) == 1, refused
+    assert refused.exit == 2 and len(refused.err.splitlines()) == 1, refused
     assert "is one of socks5: only http and https can be used" in refused.err
     bucket.assert_untouched("k")
 

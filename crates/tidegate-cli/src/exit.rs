@@ -156,6 +156,7 @@ impl From<io::Error> for Failure {
 /// Says why, and with `verbose` what lies beneath; gives the exit code.
 pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
     let Err(failure) = outcome else {
+        output::flush();
         return ExitCode::SUCCESS;
     };
     if let Some(sentence) = failure.sentence() {
@@ -168,6 +169,7 @@ pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
             cause = error.source();
         }
     }
+    output::flush();
     ExitCode::from(failure.code())
 }
 

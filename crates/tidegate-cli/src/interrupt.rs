@@ -1,8 +1,22 @@
-//! Ctrl-C, SIGTERM, and a terminal that is closed.
+//! Ctrl-C, SIGTERM, and a terminal that is closed: any of them ends the process within two seconds.
+//!
+//! A thread of its own listens, with a runtime of its own, so that no command can be too busy or too blocked to end. A
+//! command that has something to clean up takes [`Signals`] and ends by itself; the thread ends the process where nobody
+//! took them, when [`GRACE`] is over, and at a second signal.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::watch;
 
 use crate::exit::{Failure, Outcome};
+use crate::output;
+
+/// How long a command may clean up after a signal.
+pub(crate) const GRACE: Duration = Duration::from_millis(1800);
+/// How long the last words may take: standard error may be a pipe that nobody reads.
+const LAST_WORDS: Duration = Duration::from_millis(100);
 
 /// What told the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,30 +40,118 @@ impl Signal {
     }
 }
 
-/// The signals that end the process; from [`new`](Self::new) on they no longer do so by themselves.
+type LastWords = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
+/// The process's one listener. Signals are the process's, and so is this.
+struct Listener {
+    heard: watch::Sender<Option<Signal>>,
+    last_words: Mutex<Option<LastWords>>,
+}
+
+static LISTENER: OnceLock<Listener> = OnceLock::new();
+
+fn listener() -> &'static Listener {
+    LISTENER.get_or_init(|| Listener { heard: watch::Sender::new(None), last_words: Mutex::default() })
+}
+
+/// Listens from here on, until the process ends.
+pub(crate) fn listen() -> Outcome {
+    let failed = |error: std::io::Error| Failure::Failed(format!("can't listen for signals: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let mut arriving = {
+        let _runtime = runtime.enter();
+        Arriving::new().map_err(failed)?
+    };
+    let thread = std::thread::Builder::new().name("signals".to_owned());
+    let listening = thread.spawn(move || runtime.block_on(listener().watch(&mut arriving)));
+    listening.map_err(failed)?;
+    Ok(())
+}
+
+impl Listener {
+    async fn watch(&self, arriving: &mut Arriving) {
+        let signal = arriving.next().await;
+        self.heard.send_replace(Some(signal));
+        if self.heard.receiver_count() == 0 {
+            self.leave(signal, Some("interrupted"));
+        }
+        // Both outcomes end the process: a second signal, or the time is over.
+        let _ = tokio::time::timeout(GRACE, arriving.next()).await;
+        self.leave(signal, None)
+    }
+
+    /// Ends the process, whatever its other threads are blocked in.
+    fn leave(&self, signal: Signal, first: Option<&'static str>) -> ! {
+        let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (said, is_said) = mpsc::channel::<()>();
+        // To ask what is left may block, and so may saying it.
+        let saying = std::thread::Builder::new().spawn(move || {
+            first.into_iter().for_each(output::say);
+            words.iter().flat_map(|words| words()).for_each(|line| output::say(&line));
+            output::flush();
+            drop(said);
+        });
+        if saying.is_ok() {
+            // Both outcomes end the wait: all is said, or the time is over.
+            let _ = is_said.recv_timeout(LAST_WORDS);
+        }
+        std::process::exit(i32::from(signal.exit_code()))
+    }
+}
+
+/// The signals that end the process, for a command that cleans up when one arrives.
 #[derive(Debug)]
 pub(crate) struct Signals {
+    heard: watch::Receiver<Option<Signal>>,
+}
+
+impl Signals {
+    /// From here on, the command ends by itself after a signal; one that has arrived before counts.
+    pub(crate) fn new() -> Self {
+        Self { heard: listener().heard.subscribe() }
+    }
+
+    /// Waits for a signal.
+    pub(crate) async fn next(&mut self) -> Signal {
+        let heard = self.heard.wait_for(Option::is_some).await.ok().and_then(|heard| *heard);
+        // Its sender is static: it never goes away.
+        match heard {
+            Some(signal) => signal,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// What to say where the process must end before the command has; nothing any more after `None`.
+    pub(crate) fn last_words(&self, words: Option<LastWords>) {
+        *listener().last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        self.last_words(None);
+    }
+}
+
+/// The signals as the system delivers them; from [`new`](Self::new) on they no longer end the process by themselves.
+struct Arriving {
     interrupt: unix::Signal,
     terminate: unix::Signal,
     hang_up: Option<unix::Signal>,
 }
 
-impl Signals {
-    pub(crate) fn new() -> Outcome<Self> {
-        let listen = |kind| {
-            unix::signal(kind).map_err(|error| Failure::Failed(format!("can't listen for signals: {error}")))
-        };
+impl Arriving {
+    fn new() -> std::io::Result<Self> {
         // What `nohup` started is to go on.
-        let hang_up = (!ignores_hang_up()).then(|| listen(SignalKind::hangup())).transpose()?;
+        let hang_up = (!ignores_hang_up()).then(|| unix::signal(SignalKind::hangup())).transpose()?;
         Ok(Self {
-            interrupt: listen(SignalKind::interrupt())?,
-            terminate: listen(SignalKind::terminate())?,
+            interrupt: unix::signal(SignalKind::interrupt())?,
+            terminate: unix::signal(SignalKind::terminate())?,
             hang_up,
         })
     }
 
-    /// Waits for the next one.
-    pub(crate) async fn next(&mut self) -> Signal {
+    async fn next(&mut self) -> Signal {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(hang_up) => hang_up.recv().await,

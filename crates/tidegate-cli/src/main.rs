@@ -10,6 +10,7 @@ mod dev;
 mod exit;
 mod interrupt;
 mod listing;
+mod notices;
 mod options;
 mod output;
 mod runtime;
@@ -96,7 +97,7 @@ impl Command {
             Self::Prefix(command) => command.run().await,
             Self::Serve(args) => args.run().await,
             Self::Bench(command) => command.run().await,
-            Self::Completions(args) => args.run(),
+            Self::Completions(args) => args.run().await,
         }
     }
 }
@@ -105,7 +106,7 @@ fn main() -> ExitCode {
     allocator::configure();
     let CommandLine { command, verbose } = match CommandLine::try_parse() {
         Ok(parsed) => parsed,
-        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(wrong) if wrong.use_stderr() => refuse(&wrong),
         Err(help) => return exit::end(show(&help), false),
     };
     log(verbose);
@@ -120,13 +121,33 @@ fn show(help: &clap::Error) -> Outcome {
     Ok(std::io::stdout().flush()?)
 }
 
-fn log(verbose: bool) {
-    use tracing_subscriber::EnvFilter;
-    if !verbose && std::env::var_os(EnvFilter::DEFAULT_ENV).is_none() {
-        return;
+/// Says why the arguments are wrong, and ends.
+fn refuse(error: &clap::Error) -> ! {
+    let is_unsafe = |argument: std::ffi::OsString| {
+        let argument = argument.to_string_lossy();
+        output::line(&argument) != *argument
+    };
+    if !std::env::args_os().skip(1).any(is_unsafe) {
+        error.exit();
     }
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("tidegate=debug"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    // The message quotes the arguments, line ends and all: here it is one line.
+    output::say(error.to_string().trim());
+    output::flush();
+    std::process::exit(error.exit_code())
+}
+
+/// Shows what the library waits for, and with `verbose` or `RUST_LOG` what it does.
+fn log(verbose: bool) {
+    use tracing_subscriber::filter::filter_fn;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
+    use tracing_subscriber::util::SubscriberInitExt;
+    use tracing_subscriber::{EnvFilter, fmt};
+    let notices = notices::Notices::default().with_filter(filter_fn(notices::is_notice));
+    let log = (verbose || std::env::var_os(EnvFilter::DEFAULT_ENV).is_some()).then(|| {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("tidegate=debug"));
+        fmt::layer().with_ansi(false).with_writer(|| output::Log).with_filter(filter)
+    });
+    tracing_subscriber::registry().with(notices).with(log).init();
 }
 
 #[cfg(test)]

@@ -1,25 +1,209 @@
-//! Standard output and standard error.
+//! Standard output and standard error. Whatever is printed for people passes through here: control characters, line ends
+//! and what reorders text are escaped, very long lines are cut, passwords in URLs are left out.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use tidegate::{printable, printable_bytes, without_passwords};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::exit::{Failure, Outcome};
 use crate::standard;
 
-/// Says a line on standard error. That nobody may be there to read it is no reason to fail.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// The longest line for people, in bytes.
+const LONGEST: usize = 8 << 10;
+
+/// Text for people as one line.
+pub(crate) fn line(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST { printable(text) } else { printable_bytes(text.as_bytes(), LONGEST).into() }
 }
 
-/// Standard output for text: gathered, and written in large pieces.
+/// Says a line on standard error, past the progress bar. That nobody may be there to read it is no reason to fail.
 ///
-/// Not [`io::stdout`], which writes at every line's end.
-pub(crate) fn text() -> Outcome<BufWriter<File>> {
-    Ok(BufWriter::with_capacity(64 << 10, standard::output()?))
+/// A thread writes, in the order in which lines were said: a reader that has stopped holds up nobody else, until
+/// [`WAITING`](Stderr::WAITING) lines wait.
+pub(crate) fn say(text: &str) {
+    let text = without_passwords(text);
+    Stderr::get().send(Said::Line(line(&text).into_owned()));
+}
+
+/// Waits until all that was said so far is written.
+pub(crate) fn flush() {
+    let (written, is_written) = sync_channel(1);
+    Stderr::get().send(Said::Flush(written));
+    // An error says that the thread is gone, and with it what there was to wait for.
+    let _ = is_written.recv();
+}
+
+/// The bar that is drawn on standard error, if there is one: lines are written above it.
+pub(crate) fn set_bar(bar: Option<ProgressBar>) {
+    *Stderr::get().bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
+}
+
+/// The process's standard error.
+struct Stderr {
+    /// `None` where the system gives no thread: then who says a line writes it.
+    lines: Option<SyncSender<Said>>,
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+enum Said {
+    Line(String),
+    Flush(SyncSender<()>),
+}
+
+impl Stderr {
+    /// Lines that wait to be written.
+    const WAITING: usize = 1000;
+
+    fn get() -> &'static Self {
+        static STDERR: OnceLock<Stderr> = OnceLock::new();
+        STDERR.get_or_init(|| {
+            let (lines, waiting) = sync_channel(Self::WAITING);
+            let thread = std::thread::Builder::new().name("stderr".to_owned()).stack_size(256 << 10);
+            let writing = thread.spawn(move || Self::get().write_all(&waiting));
+            Self { lines: writing.is_ok().then_some(lines), bar: Mutex::default() }
+        })
+    }
+
+    fn send(&self, said: Said) {
+        let unsent = match &self.lines {
+            Some(lines) => lines.send(said).err().map(|unsent| unsent.0),
+            None => Some(said),
+        };
+        if let Some(said) = unsent {
+            self.write(said);
+        }
+    }
+
+    fn write_all(&self, waiting: &Receiver<Said>) {
+        while let Ok(said) = waiting.recv() {
+            self.write(said);
+        }
+    }
+
+    fn write(&self, said: Said) {
+        match said {
+            Said::Line(line) => {
+                let write = || drop(io::stderr().write_all(format!("{line}\n").as_bytes()));
+                let bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match bar {
+                    Some(bar) => bar.suspend(write),
+                    None => write(),
+                }
+            }
+            // Who asked may not wait any more.
+            Said::Flush(written) => drop(written.send(())),
+        }
+    }
+}
+
+/// Where log lines go: each event is one line of [`say`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Log;
+
+impl Write for Log {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        say(String::from_utf8_lossy(event).trim_end_matches('\n'));
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Standard output for text, in lines: gathered, and written in large pieces by a thread.
+///
+/// `writeln!` writes one line, whatever is in its arguments.
+#[derive(Debug)]
+pub(crate) struct Text {
+    output: Output,
+    gathered: Vec<u8>,
+}
+
+/// Standard output for text. Not [`io::stdout`], which writes at every line's end.
+pub(crate) fn text() -> Outcome<Text> {
+    Ok(Text { output: Output::stdout()?, gathered: Vec::new() })
+}
+
+impl Text {
+    /// What is gathered before it is written.
+    const PIECE: usize = 64 << 10;
+
+    /// Writes one JSON document as a line. It has the text as it is, in ASCII where a terminal would act on it.
+    pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
+        let json = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.gathered.extend_from_slice(escaped(&json).as_bytes());
+        self.gathered.push(b'\n');
+        Ok(())
+    }
+
+    /// Gives what was gathered to the thread that writes, once it is much: call it between lines.
+    pub(crate) async fn flow(&mut self) -> Outcome {
+        if self.gathered.len() < Self::PIECE {
+            return Ok(());
+        }
+        self.output.write(std::mem::take(&mut self.gathered).into()).await
+    }
+
+    /// Waits until all of it is written.
+    pub(crate) async fn finish(mut self) -> Outcome {
+        if !self.gathered.is_empty() {
+            self.output.write(std::mem::take(&mut self.gathered).into()).await?;
+        }
+        self.output.finish().await
+    }
+}
+
+impl Write for Text {
+    /// Takes bytes as they are: a script, for example.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.gathered.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What `write!` and `writeln!` call: at most one line, and only the line end that closes it is one.
+    fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
+        let text = arguments.to_string();
+        let (text, end) = text.strip_suffix('\n').map_or((&*text, ""), |text| (text, "\n"));
+        self.gathered.extend_from_slice(line(text).as_bytes());
+        self.gathered.extend_from_slice(end.as_bytes());
+        Ok(())
+    }
+}
+
+/// JSON in which no character is one that a terminal acts on. JSON itself escapes those below the space.
+pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
+    let printed = printable(json);
+    if matches!(printed, Cow::Borrowed(_)) {
+        return printed;
+    }
+    let mut escaped = String::with_capacity(json.len() + 16);
+    let mut character_buffer = [0; 4];
+    for character in json.chars() {
+        let text: &str = character.encode_utf8(&mut character_buffer);
+        match printable(text) {
+            Cow::Borrowed(text) => escaped.push_str(text),
+            Cow::Owned(_) => {
+                escaped
+                    .extend(character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+            }
+        }
+    }
+    escaped.into()
 }
 
 /// A place that takes bytes one after another: standard output, a device, a named pipe.
@@ -85,6 +269,42 @@ mod tests {
     use std::io::Read;
 
     use super::*;
+
+    #[test]
+    fn a_line_is_one_line_and_not_too_long() {
+        assert_eq!(line("a\nerror: forged\u{1b}[2J"), "a\\nerror: forged\\u{1b}[2J");
+        let long = line(&"x".repeat(1 << 20)).into_owned();
+        assert!(long.len() <= LONGEST + 3 && long.ends_with('…'));
+    }
+
+    #[test]
+    fn json_is_exact_and_harmless() {
+        let text = "a\u{1b}\u{7f}\u{9b}31m\u{202e}\n\u{e0001}é😀";
+        let json = serde_json::to_string(text).unwrap();
+        let escaped = escaped(&json);
+        assert_eq!(serde_json::from_str::<String>(&escaped).unwrap(), text);
+        assert_eq!(printable(&escaped), escaped, "nothing is left to escape");
+        assert!(escaped.contains("é😀"));
+    }
+
+    #[tokio::test]
+    async fn a_name_in_a_line_starts_no_other() {
+        let mut file = tempfile::tempfile().unwrap();
+        let output = Output::new(file.try_clone().unwrap());
+        let mut text = Text { output, gathered: Vec::new() };
+        let key = "k\n   99 bytes  forged";
+        writeln!(text, "12 bytes  {key}").unwrap();
+        write!(text, "{key}, ").unwrap();
+        writeln!(text).unwrap();
+        text.json(&key).unwrap();
+        text.finish().await.unwrap();
+        let mut written = String::new();
+        io::Seek::rewind(&mut file).unwrap();
+        file.read_to_string(&mut written).unwrap();
+        let lines: Vec<_> = written.lines().collect();
+        let shown = r"k\n   99 bytes  forged";
+        assert_eq!(lines, [format!("12 bytes  {shown}"), format!("{shown}, "), format!("\"{shown}\"")]);
+    }
 
     #[tokio::test]
     async fn pieces_arrive_in_order() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 
 use crate::exit::{Failure, Outcome};
+use crate::interrupt;
 
 /// What sends and receives is a few connections: more threads cost more than they carry.
 const WORKERS: usize = 2;
@@ -22,6 +23,7 @@ const OPEN_FILES: u64 = 4096;
 
 /// Runs a command to its end.
 pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
+    interrupt::listen()?;
     allow_open_files();
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
@@ -31,7 +33,11 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
         .build()
         .map_err(|error| Failure::Failed(format!("the system gives no threads: {error}")))?;
     let outcome = runtime.block_on(command);
-    runtime.shutdown_timeout(GRACE);
+    match outcome {
+        // A thread that waits for a pipe, a disk or a name server would wait for ever.
+        Err(Failure::Interrupted(_)) => runtime.shutdown_background(),
+        _ => runtime.shutdown_timeout(GRACE),
+    }
     outcome
 }
 

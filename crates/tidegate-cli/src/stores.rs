@@ -7,18 +7,22 @@ use std::time::Duration;
 
 use tidegate::backend::local::Local;
 use tidegate::backend::{Backend, WriteOptions};
-use tidegate::{Builder, Error, Location, Store, Tidegate};
+use tidegate::{Builder, Error, Location, Store, Tidegate, Unsettled};
 use tokio::sync::OnceCell;
 
 use crate::dev::Dev;
 use crate::exit::{Failure, Outcome};
-use crate::interrupt::{Signal, Signals};
+use crate::interrupt::Signals;
 use crate::options::Connection;
 use crate::spread::Root;
 use crate::{output, text};
 
-/// How long sessions may take to be aborted after a signal.
-const ABORTING: Duration = Duration::from_secs(10);
+/// How long sessions may take to be aborted after a signal: all must be over within two seconds.
+const ABORTING: Duration = Duration::from_millis(1400);
+/// How long the embedded server may take to end after that.
+const STOPPING: Duration = Duration::from_millis(200);
+/// Uploads that are named one by one.
+const NAMED: usize = 20;
 
 /// One object, or one that is to be.
 #[derive(Clone, Debug)]
@@ -126,7 +130,7 @@ impl Stores {
     /// Does `work` on an engine. Whatever ends it, a signal too, nothing is left unfinished in the
     /// stores when this returns; after a signal a second one ends the wait for that.
     pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new();
         let engine = match records() {
             Some(directory) => engine.records(directory),
             None => engine,
@@ -137,6 +141,8 @@ impl Stores {
             root: OnceLock::new(),
             unfinished: Unfinished::default(),
         };
+        let tide = stores.tide.clone();
+        signals.last_words(Some(Arc::new(move || left_behind(&tide.unsettled()))));
         let outcome = {
             let mut work = std::pin::pin!(work(&stores));
             tokio::select! {
@@ -148,44 +154,43 @@ impl Stores {
             }
         }; // here the work is dropped, and with it every writer
         let outcome = match outcome {
-            Ok(outcome) => match stores.settle(&mut signals, None).await {
-                Ok(()) => outcome,
-                Err(signal) => Err(Failure::Interrupted(signal.unwrap_or(Signal::Interrupt))),
+            Ok(outcome) => tokio::select! {
+                failed = stores.tide.settled() => {
+                    let left: Vec<&str> = failed.iter().map(Error::object).collect();
+                    if !left.is_empty() {
+                        output::say(&unaborted(&left));
+                    }
+                    outcome
+                }
+                signal = signals.next() => {
+                    stores.say_what_is_left(&signals);
+                    Err(Failure::Interrupted(signal))
+                }
             },
             Err((signal, said)) => {
                 output::say(&said);
-                // What was not aborted in time has been said; the signal decides the exit code.
-                let _ = stores.settle(&mut signals, Some(ABORTING)).await;
+                // Both outcomes end it: what is left after the limit is said.
+                let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
+                stores.say_what_is_left(&signals);
                 Err(Failure::Interrupted(signal))
             }
         };
         if let Some(dev) = stores.dev.into_inner() {
-            dev.stop().await;
+            let stopped = dev.stop();
+            match outcome {
+                Err(Failure::Interrupted(_)) => drop(tokio::time::timeout(STOPPING, stopped).await),
+                _ => stopped.await,
+            }
         }
         outcome
     }
 
-    /// Waits until what was dropped or failed is aborted: until a signal, or to the limit.
-    async fn settle(&self, signals: &mut Signals, limit: Option<Duration>) -> Result<(), Option<Signal>> {
-        let late = async {
-            match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
-                None => std::future::pending().await,
-            }
-        };
-        let cut_short = tokio::select! {
-            failed = self.tide.settled() => {
-                let left: Vec<&str> = failed.iter().map(Error::object).collect();
-                if !left.is_empty() {
-                    output::say(&unaborted(&left));
-                }
-                return Ok(());
-            }
-            () = late => None,
-            signal = signals.next() => Some(signal),
-        };
-        output::say("not every upload was aborted: `tidegate sessions ls` shows what is left");
-        Err(cut_short)
+    /// Says which uploads have no certain end; not again where the process is ended from outside.
+    fn say_what_is_left(&self, signals: &Signals) {
+        signals.last_words(None);
+        for line in left_behind(&self.tide.unsettled()) {
+            output::say(&line);
+        }
     }
 
     pub(crate) fn tide(&self) -> &Tidegate {
@@ -287,6 +292,30 @@ fn unaborted(objects: &[&str]) -> String {
     let count = text::count(objects.len() as u64, "upload");
     let place = text::quoted(common(objects));
     format!("{count} could not be aborted and may hold parts: see `tidegate sessions ls {place}`")
+}
+
+/// What is said of uploads whose end is not certain when the process must end.
+fn left_behind(uploads: &[Unsettled]) -> Vec<String> {
+    let mut lines: Vec<String> = uploads.iter().take(NAMED).map(left).collect();
+    if uploads.len() > NAMED {
+        lines.push(format!("and {} more", uploads.len() - NAMED));
+    }
+    if uploads.iter().any(|upload| upload.session.is_some()) {
+        let objects: Vec<&str> = uploads.iter().map(|upload| &*upload.object).collect();
+        lines.push(format!("`tidegate sweep {}` ends what is left", text::quoted(common(&objects))));
+    }
+    lines
+}
+
+fn left(upload: &Unsettled) -> String {
+    let Unsettled { object, session, may_be_there, .. } = upload;
+    let published = "the request that publishes it was in flight, so the object may be there";
+    match (session, may_be_there) {
+        (Some(id), true) => format!("uncertain: {object}: {published} (upload id {id})"),
+        (None, true) => format!("uncertain: {object}: {published}"),
+        (Some(id), false) => format!("not aborted: {object} (upload id {id})"),
+        (None, false) => format!("not aborted: {object}"),
+    }
 }
 
 /// The object, if it is one; or the longest beginning of all that ends with a slash.

@@ -17,6 +17,7 @@ use crate::payload::{Payload, Unending};
 mod confirm;
 mod connection;
 mod copy;
+mod environment;
 mod fault;
 pub mod gcs;
 mod http;

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::Retry;
 use crate::trusted_file::TrustedOwners;
-use crate::write::{Aborts, Journaling, Relief};
+use crate::write::{Aborts, Journaling, Relief, Unsettled};
 
 mod builder;
 mod store;
@@ -190,5 +190,12 @@ impl Tidegate {
     /// are swept away. Each is told once, and of more than a thousand since the last call the latest.
     pub async fn settled(&self) -> Vec<Error> {
         self.engine.aborts.settled().await
+    }
+
+    /// The uploads whose writers failed or were dropped and whose end is not certain: the abort is still under way or
+    /// failed, or the object was being published, so that it may be there. For a program that must end now and can say
+    /// what it leaves. Does not wait; keeps at most a thousand.
+    pub fn unsettled(&self) -> Vec<Unsettled> {
+        self.engine.aborts.unsettled()
     }
 }

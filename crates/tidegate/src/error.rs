@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::{Fault, FaultKind};
-use crate::printable::printable;
+use crate::printable::{printable, printable_bytes};
 
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -36,6 +36,9 @@ struct Context {
     message: String,
     is_unreachable: bool,
 }
+
+/// The longest message that is shown, in bytes: a store may send one of megabytes.
+const LONGEST_MESSAGE: usize = 4 << 10;
 
 /// What kind of failure it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -267,6 +270,12 @@ impl Error {
                 "an object exists there and was left as it is; leave out create-only to replace it"
             }
             ErrorKind::Replaced => "read it again from its beginning",
+            ErrorKind::Credentials if self.context.object.starts_with("gs://") => {
+                "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`"
+            }
+            ErrorKind::Credentials if self.context.object.starts_with("dev://") => {
+                "check how the `tidegate serve` that holds the directory was started"
+            }
             ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
             ErrorKind::ClockSkew => "set this machine's clock, by NTP for good",
             ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
@@ -308,7 +317,7 @@ impl fmt::Display for Error {
         if !context.elapsed.is_zero() {
             write!(f, " in {}", Took(context.elapsed))?;
         }
-        write!(f, ": {}", printable(&context.message))?;
+        write!(f, ": {}", printable_bytes(context.message.as_bytes(), LONGEST_MESSAGE))?;
         if let Some(remedy) = self.remedy() {
             write!(f, " ({remedy})")?;
         }

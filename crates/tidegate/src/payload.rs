@@ -14,6 +14,7 @@ use bytes::{Buf, Bytes};
 use futures::{Stream, StreamExt};
 
 use crate::checksum::{Algorithm, Checksum};
+use crate::progress::Progress;
 
 mod file;
 mod source;
@@ -37,8 +38,7 @@ pub struct Payload {
     /// So many bytes of the source come before it.
     skip: u64,
     source: Source,
-    /// Bytes that its streams have given so far, all together.
-    moved: Arc<AtomicU64>,
+    moved: Arc<Moved>,
 }
 
 #[derive(Clone, Debug)]
@@ -65,7 +65,17 @@ impl Payload {
 
     /// How many bytes its streams have given so far: where this stands still, nothing is being sent.
     pub(crate) fn moved(&self) -> u64 {
-        self.moved.load(Relaxed)
+        self.moved.given.load(Relaxed)
+    }
+
+    /// What it is sent by counts in `progress` from here on, until [`is_sent`](Self::is_sent).
+    pub(crate) fn counts_in(&self, progress: &Progress) {
+        self.moved.progress.get_or_init(|| progress.clone());
+    }
+
+    /// The request that carried it has ended: what it has sent counts no more, or as acknowledged.
+    pub(crate) fn is_sent(&self) {
+        self.moved.settle();
     }
 
     /// Bytes held in memory, in order, with their checksum.
@@ -161,7 +171,7 @@ impl Payload {
         if let Some(checksum) = known() {
             return Ok(checksum);
         }
-        let mut stream = self.stream();
+        let mut stream = self.unsent();
         while let Some(piece) = stream.next().await {
             piece?;
         }
@@ -171,7 +181,7 @@ impl Payload {
     /// The same bytes read into memory, in the pieces that [`stream`](Self::stream) gives. The pieces
     /// must all fit into the ring.
     pub(crate) async fn gather(&self) -> io::Result<Self> {
-        let mut stream = self.stream();
+        let mut stream = self.unsent();
         let mut pieces = Vec::new();
         while let Some(piece) = stream.next().await {
             pieces.push(piece?);
@@ -190,7 +200,45 @@ impl Payload {
                 Inner::File(Box::new(FileStream::new(slice.clone(), self.skip + self.len)))
             }
         };
-        PayloadStream { remaining: self.len, skip: self.skip, moved: self.moved.clone(), inner }
+        let moved = self.moved.clone();
+        PayloadStream { remaining: self.len, skip: self.skip, moved, counts: Some(self.len), inner }
+    }
+
+    /// The same stream for another purpose than to send it.
+    fn unsent(&self) -> PayloadStream {
+        PayloadStream { counts: None, ..self.stream() }
+    }
+}
+
+/// How far the streams of a payload have come.
+#[derive(Debug, Default)]
+struct Moved {
+    /// Bytes that they have given, all together.
+    given: AtomicU64,
+    /// Bytes that count in `progress` as sent by the request that is in flight: never more than the payload has.
+    sent: AtomicU64,
+    progress: OnceLock<Progress>,
+}
+
+impl Moved {
+    fn send(&self, bytes: u64, len: u64) {
+        let Some(progress) = self.progress.get() else { return };
+        let more = bytes.min(len.saturating_sub(self.sent.load(Relaxed)));
+        // In this order what is taken back is never more than what was counted.
+        progress.sent(more);
+        self.sent.fetch_add(more, Relaxed);
+    }
+
+    fn settle(&self) {
+        if let Some(progress) = self.progress.get() {
+            progress.unsent(self.sent.swap(0, Relaxed));
+        }
+    }
+}
+
+impl Drop for Moved {
+    fn drop(&mut self) {
+        self.settle();
     }
 }
 
@@ -199,7 +247,9 @@ impl Payload {
 pub struct PayloadStream {
     remaining: u64,
     skip: u64,
-    moved: Arc<AtomicU64>,
+    moved: Arc<Moved>,
+    /// The payload's length, where the stream is sent; one that is only read does not count as sent.
+    counts: Option<u64>,
     inner: Inner,
 }
 
@@ -231,12 +281,15 @@ impl Stream for PayloadStream {
                 Inner::File(stream) => ready!(stream.poll_next(cx)),
             };
             let Some(Ok(mut bytes)) = piece else { return Poll::Ready(piece) };
-            this.moved.fetch_add(bytes.len() as u64, Relaxed);
+            this.moved.given.fetch_add(bytes.len() as u64, Relaxed);
             let skipped = this.skip.min(bytes.len() as u64);
             this.skip -= skipped;
             // Not more than the bytes' own length.
             bytes.advance(skipped as usize);
             if !bytes.is_empty() {
+                if let Some(len) = this.counts {
+                    this.moved.send(bytes.len() as u64, len);
+                }
                 this.remaining = this.remaining.saturating_sub(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }

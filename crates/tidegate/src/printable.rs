@@ -56,6 +56,50 @@ pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
     printed
 }
 
+/// Leaves out what in a URL is secret: user names and passwords (`http://user:secret@host` becomes `http://…@host`), and a
+/// query with a signature or a token in it (`?…`). Borrows where there is no such URL.
+///
+/// ```
+/// use tidegate::without_passwords;
+/// assert_eq!(without_passwords("by http://user:secret@proxy:1"), "by http://…@proxy:1");
+/// assert_eq!(without_passwords("https://h/k?X-Amz-Signature=0f3a"), "https://h/k?…");
+/// ```
+pub fn without_passwords(text: &str) -> Cow<'_, str> {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, behind) = rest.split_at(at + 3);
+        shown.push_str(before);
+        let ends =
+            |character: char| character.is_whitespace() || matches!(character, '"' | '\'' | '`' | '<' | '>');
+        let (url, after) = behind.split_at(behind.find(ends).unwrap_or(behind.len()));
+        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
+        match authority.rsplit_once('@') {
+            Some((_, host)) => shown.extend(["…@", host]),
+            None => shown.push_str(authority),
+        }
+        match path.split_once('?') {
+            Some((path, query)) if is_secret(query) => shown.extend([path, "?…"]),
+            _ => shown.push_str(path),
+        }
+        rest = after;
+    }
+    if shown.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    shown.push_str(rest);
+    shown.into()
+}
+
+/// Whether a query has a parameter that gives access to what it belongs to.
+fn is_secret(query: &str) -> bool {
+    const SECRET: [&str; 6] = ["sig", "signature", "token", "credential", "password", "secret"];
+    query.split('&').filter_map(|pair| pair.split_once('=')).any(|(name, _)| {
+        let name = name.to_ascii_lowercase();
+        SECRET.iter().any(|secret| name == *secret || name.ends_with(&format!("-{secret}")))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +118,23 @@ mod tests {
         }
         for plain in ["", "a b/c", "日本語", "e\u{301}", r"back\slash"] {
             assert!(matches!(printable(plain), Cow::Borrowed(shown) if shown == plain));
+        }
+    }
+
+    #[test]
+    fn what_is_secret_in_a_url_is_left_out() {
+        for (text, shown) in [
+            ("via http://user:secret@proxy:3128/ now", "via http://…@proxy:3128/ now"),
+            ("http://a:b@c and https://d:e@f", "http://…@c and https://…@f"),
+            ("`http://user:pass@word@host`", "`http://…@host`"),
+            ("https://a.blob/c/k?sv=1&sig=x%3D then", "https://a.blob/c/k?… then"),
+            ("https://h/k?X-Amz-Security-Token=t&x=y", "https://h/k?…"),
+            ("https://h/k?list-type=2", "https://h/k?list-type=2"),
+            ("s3://bucket/a@b", "s3://bucket/a@b"),
+            ("no address", "no address"),
+            ("://", "://"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
         }
     }
 

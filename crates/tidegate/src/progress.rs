@@ -15,6 +15,7 @@ pub struct Progress {
 struct Counters {
     accepted: AtomicU64,
     in_flight: AtomicU64,
+    sending: AtomicU64,
     acknowledged: AtomicU64,
     requests: AtomicU64,
     retries: AtomicU64,
@@ -34,6 +35,10 @@ pub struct Snapshot {
     pub accepted: u64,
     /// In requests that the store has not answered.
     pub in_flight: u64,
+    /// That the store has acknowledged, and that requests in flight have handed to their sockets. A request that
+    /// failed counts no more, and a hedge never does: this is never more than there is to send. What a store copies
+    /// itself, and what goes to a session that is held open, counts when it is acknowledged.
+    pub sent: u64,
     /// That the store has acknowledged.
     pub acknowledged: u64,
     /// Requests made, retries and hedges among them.
@@ -91,6 +96,7 @@ impl Progress {
         Snapshot {
             accepted: counters.accepted.load(Relaxed),
             in_flight: counters.in_flight.load(Relaxed),
+            sent: counters.acknowledged.load(Relaxed) + counters.sending.load(Relaxed),
             acknowledged: counters.acknowledged.load(Relaxed),
             requests: counters.requests.load(Relaxed),
             retries: counters.retries.load(Relaxed),
@@ -120,6 +126,20 @@ impl Progress {
         metrics::counter!("tidegate_bytes_acknowledged_total").increment(bytes);
         self.each(|counters| {
             counters.acknowledged.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    /// A request in flight has handed so many bytes more to its socket.
+    pub(crate) fn sent(&self, bytes: u64) {
+        self.each(|counters| {
+            counters.sending.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    /// The request that has handed so many bytes to its socket is in flight no more.
+    pub(crate) fn unsent(&self, bytes: u64) {
+        self.each(|counters| {
+            counters.sending.fetch_sub(bytes, Relaxed);
         });
     }
 

@@ -180,6 +180,23 @@ impl Requests {
         made.await.map(drop)
     }
 
+    /// Tells subscribers of `tidegate::retry` that a request failed for the time of this number and is made again.
+    pub(crate) fn tell_retry(&self, operation: Operation, attempt: u32, pause: Duration, fault: &Fault) {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        debug!(
+            target: "tidegate::retry",
+            object = %self.object,
+            operation = operation.name(),
+            attempt,
+            attempts = self.retry.policy.attempts,
+            pause_ms = millis(pause),
+            longest_ms = millis(self.retry.longest(attempt).max(pause)),
+            is_unreachable = fault.kind == FaultKind::Unreachable,
+            fault = %fault,
+            "trying again"
+        );
+    }
+
     /// Pauses before a retry after `fault`, and waits for leave to make it; the fault says so where there is none.
     pub(crate) async fn wait_to_retry(&self, pause: Duration, fault: &mut Fault) -> Result<(), UsedUp> {
         let _waiting = self.progress.waiting(Waiting::Backoff);
@@ -222,11 +239,13 @@ impl Requests {
                 true => self.progress.carries(bytes),
                 false => self.progress.request(operation.name(), bytes, attempt > 1),
             };
+            carried.counts_in(&self.progress);
             let (endpoint, flight) = (&self.endpoint, self.endpoint.pace.begin());
             let expected = endpoint.pace.expected(bytes);
             let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
             let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
             drop(in_flight);
+            carried.is_sent();
             let mut fault = match result {
                 Ok(answer) => {
                     // What a hedge has moved is counted with its own turn; a completion takes long
@@ -257,7 +276,7 @@ impl Requests {
             let Some(pause) = pause else {
                 return Err(seen.failure(fault, attempt, began.elapsed()));
             };
-            debug!(object = %self.object, operation = operation.name(), attempt, ?pause, fault = %fault, "trying again");
+            self.tell_retry(operation, attempt, pause, &fault);
             // New credentials are no burden on a store that is well.
             paid = Some(fault.kind).filter(|kind| *kind != FaultKind::Expired);
             if paid.is_none() {

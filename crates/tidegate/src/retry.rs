@@ -163,6 +163,20 @@ impl Retry {
         Some(drawn.max(asked))
     }
 
+    /// How long all pauses after attempt `attempt` (from 1) take at most.
+    pub(crate) fn longest(&self, attempt: u32) -> Duration {
+        let policy = &self.policy;
+        let span = |attempt: u32| {
+            policy.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(policy.longest_pause)
+        };
+        // Later pauses are as long as the longest: it need not be counted to the end.
+        let counted = policy.attempts.min(attempt.saturating_add(64));
+        let pauses = (attempt.max(1)..counted).map(span).fold(Duration::ZERO, Duration::saturating_add);
+        pauses.saturating_add(
+            policy.longest_pause.saturating_mul(policy.attempts.saturating_sub(counted.max(attempt))),
+        )
+    }
+
     /// A mark that no other writer has.
     pub(crate) fn token(&self) -> String {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);

@@ -31,6 +31,7 @@ mod upload;
 mod writer;
 
 pub(crate) use aborts::Aborts;
+pub use aborts::Unsettled;
 pub use builder::WriterBuilder;
 pub(crate) use copied::{Copy, NoWay, Way};
 pub use exact::WrongSize;

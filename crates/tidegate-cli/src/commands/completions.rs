@@ -17,11 +17,11 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    pub(crate) fn run(self) -> Outcome {
+    pub(crate) async fn run(self) -> Outcome {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut CommandLine::command(), "tidegate", &mut script);
         let mut out = output::text()?;
         out.write_all(&script)?;
-        Ok(out.flush()?)
+        out.finish().await
     }
 }

@@ -195,10 +195,10 @@ impl Args {
                     never = job.report.watch() => match never {},
                 }
             };
-            let closed = job.report.close(copied)?;
+            let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && show != Show::Json => {
-                    verify::say_where(&target, self.spread.given(), closed.verified)
+                    verify::say_where(&target, self.spread.given(), closed.verified).await
                 }
                 _ => Ok(()),
             }
@@ -315,7 +315,7 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
                     };
                     job.report.expect(size);
                     let done = download::object(job, &source.to_string(), &from, size, &to).await?;
-                    job.report.done(done)
+                    job.report.done(done).await
                 }
             }
         }

@@ -101,13 +101,12 @@ impl Show {
             let mut out = output::text()?;
             for rule in &lifecycle.rules {
                 if self.json {
-                    serde_json::to_writer(&mut out, &Described::from(rule)).map_err(std::io::Error::from)?;
-                    writeln!(out)?;
+                    out.json(&Described::from(rule))?;
                 } else {
                     writeln!(out, "{}", line(rule))?;
                 }
             }
-            out.flush()?;
+            out.finish().await?;
             if lifecycle.rules.is_empty() && !self.json {
                 output::say(&format!("{} has no lifecycle rules", store.location()));
             }
@@ -128,8 +127,7 @@ impl Ensure {
             let mut out = output::text()?;
             if self.json {
                 let line = Ensured { added: ensured.added, rule: rule.into(), disturbed: &ensured.disturbed };
-                serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-                writeln!(out)?;
+                out.json(&line)?;
             } else {
                 let id = rule.id.as_deref().unwrap_or("without a name");
                 let days = text::count(rule.abort_after_days.unwrap_or_default().into(), "day");
@@ -137,7 +135,7 @@ impl Ensure {
                 let store = store.location();
                 writeln!(out, "{store}: {said} {id}, which aborts incomplete uploads after {days}")?;
             }
-            out.flush()?;
+            out.finish().await?;
             for other in &ensured.disturbed {
                 output::say(&format!("warning: rule {other} reads differently now: look at it"));
             }

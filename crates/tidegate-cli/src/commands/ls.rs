@@ -87,16 +87,15 @@ impl Args {
                 Err(error) => {
                     failed += 1;
                     first.take().into_iter().for_each(say);
-                    out.flush()?;
                     say(error);
                     continue;
                 }
             };
             shown += 1;
             first.take().into_iter().for_each(say);
+            out.flow().await?;
             if self.json {
-                serde_json::to_writer(&mut out, &line(&root, &entry)).map_err(std::io::Error::from)?;
-                out.write_all(b"\n")?;
+                out.json(&line(&root, &entry))?;
                 continue;
             }
             match &entry {
@@ -116,7 +115,7 @@ impl Args {
                 _ => {}
             }
         }
-        out.flush()?;
+        out.finish().await?;
         match (first, failed) {
             // Nothing could be listed, and that is why.
             (Some(error), _) => Err(error.into()),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidegate::{Layout, PrefixedStore, Store};
 
 use crate::exit::Outcome;
+use crate::output::Text;
 use crate::spread;
 use crate::stores::Stores;
 
@@ -52,13 +53,11 @@ impl Described {
     }
 
     /// One JSON object where `json` is asked for, else a line.
-    fn print(&self, out: &mut impl Write, json: bool) -> Outcome {
+    fn print(&self, out: &mut Text, json: bool) -> Outcome {
         if json {
-            serde_json::to_writer(&mut *out, self).map_err(std::io::Error::from)?;
-        } else {
-            write!(out, "{}", self.line())?;
+            return out.json(self);
         }
-        Ok(writeln!(out)?)
+        Ok(writeln!(out, "{}", self.line())?)
     }
 
     fn line(&self) -> String {

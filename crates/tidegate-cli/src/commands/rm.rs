@@ -1,6 +1,6 @@
 //! `tidegate rm`: removes objects.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use futures::stream::FuturesUnordered;
@@ -93,7 +93,7 @@ impl Args {
         let place = stores.object(location).await?;
         refuse_missing(location, &place).await?;
         if self.dry_run {
-            return would_remove(&mut output::text()?, &place.url());
+            return would_remove(&place.url()).await;
         }
         Ok(place.store.delete(&place.key).await?)
     }
@@ -164,9 +164,10 @@ fn say(failure: &Failure) {
     }
 }
 
-fn would_remove(out: &mut impl Write, url: &str) -> Outcome {
-    writeln!(out, "{}", printable(url))?;
-    Ok(out.flush()?)
+async fn would_remove(url: &str) -> Outcome {
+    let mut out = output::text()?;
+    writeln!(out, "{url}")?;
+    out.finish().await
 }
 
 /// A bucket or a directory is removed with -r only.
@@ -243,12 +244,12 @@ async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mu
     let mut out = output::text()?;
     let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)));
     let root = store.location();
-    let mut written: io::Result<()> = Ok(());
     let mut failed = None;
     while let Some(entry) = entries.next().await {
         match entry {
             Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
-                written = writeln!(out, "{}", printable(&format!("{root}/{}", entry.key())));
+                writeln!(out, "{root}/{}", entry.key())?;
+                out.flow().await?;
                 tally.removed += 1;
             }
             Ok(_) => {}
@@ -258,12 +259,8 @@ async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mu
                 }
             }
         }
-        if written.is_err() {
-            break;
-        }
     }
-    written?;
-    out.flush()?;
+    out.finish().await?;
     match failed {
         Some(error) => Err(error.into()),
         None if tally.removed == 0 => refuse_nothing(location, prefix),

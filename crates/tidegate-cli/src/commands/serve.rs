@@ -13,6 +13,9 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Signals;
 use crate::{output, text, values};
 
+/// How long requests may take to end after a signal: the process ends within two seconds.
+const STOPPING: Duration = Duration::from_secs(1);
+
 /// Run the embedded server, for tests, trials and measurements, until Ctrl-C.
 ///
 /// It speaks S3 and Google Cloud Storage on one port, over the same buckets: set AWS_ENDPOINT_URL or
@@ -77,7 +80,7 @@ pub(crate) struct Args {
 
 impl Args {
     pub(crate) async fn run(self) -> Outcome {
-        let mut signals = Signals::new()?;
+        let mut signals = Signals::new();
         let is_open = self.listen.ip().is_loopback() || self.allow_anonymous;
         let certificate = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => Some(Certificate::read(certificate, key)?),
@@ -123,14 +126,15 @@ impl Args {
                 Failure::Failed(format!("can't write in {}: {error}", directory.display()))
             })?;
         }
-        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open);
+        let said = say_how_to_use(&server, certificate.as_ref(), directory, is_dev, is_open).await;
         if said.is_ok() {
             signals.next().await;
         }
         if let Some(directory) = directory {
             Contact::take_back(directory);
         }
-        server.stop().await;
+        // Both outcomes end it: requests that are answered yet do not keep the process.
+        let _ = tokio::time::timeout(STOPPING, server.stop()).await;
         said
     }
 }
@@ -192,7 +196,7 @@ impl Certificate {
     }
 }
 
-fn say_how_to_use(
+async fn say_how_to_use(
     server: &Server,
     certificate: Option<&Certificate>,
     directory: Option<&Path>,
@@ -232,7 +236,7 @@ fn say_how_to_use(
         certificate.say(server.addr().ip(), &mut out)?;
     }
     writeln!(out, "Ctrl-C stops it")?;
-    Ok(out.flush()?)
+    out.finish().await
 }
 
 /// A key that nobody can guess.

@@ -60,12 +60,11 @@ impl Args {
             let facts = facts(place.url(), &object);
             let mut out = output::text()?;
             if self.json {
-                serde_json::to_writer(&mut out, &facts).map_err(std::io::Error::from)?;
-                writeln!(out)?;
+                out.json(&facts)?;
             } else {
                 write(&mut out, &facts)?;
             }
-            Ok(out.flush()?)
+            out.finish().await
         })
         .await
     }

@@ -11,6 +11,7 @@ use tidegate::{Fate, Kept, Location, SweepReport, Swept, Tidegate};
 use super::sessions::Described;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
+use crate::output::Text;
 use crate::stores::Stores;
 use crate::{output, text, values};
 
@@ -85,13 +86,14 @@ impl Args {
             let result = async {
                 while let Some(one) = swept.try_next().await? {
                     self.tell(&mut out, &root, &one)?;
+                    out.flow().await?;
                     report.add(one);
                 }
                 Ok(())
             };
             let result: Outcome = result.await;
             self.sum_up(&mut out, &report)?;
-            out.flush()?;
+            out.finish().await?;
             result?;
             if let Some(left_out) = store.unlisted_sessions() {
                 output::say(&format!("note: {left_out}"));
@@ -107,7 +109,7 @@ impl Args {
         .await
     }
 
-    fn tell(&self, out: &mut impl Write, root: &str, swept: &Swept) -> Outcome {
+    fn tell(&self, out: &mut Text, root: &str, swept: &Swept) -> Outcome {
         let described = Described::of(root, &swept.found);
         if let Fate::Failed(error) = &swept.fate {
             output::say(&format!("error: {error}"));
@@ -123,9 +125,7 @@ impl Args {
                 Fate::Failed(_) => "failed",
                 _ => "ageless",
             };
-            serde_json::to_writer(&mut *out, &Line { described, fate }).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-            return Ok(());
+            return out.json(&Line { described, fate });
         }
         match &swept.fate {
             Fate::Ended => writeln!(out, "ended      {}", described.line())?,
@@ -135,7 +135,7 @@ impl Args {
         Ok(())
     }
 
-    fn sum_up(&self, out: &mut impl Write, report: &SweepReport) -> Outcome {
+    fn sum_up(&self, out: &mut Text, report: &SweepReport) -> Outcome {
         let &SweepReport { ended, would_end, bytes, live, young, ageless, journaled, failed, .. } = report;
         if self.json {
             let total = Total {
@@ -149,9 +149,7 @@ impl Args {
                 journaled,
                 failed,
             };
-            serde_json::to_writer(&mut *out, &total).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-            return Ok(());
+            return out.json(&total);
         }
         let size = text::size(bytes);
         if self.dry_run {

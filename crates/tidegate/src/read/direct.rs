@@ -183,8 +183,10 @@ impl Direct {
         let mut failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());
         let Some(pause) = pause else { return Err(failure) };
         let (source, object, rest) = (source.clone(), object.clone(), self.at..self.asked);
+        let failed = self.breaks.failed;
         let opening = async move {
             let requests = &source.requests;
+            requests.tell_retry(Operation::Get, failed, pause, &failure.fault);
             if requests.wait_to_retry(pause, &mut failure.fault).await == Err(UsedUp) {
                 return (Err(failure), None);
             }

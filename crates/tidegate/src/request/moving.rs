@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::backend::{Fault, FaultKind};
 use crate::payload::Payload;
+use crate::progress::Progress;
 use crate::retry::RetryPolicy;
 
 /// What a request moves beside its question and its answer's head.
@@ -33,6 +34,20 @@ impl Carried<'_> {
             Self::Nothing => 0,
             Self::Payload(payload) => payload.len(),
             Self::Answer(inflow, _) => inflow.left(),
+        }
+    }
+
+    /// What is sent counts in `progress`, until [`is_sent`](Self::is_sent).
+    pub(super) fn counts_in(self, progress: &Progress) {
+        if let Self::Payload(payload) = self {
+            payload.counts_in(progress);
+        }
+    }
+
+    /// The attempt has ended.
+    pub(super) fn is_sent(self) {
+        if let Self::Payload(payload) = self {
+            payload.is_sent();
         }
     }
 

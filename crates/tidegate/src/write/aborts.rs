@@ -1,14 +1,16 @@
 //! Aborts that go on after their writers are gone, and those that failed.
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
+use super::upload::Upload;
 use crate::backend::Fault;
 use crate::error::{Error, Result};
 
@@ -23,13 +25,46 @@ const KEPT: usize = 1000;
 pub(crate) struct Aborts {
     tasks: TaskTracker,
     failed: Arc<Mutex<Vec<Error>>>,
+    given_up: Arc<Uploads>,
+}
+
+/// An upload that was given up, as far as its end is not certain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unsettled {
+    /// The object, as a URL.
+    pub object: String,
+    /// The id of the upload session that the store may still hold.
+    pub session: Option<String>,
+    /// Whether the request that publishes the object was in flight: the object may be there.
+    pub may_be_there: bool,
+}
+
+/// The uploads of one engine that were given up.
+#[derive(Debug, Default)]
+struct Uploads {
+    next: AtomicU64,
+    /// Uploads whose abort is under way.
+    under_way: Mutex<BTreeMap<u64, Arc<Upload>>>,
+    /// Uploads whose abort failed or proved nothing; at most [`KEPT`].
+    uncertain: Mutex<Vec<Unsettled>>,
+}
+
+impl Uploads {
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Upload>>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn uncertain(&self) -> MutexGuard<'_, Vec<Unsettled>> {
+        self.uncertain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Default for Aborts {
     fn default() -> Self {
         let tasks = TaskTracker::new();
         tasks.close(); // takes tasks all the same; what is waited for is that there are none
-        Self { tasks, failed: Arc::default() }
+        Self { tasks, failed: Arc::default(), given_up: Arc::default() }
     }
 }
 
@@ -52,10 +87,49 @@ impl Aborts {
         self.tasks.spawn_on(abort, runtime)
     }
 
+    /// Counts `upload` as one whose abort is under way, until the guard is dropped.
+    pub(super) fn begin(&self, upload: Arc<Upload>) -> UnderWay {
+        let id = self.given_up.next.fetch_add(1, Ordering::Relaxed);
+        self.given_up.under_way().insert(id, upload);
+        UnderWay { given_up: self.given_up.clone(), id, is_certain: false }
+    }
+
+    /// The uploads that were given up and whose end is not certain (yet).
+    pub(crate) fn unsettled(&self) -> Vec<Unsettled> {
+        let mut all = self.given_up.uncertain().clone();
+        all.extend(self.given_up.under_way().values().map(|upload| upload.unsettled()));
+        all
+    }
+
     /// Waits until none is under way; the errors of those that failed, each told once.
     pub(crate) async fn settled(&self) -> Vec<Error> {
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// An abort that is under way.
+pub(super) struct UnderWay {
+    given_up: Arc<Uploads>,
+    id: u64,
+    is_certain: bool,
+}
+
+impl UnderWay {
+    /// The session is gone and has published nothing.
+    pub(super) fn is_certain(mut self) {
+        self.is_certain = true;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let upload = self.given_up.under_way().remove(&self.id);
+        let Some(upload) = upload.filter(|_| !self.is_certain) else { return };
+        let mut uncertain = self.given_up.uncertain();
+        if uncertain.len() < KEPT {
+            uncertain.push(upload.unsettled());
+        }
     }
 }
 

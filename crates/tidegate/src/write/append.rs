@@ -261,7 +261,12 @@ impl Upload {
                     return Ok(None);
                 }
                 let rest = payload.behind(at - range.start);
-                stands = match self.backend.append(session, at, rest, whole).await {
+                let append = self.backend.append(session, at, rest, whole);
+                let appended = match whole {
+                    Some(_) => self.publishing.watch(append).await,
+                    None => append.await,
+                };
+                stands = match appended {
                     Ok(stands) => stands,
                     // What an earlier request has left on its way may have come in, so that it stands elsewhere.
                     Err(fault) if fault.kind == FaultKind::Invalid => {

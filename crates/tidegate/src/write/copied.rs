@@ -184,7 +184,10 @@ impl Upload {
         let (size, checksum) = (from.object.size, from.checksum(self.backend.capabilities().checksum));
         let (mut cursor, mut copied, mut standing, mut in_doubt) = (None, 0, 0, false);
         let (object, attempts) = loop {
-            let copy = || self.backend.copy(from, &self.key, cursor.as_deref(), &self.options);
+            let copy = || {
+                let copy = self.backend.copy(from, &self.key, cursor.as_deref(), &self.options);
+                self.publishing.watch(copy)
+            };
             match self.requests.make(Operation::Copy, None, None, copy).await {
                 Ok(Made { answer: Copied::Whole(object), attempts, .. }) => break (*object, attempts),
                 Ok(Made { answer: Copied::Going { cursor: next, bytes }, attempts, in_doubt: doubted }) => {

@@ -90,7 +90,7 @@ impl Upload {
         let mut before: Option<Failure> = None;
         let mut left = self.requests.retry.policy.attempts;
         loop {
-            let complete = || parts.complete(self, session);
+            let complete = || self.publishing.watch(parts.complete(self, session));
             let sent = self.requests.make(Operation::Complete, None, None, complete).await;
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
                 // It is asked for the object, where it keeps what that is known by: a store that was stopped

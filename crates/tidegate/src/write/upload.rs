@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::aborts::{Aborts, GivenUp};
+use super::aborts::{Aborts, GivenUp, Unsettled};
 use super::append::Order;
 use super::copies::Parts;
 use super::settle::Written;
@@ -60,6 +60,8 @@ pub(crate) struct Upload {
     /// Aborts that go on after their writer is gone.
     pub(crate) aborts: Aborts,
     pub(crate) given_up: GivenUp,
+    /// Whether a request that publishes the object was given up before the store answered.
+    pub(super) publishing: GivenUp,
     /// The session, once it was asked for.
     pub(crate) opening: Mutex<Option<Opening>>,
     /// Where the session is written down, for as long as it may be there.
@@ -91,6 +93,7 @@ impl Upload {
             runtime: Handle::current(),
             aborts: engine.aborts.clone(),
             given_up: GivenUp::default(),
+            publishing: GivenUp::default(),
             opening: Mutex::default(),
             records: engine.records.clone(),
             entry: Mutex::default(),
@@ -215,7 +218,7 @@ impl Upload {
     /// Writes the whole object in one request.
     pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
         let began = Instant::now();
-        let put = || self.backend.put(&self.key, payload.clone(), &self.options);
+        let put = || self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options));
         let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
             Ok(made) => (made.answer, made.attempts),
             Err(failure) if failure.is_unsettled() || self.may_be_published => {
@@ -287,7 +290,7 @@ impl Upload {
                 if let Some(entry) = self.entry() {
                     entry.left().await;
                 }
-                Err(self.failed(failure, Operation::Abort))
+                Err(self.failed(failure, Operation::Abort).and(&format!("upload id {}", session.id)))
             }
         }
     }
@@ -300,12 +303,20 @@ impl Upload {
         let upload = self.clone();
         // An object of one request has no session, but its request must be gone.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
+        let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
         let task = async move {
             stop(tasks).await;
-            let aborted = upload.abort_session().await;
-            if matches!(aborted, Ok(true)) && upload.given_up.is_set() {
+            let had_session = upload.lock().is_some();
+            let mut aborted = upload.abort_session().await;
+            // A session that was there has published nothing.
+            let is_unpublished = matches!(aborted, Ok(true)) && had_session;
+            if is_unpublished && upload.given_up.is_set() {
                 // What of a part was still on its way may have come in behind the abort.
-                return upload.abort_session().await.map(|_| ());
+                aborted = upload.abort_session().await;
+            }
+            let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
+            if let Some(under_way) = under_way.filter(|_| is_certain) {
+                under_way.is_certain();
             }
             aborted.map(|_| ())
         };
@@ -319,6 +330,18 @@ impl Upload {
         async move {
             let Some(task) = task else { return Ok(()) };
             task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
+        }
+    }
+
+    /// What is known of it while it is given up.
+    pub(super) fn unsettled(&self) -> Unsettled {
+        let opening = self.lock().clone();
+        let session =
+            opening.and_then(|opening| opening.peek().and_then(|opened| opened.as_ref().ok().cloned()));
+        Unsettled {
+            object: self.requests.object.clone(),
+            session: session.map(|session| session.id),
+            may_be_there: self.publishing.is_set(),
         }
     }
 

@@ -178,7 +178,7 @@ impl Run<'_> {
         }
         self.figures.journals_left = self.stores.tide().recover().await?.len() as u64;
         self.figures.seconds = began.elapsed().as_secs_f64();
-        self.figures.say(self.args.json)
+        self.figures.say(self.args.json).await
     }
 
     fn draw(&self, index: u64, what: u64) -> f64 {

@@ -207,7 +207,7 @@ impl Args {
             }
         }
         let figures = run.report.figures(began, &watch.stop().await, &plans, self)?;
-        figures.print(self.json)?;
+        figures.print(self.json).await?;
         figures.judge()
     }
 

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures::stream::FuturesUnordered;
 use futures::{Stream, StreamExt};
@@ -58,7 +59,11 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
     // The embedded server's own files change while it takes them.
     let except = dev::directory().canonicalize().ok();
     let (store, _) = job.stores.tree(source).await?;
-    let files = walk::files(&store, path.to_owned(), except, job.journals);
+    let found = job.report.found();
+    let files = walk::files(&store, path.to_owned(), except, job.journals).inspect(move |_| {
+        found.fetch_add(1, Relaxed);
+    });
+    let files = listing::ahead(files);
     let target = &target;
     let copies = files.map(|file| {
         let size = file.as_ref().map_or(0, |file| file.size);
@@ -93,7 +98,11 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     let (from, prefix) = job.stores.tree(source).await?;
     let target = Target::new(job, source, target).await?;
     let (from, prefix, target) = (&from, prefix.as_str(), &target);
-    let copies = listing::ahead(from.list(prefix, true)).map(move |entry| {
+    let found = job.report.found();
+    let entries = from.list(prefix, true).inspect(move |_| {
+        found.fetch_add(1, Relaxed);
+    });
+    let copies = listing::ahead(entries).map(move |entry| {
         let size = match &entry {
             Ok(Entry::Object(object)) => object.known_size(),
             _ => Some(0),
@@ -201,7 +210,7 @@ where
         };
         match ended {
             Ended::LeftOut => {}
-            Ended::Copied(done) => job.report.done(done)?,
+            Ended::Copied(done) => job.report.done(done).await?,
             Ended::Failed(failure) => job.report.failed(&failure),
             Ended::Shared(failure) if stopped.is_some() => job.report.failed_too(&failure),
             Ended::Shared(failure) => {

@@ -14,7 +14,7 @@ use crate::stores::Place;
 
 pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &Place) -> Outcome {
     let done = write(job, source, from, "-".to_owned(), Output::stdout()?).await?;
-    job.report.done(done)
+    job.report.done(done).await
 }
 
 /// To something that is there and is written to: a named pipe, a device.
@@ -24,7 +24,7 @@ pub(super) async fn to_device(job: &Job<'_>, source: &Location, from: &Place, pa
     let failed = |error| Failure::of_file(path, &error);
     let output = Output::new(opened.map_err(failed)?.into_std().await);
     let done = write(job, source, from, path.display().to_string(), output).await?;
-    job.report.done(done)
+    job.report.done(done).await
 }
 
 async fn write(
@@ -35,7 +35,7 @@ async fn write(
     mut output: Output,
 ) -> Outcome<Done> {
     let builder = from.store.reader(&from.key);
-    let live = job.report.read(&builder.progress());
+    let live = job.report.read(&from.key, &builder.progress());
     let mut reader = builder.start().await?;
     let (object, range) = (reader.object().clone(), reader.range());
     let bytes = range.end - range.start;
@@ -62,13 +62,13 @@ pub(super) async fn object(
         if let Some(size) = size {
             download = download.size_hint(size);
         }
-        let live = job.report.download(&download.progress());
+        let live = job.report.download(&from.key, &download.progress());
         let object = download.run().await?;
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
         let progress = copy.progress();
-        let live = job.report.upload(&progress, vec![progress.clone()]);
+        let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
         match copy.run().await {
             Ok(object) => {
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
@@ -93,7 +93,7 @@ async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outco
     if !to.is_local() {
         counted.push(progress.clone());
     }
-    let live = job.report.upload(&progress, counted);
+    let live = job.report.upload(&to.key, &progress, counted);
     let mut writer = builder.start().await?;
     let strategy = writer.strategy();
     while let Some(piece) = reader.try_next().await? {

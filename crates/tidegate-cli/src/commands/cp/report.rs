@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -12,6 +11,7 @@ use tidegate::{Object, Progress, Snapshot, Strategy};
 
 use crate::bar::{Bar, State};
 use crate::exit::{Failure, Outcome};
+use crate::output::Text;
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
@@ -53,15 +53,19 @@ pub(super) struct Report<'a> {
     /// Whether uploads stay in a journal when they are interrupted.
     is_journaled: bool,
     bar: Option<Bar>,
+    /// The lines of `--json`, where they are asked for.
+    json: tokio::sync::Mutex<Option<Text>>,
+    /// Objects that were found so far, where a tree is copied.
+    found: Arc<AtomicU64>,
     state: Mutex<Totals>,
 }
 
 /// The figures of all transfers together.
 struct Totals {
-    /// The lines of `--json`, where they are asked for.
-    json: Option<BufWriter<File>>,
     next: u64,
-    live: BTreeMap<u64, Progress>,
+    live: BTreeMap<u64, (String, Progress)>,
+    /// Whether anything is sent to a store.
+    sends: bool,
     /// Bytes to come, as far as they are known; `None` where nobody knows.
     expected: Option<u64>,
     /// What is copied where: of one object, or of a whole tree.
@@ -109,9 +113,9 @@ impl<'a> Report<'a> {
 
     pub(super) fn new(show: Show, stores: &'a Stores, is_journaled: bool) -> Outcome<Self> {
         let totals = Totals {
-            json: (show == Show::Json).then(output::text).transpose()?,
             next: 0,
             live: BTreeMap::new(),
+            sends: false,
             expected: Some(0),
             label: None,
             is_tree: false,
@@ -133,6 +137,8 @@ impl<'a> Report<'a> {
             stores,
             is_journaled,
             bar: (show == Show::Bar).then(Bar::new),
+            json: (show == Show::Json).then(output::text).transpose()?.into(),
+            found: Arc::default(),
             state: Mutex::new(totals),
         })
     }
@@ -159,32 +165,48 @@ impl<'a> Report<'a> {
         self.bar.is_some()
     }
 
-    /// An upload begins. `progress` is shown; the requests of `counted` are counted.
-    pub(super) fn upload(&'a self, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
-        self.begin(progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
+    /// An upload of `name` begins. `progress` is shown; the requests of `counted` are counted.
+    pub(super) fn upload(&'a self, name: &str, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
+        self.totals().sends = true;
+        self.begin(name, progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
     }
 
-    /// A read begins, to where nothing can be left unfinished.
-    pub(super) fn read(&'a self, progress: &Progress) -> Live<'a> {
-        self.begin(progress, vec![progress.clone()], None)
+    /// A read of `name` begins, to where nothing can be left unfinished.
+    pub(super) fn read(&'a self, name: &str, progress: &Progress) -> Live<'a> {
+        self.begin(name, progress, vec![progress.clone()], None)
     }
 
-    /// A download into a file begins.
-    pub(super) fn download(&'a self, progress: &Progress) -> Live<'a> {
-        self.begin(progress, vec![progress.clone()], Some(self.stores.unfinished().begin_download()))
+    /// A download of `name` into a file begins.
+    pub(super) fn download(&'a self, name: &str, progress: &Progress) -> Live<'a> {
+        self.begin(name, progress, vec![progress.clone()], Some(self.stores.unfinished().begin_download()))
     }
 
-    fn begin(&'a self, progress: &Progress, counted: Vec<Progress>, begun: Option<Begun>) -> Live<'a> {
+    /// Counts the objects of a tree as they are found, before they are copied.
+    pub(super) fn found(&self) -> Arc<AtomicU64> {
+        self.found.clone()
+    }
+
+    fn begin(
+        &'a self,
+        name: &str,
+        progress: &Progress,
+        counted: Vec<Progress>,
+        begun: Option<Begun>,
+    ) -> Live<'a> {
         let mut totals = self.totals();
         let id = totals.next;
         totals.next += 1;
-        totals.live.insert(id, progress.clone());
+        totals.live.insert(id, (name.to_owned(), progress.clone()));
         drop(totals);
         Live { report: self, id, began: Instant::now(), counted, _begun: begun }
     }
 
     /// Takes in a transfer that was carried out.
-    pub(super) fn done(&self, done: Done) -> Outcome {
+    pub(super) async fn done(&self, done: Done) -> Outcome {
+        if let Some(json) = &mut *self.json.lock().await {
+            json.json(&done)?;
+            json.flow().await?;
+        }
         let mut totals = self.totals();
         totals.objects += 1;
         totals.seconds = done.seconds;
@@ -194,10 +216,6 @@ impl<'a> Report<'a> {
         totals.retries += done.retries;
         totals.hedges += done.hedges;
         totals.verified += u64::from(done.verified == Some(true));
-        if let Some(json) = &mut totals.json {
-            serde_json::to_writer(&mut *json, &done).map_err(std::io::Error::from)?;
-            json.write_all(b"\n")?;
-        }
         if !totals.is_tree {
             totals.label = Some((done.source, done.target));
         }
@@ -234,10 +252,7 @@ impl<'a> Report<'a> {
 
     /// Says a line on standard error, past the bar.
     pub(super) fn say(&self, line: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| output::say(line)),
-            None => output::say(line),
-        }
+        output::say(line);
     }
 
     /// Draws the bar, for ever.
@@ -248,21 +263,33 @@ impl<'a> Report<'a> {
             beat.tick().await;
             let waiting = self.stores.tide().progress().snapshot().waiting;
             let totals = self.totals();
-            let live = totals.live.values().map(|live| live.snapshot().acknowledged).sum::<u64>();
-            bar.show(&State {
-                bytes: totals.bytes + live,
+            let (mut moved, mut stored) = (totals.bytes, totals.bytes);
+            for (_, live) in totals.live.values() {
+                let live = live.snapshot();
+                moved += live.sent.max(live.acknowledged);
+                stored += live.acknowledged;
+            }
+            let name = totals.live.values().next().map_or_else(String::new, |(name, _)| name.clone());
+            let done = totals.objects + totals.failed;
+            let found = self.found.load(Relaxed).max(done + totals.live.len() as u64);
+            let state = State {
+                name,
+                moved,
+                stored: totals.sends.then_some(stored),
                 expected: totals.expected,
-                objects: totals.is_tree.then_some(totals.objects),
+                objects: totals.is_tree.then_some((done, found)),
                 waiting,
-            });
+            };
+            drop(totals);
+            bar.show(&state);
         }
     }
 
     /// Everything has ended, as `copied` says: the last lines.
-    pub(super) fn close(self, copied: Outcome) -> Outcome<Closed> {
-        let Self { show, began, bar, state, .. } = self;
+    pub(super) async fn close(self, copied: Outcome) -> Outcome<Closed> {
+        let Self { show, began, bar, json, state, .. } = self;
         drop(bar);
-        let mut totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Of a single object what it took, without what it took to begin and to read it back.
         let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
         if matches!(show, Show::Bar | Show::Line)
@@ -271,8 +298,8 @@ impl<'a> Report<'a> {
         {
             output::say(&line);
         }
-        if let Some(json) = &mut totals.json {
-            json.flush()?;
+        if let Some(json) = json.into_inner() {
+            json.finish().await?;
         }
         let all = text::count(totals.objects + totals.failed, "object");
         match copied {

@@ -25,7 +25,7 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
     let to = job.stores.object(target).await?;
     job.report.expect(job.writing.expect_size);
     let done = stream(job, "-".to_owned(), &mut input, None, &to).await?;
-    job.report.done(done)
+    job.report.done(done).await
 }
 
 /// What is at the local path `source`: a file, or something that gives bytes as a pipe does.
@@ -49,7 +49,7 @@ pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcom
         job.report.expect(Some(found.len()));
         file(job, path, name, to).await?
     };
-    job.report.done(done)
+    job.report.done(done).await
 }
 
 fn gives_a_stream(kind: FileType) -> bool {
@@ -70,7 +70,7 @@ pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place)
     }
     let builder = job.writing.builder(to);
     let progress = builder.progress();
-    let live = job.report.upload(&progress, vec![progress.clone()]);
+    let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
     let object = builder.upload(path).await.map_err(|error| of_source(path, error))?;
     let done = live.done(source, to.url(), object.size, &object);
     let strategy = job.writing.of_file(done.parts());
@@ -109,13 +109,13 @@ async fn stream(
     let mut writer = match begun {
         Resumed::Writer(writer) => writer,
         Resumed::Object(object) => {
-            let live = job.report.upload(&progress, vec![progress.clone()]);
+            let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
             let done = live.done(source, to.url(), object.size, &object);
             return verify::if_dev(job, to, &object, done.by(Strategy::Journal)).await;
         }
     };
     let progress = writer.progress();
-    let live = job.report.upload(&progress, vec![progress.clone()]);
+    let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
     let strategy = writer.strategy();
     let of_size = |error| of_size(error, to);
     if let Some(expected) = expected {

@@ -19,7 +19,7 @@ pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut do
         return Ok(done);
     }
     let reader = place.store.reader(&place.key);
-    let live = job.report.read(&tidegate::Progress::default());
+    let live = job.report.read(&place.key, &tidegate::Progress::default());
     let mut reader = reader.start().await?;
     let written = match &object.crc64nvme {
         Some(sum) => Some((Algorithm::Crc64Nvme, sum)),
@@ -41,7 +41,7 @@ pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut do
 }
 
 /// Says where `target` is and how to read it.
-pub(super) fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
+pub(super) async fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
     let Ok(Location::Dev { bucket, key }) = target.parse() else { return Ok(()) };
     // As it was called, so that the line can be copied to where this one was written.
     let program = std::env::args().next().unwrap_or_else(|| "tidegate".to_owned());
@@ -56,7 +56,7 @@ pub(super) fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> 
     let spread = prefixed.map_or_else(String::new, |root| format!(" --prefixed {}", text::quoted(root)));
     writeln!(out, "  {program} {command} {}{spread}", text::quoted(target))?;
     if prefixed.is_some() {
-        return Ok(out.flush()?);
+        return out.finish().await;
     }
     writeln!(out, "or with any S3 client, while `{program} serve` runs:")?;
     writeln!(
@@ -68,5 +68,5 @@ pub(super) fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> 
         url = text::quoted(&format!("s3://{bucket}/{key}")),
         to = if is_object { "-" } else { "." },
     )?;
-    Ok(out.flush()?)
+    out.finish().await
 }

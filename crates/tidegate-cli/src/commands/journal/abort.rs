@@ -78,7 +78,7 @@ impl Abort {
                 }
             }
             writeln!(out, "ended {}", text::count(ended, "upload"))?;
-            out.flush()?;
+            out.finish().await?;
             undone.end("ended")
         })
         .await

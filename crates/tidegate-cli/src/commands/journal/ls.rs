@@ -34,12 +34,11 @@ impl Ls {
         for left in &left {
             let described = Described::of(left);
             if self.json {
-                serde_json::to_writer(&mut out, &described).map_err(std::io::Error::from)?;
-                writeln!(out)?;
+                out.json(&described)?;
             } else {
                 writeln!(out, "{}", described.line())?;
             }
         }
-        Ok(out.flush()?)
+        out.finish().await
     }
 }

@@ -46,10 +46,11 @@ impl Resume {
                 if let Some(line) = undone.or_done(self.resume(stores, left).await).flatten() {
                     published += 1;
                     writeln!(out, "{line}")?;
+                    out.flow().await?;
                 }
             }
             writeln!(out, "published {}", text::count(published, "object"))?;
-            out.flush()?;
+            out.finish().await?;
             undone.end("published")
         })
         .await

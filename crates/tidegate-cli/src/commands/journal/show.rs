@@ -60,9 +60,8 @@ impl Show {
                 torn_bytes: *cut,
                 state_record: state,
             };
-            serde_json::to_writer(&mut out, &whole).map_err(std::io::Error::from)?;
-            writeln!(out)?;
-            return Ok(out.flush()?);
+            out.json(&whole)?;
+            return out.finish().await;
         }
         let dash = || "-".to_owned();
         writeln!(out, "upload        {}", described.id)?;
@@ -91,6 +90,6 @@ impl Show {
             writeln!(out, "torn tail     {}, never synced and no part of it", text::size(found.cut))?;
         }
         writeln!(out, "file          {}", described.file.display())?;
-        Ok(out.flush()?)
+        out.finish().await
     }
 }

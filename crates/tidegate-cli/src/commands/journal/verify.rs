@@ -29,7 +29,7 @@ impl Verify {
     pub(super) async fn run(self) -> Outcome {
         let mut out = output::text()?;
         let bad = verify(list(&self.directory, &self.owners).await?, &mut out).await?;
-        out.flush()?;
+        out.finish().await?;
         match bad {
             0 => Ok(()),
             n => Err(Failure::Failed(format!("not whole: {}", text::count(n, "journal")))),

@@ -1,7 +1,5 @@
 //! `tidegate prefix init`.
 
-use std::io::Write;
-
 use tidegate::{Layout, Naming, PrefixedStore};
 
 use super::{Described, root};
@@ -44,7 +42,7 @@ impl Init {
             let store = PrefixedStore::init(&root(stores, &self.root).await?, layout).await?;
             let mut out = output::text()?;
             Described::of(&store).print(&mut out, self.json)?;
-            Ok(out.flush()?)
+            out.finish().await
         })
         .await
     }

@@ -71,7 +71,7 @@ impl Migrate {
             }
             let done = Some(Done { moved, bytes, removed });
             Described { done, ..Described::of(&store) }.print(&mut out, self.json)?;
-            Ok(out.flush()?)
+            out.finish().await
         })
         .await
     }

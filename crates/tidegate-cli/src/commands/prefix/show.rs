@@ -39,8 +39,9 @@ impl Show {
             }
             for key in &self.keys {
                 writeln!(out, "{}/{}", store.location(), store.place(key))?;
+                out.flow().await?;
             }
-            Ok(out.flush()?)
+            out.finish().await
         })
         .await
     }

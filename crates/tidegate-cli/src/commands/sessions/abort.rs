@@ -78,7 +78,7 @@ impl Abort {
             }
             let uploads = text::count(ended, "unfinished upload");
             writeln!(out, "ended {uploads}, freed {}", text::size(bytes))?;
-            out.flush()?;
+            out.finish().await?;
             match failed {
                 0 => Ok(()),
                 failed => {

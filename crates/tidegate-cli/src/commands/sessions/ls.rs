@@ -38,18 +38,18 @@ impl Ls {
                 while let Some(found) = unfinished.try_next().await? {
                     let line = Described::of(&root, &found);
                     if self.json {
-                        serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
-                        writeln!(out)?;
+                        out.json(&line)?;
                     } else {
                         let initiator =
                             line.initiator.map_or_else(String::new, |name| format!("  by {name}"));
                         writeln!(out, "{}{initiator}", line.line())?;
                     }
+                    out.flow().await?;
                 }
                 Ok(())
             };
             let listed: Outcome = listed.await;
-            out.flush()?;
+            out.finish().await?;
             if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
                 output::say(&format!("note: {left_out}"));
             }

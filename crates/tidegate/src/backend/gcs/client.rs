@@ -6,9 +6,9 @@ use super::Gcs;
 use super::credentials::Keyring;
 use super::grpc::Channels;
 use super::settings::{GcsCredentials, GcsSettings, GcsTransport};
-use crate::backend::Fault;
 use crate::backend::http::Connections;
 use crate::backend::s3::address::Endpoint;
+use crate::backend::{Fault, environment};
 
 /// Where Google is.
 const GOOGLE: &str = "https://storage.googleapis.com";
@@ -33,15 +33,19 @@ impl GcsClient {
     /// Settles what `settings` leave open and sets up a client. Sends nothing; credentials are fetched by
     /// the first request.
     pub async fn connect(settings: &GcsSettings) -> Result<Self, Fault> {
-        let emulator = |name| std::env::var(name).ok().filter(|host| !host.is_empty());
-        let emulator = |name| emulator(name).map(|host| emulator_url(&host));
+        let emulator = |name| {
+            let host = environment::word(name, environment::process)?;
+            Ok::<_, Fault>(host.map(|host| emulator_url(&host)))
+        };
         let is_grpc = settings.transport == GcsTransport::Grpc;
         // Where only one of the two is an emulator's it is both: not half of what is meant for one is to
         // go to Google.
-        let http = emulator("STORAGE_EMULATOR_HOST");
-        let grpc = emulator("STORAGE_EMULATOR_HOST_GRPC").filter(|_| is_grpc);
+        let http = emulator("STORAGE_EMULATOR_HOST")?;
+        let grpc = emulator("STORAGE_EMULATOR_HOST_GRPC")?.filter(|_| is_grpc);
         let ((url, grpc_url), credentials) = match (&settings.endpoint_url, http, grpc) {
-            (Some(url), ..) => ((url.clone(), url.clone()), settings.credentials.clone()),
+            (Some(url), ..) => {
+                ((url.0.trim().to_owned(), url.0.trim().to_owned()), settings.credentials.clone())
+            }
             (None, Some(http), Some(grpc)) => ((http, grpc), GcsCredentials::anonymous()),
             (None, Some(url), None) | (None, None, Some(url)) => {
                 ((url.clone(), url), GcsCredentials::anonymous())

@@ -14,7 +14,7 @@ use http::{Extensions, HeaderMap, HeaderValue};
 
 use super::settings::{GcsCredentials, Origin};
 use crate::backend::http::innermost;
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, environment};
 
 /// Off Google's machines nobody answers at their address, and some networks do not even refuse.
 const FETCHING: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ impl Keyring {
     pub(super) fn new(credentials: &GcsCredentials) -> Self {
         match &credentials.0 {
             Origin::Anonymous => Self::Anonymous,
-            Origin::Token(token) => Self::Fixed(token.clone()),
+            Origin::Token(token) => Self::Fixed(token.trim().to_owned()),
             Origin::Application => Self::Application(Application::default()),
         }
     }
@@ -109,6 +109,12 @@ impl Application {
         let mut current = self.lock();
         if let Some(current) = &*current {
             return Ok(current.clone());
+        }
+        // Google's library takes the variable as it is.
+        if let Place::Variable(path) = Place::now()
+            && !path.exists()
+        {
+            environment::check_exact(&["GOOGLE_APPLICATION_CREDENTIALS"], environment::process)?;
         }
         use_ring();
         let credentials = Builder::default().build().map_err(|error| {

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backend::environment::SetUrl;
+
 /// How Google Cloud Storage is reached; the default is what every tool of Google's does.
 ///
 /// ```
@@ -14,7 +16,7 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GcsSettings {
-    pub(super) endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<SetUrl>,
     pub(super) credentials: GcsCredentials,
     pub(super) ca_bundle: Option<PathBuf>,
     pub(super) connect_timeout: Duration,
@@ -51,7 +53,7 @@ impl GcsSettings {
     /// itself. Over gRPC `STORAGE_EMULATOR_HOST_GRPC` comes first; what an address here names is both.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
-        self.endpoint_url = Some(url.into());
+        self.endpoint_url = Some(SetUrl(url.into()));
         self
     }
 

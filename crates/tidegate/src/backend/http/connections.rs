@@ -12,8 +12,9 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::client::Client;
 use super::dialer::Dialer;
-use super::tls;
+use super::{proxies, tls};
 use crate::backend::{Fault, FaultKind, wants_new_connection};
+use crate::printable::without_passwords;
 
 /// Which HTTP is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,8 @@ impl Connector {
         bundle: Option<&Path>,
         version: Version,
     ) -> Result<Self, Fault> {
-        Self::through(Matcher::from_system(), url, timeout, bundle, version)
+        let uri = address(url)?;
+        Self::through(proxies::from_environment(&uri)?, url, timeout, bundle, version)
     }
 
     pub(super) fn through(
@@ -64,9 +66,7 @@ impl Connector {
         version: Version,
     ) -> Result<Self, Fault> {
         let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
-        let uri: Uri = url
-            .parse()
-            .map_err(|error| Fault::new(FaultKind::Invalid, format!("{url} is no address: {error}")))?;
+        let uri = address(url)?;
         let is_plain = uri.scheme_str() != Some("https");
         // What is not encrypted is for this machine or the next one; proxies forward no HTTP/2 of it.
         let proxies = Some(proxies).filter(|_| !is_plain || version == Version::One);
@@ -107,6 +107,11 @@ impl Connector {
         }
         Client::new(builder.build(self.dialer.clone()), self.proxies.clone())
     }
+}
+
+fn address(url: &str) -> Result<Uri, Fault> {
+    let shown = without_passwords(url);
+    url.parse().map_err(|error| Fault::new(FaultKind::Invalid, format!("{shown} is no address: {error}")))
 }
 
 /// The proxies that there are, whatever hosts are excepted from them.

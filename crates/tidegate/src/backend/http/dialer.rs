@@ -36,6 +36,9 @@ const KEEPALIVE_PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
+/// A connection that is not there after this time is spoken of.
+const LATE: Duration = Duration::from_millis(1500);
+
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// Opens connections.
@@ -78,7 +81,21 @@ impl Dialer {
         Self { tcp, tls: Arc::new(tls).into(), tls_buffer: TLS_BUFFER, proxies, timeout }
     }
 
+    /// Connects, and tells subscribers of `tidegate::connect` where that takes long.
     async fn dial(self, to: Uri) -> Result<Stream, BoxError> {
+        let at = authority(&to);
+        let mut dialing = std::pin::pin!(self.connect(to));
+        let late = tokio::time::sleep(LATE);
+        tokio::select! {
+            dialed = &mut dialing => return dialed,
+            () = late => {}
+        }
+        let pause_ms = LATE.as_millis() as u64;
+        tracing::debug!(target: "tidegate::connect", at, pause_ms, "no connection yet");
+        dialing.await
+    }
+
+    async fn connect(self, to: Uri) -> Result<Stream, BoxError> {
         let until = Instant::now() + self.timeout;
         let Some((proxies, proxy)) =
             self.proxies.as_ref().and_then(|proxies| Some((proxies, proxies.matcher.intercept(&to)?)))

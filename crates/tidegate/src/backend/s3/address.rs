@@ -5,6 +5,7 @@ use url::Url;
 
 use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
+use crate::printable::without_passwords;
 
 /// What a signature leaves as it is in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -124,7 +125,9 @@ impl Endpoint {
     /// An address that someone set.
     pub(in crate::backend) fn custom(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| {
-            let message = format!("endpoint `{url}` {why}: write http://host:port or https://host");
+            // A query may have a key in it, and a user's name a password.
+            let shown = without_passwords(url.split(['?', '#']).next().unwrap_or_default());
+            let message = format!("endpoint `{shown}` {why}: write http://host:port or https://host");
             Fault::new(FaultKind::Invalid, message)
         };
         let parsed = Url::parse(url).map_err(|error| wrong(&format!("is not a URL ({error})")))?;

@@ -1,7 +1,9 @@
 //! Credentials: kept, and fetched again before they expire.
 
 use std::error::Error as _;
+use std::ffi::OsString;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +14,7 @@ use aws_smithy_runtime_api::client::identity::Identity;
 use futures::future::BoxFuture;
 
 use crate::backend::http::innermost;
-use crate::backend::{Fault, FaultKind};
+use crate::backend::{Fault, FaultKind, environment};
 
 /// How long before they expire credentials are fetched again; they are used on where that fails.
 const EARLY: Duration = Duration::from_secs(5 * 60);
@@ -32,9 +34,14 @@ pub(super) enum Keyring {
 }
 
 impl Keyring {
-    pub(super) fn fixed(access_key: &str, secret_key: &str, session_token: Option<&str>) -> Self {
+    pub(super) fn fixed(
+        access_key: &str,
+        secret_key: &str,
+        session_token: Option<&str>,
+    ) -> Result<Self, Fault> {
         let token = session_token.map(str::to_owned);
-        Self::Fixed(Arc::new(Keys::new(access_key, secret_key, token, None, "settings").into()))
+        let keys = usable(Keys::new(access_key, secret_key, token, None, "settings"))?;
+        Ok(Self::Fixed(Arc::new(keys.into())))
     }
 
     /// Credentials of a provider that `new` makes, now and after each refusal.
@@ -130,6 +137,7 @@ impl Provided {
     async fn fetch(&self) -> Result<Arc<Identity>, Fault> {
         let provider = self.provider.read().unwrap_or_else(PoisonError::into_inner).clone();
         let keys = provider.provide_credentials().await.map_err(|error| self.fault(error))?;
+        let keys = usable(keys)?;
         let identity = Arc::new(Identity::from(keys));
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(identity.clone());
         Ok(identity)
@@ -159,6 +167,68 @@ impl Provided {
         };
         Fault::new(FaultKind::Credentials, message).with_source(error)
     }
+}
+
+/// The keys that the environment has, if it has both.
+pub(super) fn environment_keys(read: impl Fn(&str) -> Option<OsString>) -> Result<Option<Keys>, Fault> {
+    let access_key = environment::word("AWS_ACCESS_KEY_ID", &read)?;
+    let mut secret_key = environment::word("AWS_SECRET_ACCESS_KEY", &read)?;
+    if secret_key.is_none() {
+        secret_key = environment::word("SECRET_ACCESS_KEY", &read)?;
+    }
+    let token = environment::word("AWS_SESSION_TOKEN", &read)?;
+    let both = access_key.zip(secret_key);
+    Ok(both.map(|(access_key, secret_key)| Keys::new(access_key, secret_key, token, None, "environment")))
+}
+
+/// Credentials without whitespace around them; refused where a request could not carry what is in them.
+fn usable(keys: Keys) -> Result<Keys, Fault> {
+    let parts = [
+        ("aws_access_key_id", Some(keys.access_key_id())),
+        ("aws_secret_access_key", Some(keys.secret_access_key())),
+        ("aws_session_token", keys.session_token()),
+    ];
+    for (name, value) in parts {
+        if value.is_some_and(|value| !value.trim().bytes().all(|byte| byte.is_ascii_graphic())) {
+            let place = match files().iter().find_map(|file| line_of(file, name)) {
+                Some(place) => format!(" ({place})"),
+                None => String::new(),
+            };
+            let message = format!(
+                "{name} has whitespace, a line end or another character in it that none has: check where it is set{place}"
+            );
+            return Err(Fault::new(FaultKind::Credentials, message));
+        }
+    }
+    if parts.iter().all(|(_, value)| value.is_none_or(|value| value.trim() == value)) {
+        return Ok(keys);
+    }
+    let token = keys.session_token().map(|token| token.trim().to_owned());
+    let (access_key, secret_key) = (keys.access_key_id().trim(), keys.secret_access_key().trim());
+    Ok(Keys::new(access_key, secret_key, token, keys.expiry(), "trimmed"))
+}
+
+/// The files that may have keys.
+fn files() -> [PathBuf; 2] {
+    let home = PathBuf::from(environment::process("HOME").unwrap_or_default());
+    [("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"), ("AWS_CONFIG_FILE", ".aws/config")]
+        .map(|(name, default)| environment::process(name).map_or_else(|| home.join(default), PathBuf::from))
+}
+
+/// The file and line where a setting stands whose value is continued, or has something in it that none has.
+fn line_of(file: &Path, name: &str) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut lines = text.lines().enumerate().peekable();
+    while let Some((at, line)) = lines.next() {
+        let Some((set, value)) = line.split_once('=') else { continue };
+        let is_continued =
+            lines.peek().is_some_and(|(_, next)| next.starts_with([' ', '\t']) && !next.trim().is_empty());
+        let is_odd = !value.trim().bytes().all(|byte| byte.is_ascii_graphic());
+        if set.trim().eq_ignore_ascii_case(name) && (is_continued || is_odd) {
+            return Some(format!("{}, line {}", file.display(), at + 1));
+        }
+    }
+    None
 }
 
 fn is_good_at(identity: &Identity, time: SystemTime) -> bool {
@@ -211,7 +281,7 @@ mod tests {
         assert_eq!(key(&keyring).await, "key-2");
         assert!(keyring.refused(&first).await, "an old one changes nothing");
         assert_eq!(key(&keyring).await, "key-2");
-        let fixed = Keyring::fixed("a", "b", Some("c"));
+        let fixed = Keyring::fixed("a", "b", Some("c")).unwrap();
         let identity = fixed.identity().await.unwrap().unwrap();
         assert!(!fixed.refused(&identity).await, "these are all there are");
     }
@@ -231,6 +301,44 @@ mod tests {
         let keyring = keyring_of(&short).await;
         assert_eq!((key(&keyring).await, key(&keyring).await), ("key-1".into(), "key-2".into()));
         assert_eq!(key(&keyring).await, "key-2", "still good although the third fetch failed");
+    }
+
+    #[test]
+    fn keys_are_trimmed_or_refused_by_name() {
+        let read = |name: &str| match name {
+            "AWS_ACCESS_KEY_ID" => Some("key\n".into()),
+            "AWS_SECRET_ACCESS_KEY" => Some(" secret\r\n".into()),
+            "AWS_SESSION_TOKEN" => Some("\n".into()),
+            _ => None,
+        };
+        let keys = environment_keys(read).unwrap().unwrap();
+        assert_eq!((keys.access_key_id(), keys.secret_access_key()), ("key", "secret"));
+        assert_eq!(keys.session_token(), None);
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"] {
+            let refused = environment_keys(|asked| Some(if asked == name { "a\nb" } else { "ab" }.into()));
+            assert!(refused.unwrap_err().message.starts_with(name));
+        }
+        assert!(environment_keys(|_| None).unwrap().is_none());
+
+        let Ok(Keyring::Fixed(identity)) = Keyring::fixed("key\n", "secret\n", Some("token ")) else {
+            panic!()
+        };
+        let keys = identity.data::<Keys>().unwrap();
+        assert_eq!((keys.access_key_id(), keys.secret_access_key()), ("key", "secret"));
+        assert!(Keyring::fixed("a\nb", "secret", None).unwrap_err().message.contains("aws_access_key_id"));
+    }
+
+    #[test]
+    fn a_continued_key_is_named_by_file_and_line() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(
+            &mut file,
+            b"[default]\naws_access_key_id = AKIA\n  MORE\naws_secret_access_key = s\n",
+        )
+        .unwrap();
+        let place = line_of(file.path(), "aws_access_key_id").unwrap();
+        assert!(place.ends_with(", line 2"), "{place}");
+        assert_eq!(line_of(file.path(), "aws_secret_access_key"), None);
     }
 
     #[tokio::test]

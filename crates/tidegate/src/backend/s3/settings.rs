@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backend::environment::SetUrl;
 use crate::checksum::Algorithm;
 
 /// How a bucket is reached and spoken to; the default is what every S3 tool does.
@@ -19,7 +20,7 @@ use crate::checksum::Algorithm;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct S3Settings {
-    pub(super) endpoint_url: Option<String>,
+    pub(super) endpoint_url: Option<SetUrl>,
     pub(super) region: Option<String>,
     pub(super) profile: Option<String>,
     pub(super) credentials: Credentials,
@@ -57,7 +58,7 @@ impl S3Settings {
     /// `AWS_ENDPOINT_URL`, the profile's `endpoint_url`, or AWS itself.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
-        self.endpoint_url = Some(url.into());
+        self.endpoint_url = Some(SetUrl(url.into()));
         self
     }
 

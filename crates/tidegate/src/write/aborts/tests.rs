@@ -57,6 +57,18 @@ async fn writer(stuck: u32) -> (Tidegate, Arc<Stuck>, Writer) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_upload_that_is_given_up_is_named_until_its_session_is_gone() {
+    let (tide, _, writer) = writer(1).await;
+    assert_eq!(tide.unsettled(), []);
+    drop(writer);
+    let left = tide.unsettled();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert!(left[0].object.ends_with("/k") && left[0].session.is_some() && !left[0].may_be_there, "{left:?}");
+    tide.settled().await;
+    assert_eq!(tide.unsettled(), []);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_is_aborted_again_where_parts_were_on_their_way() {
     for (stuck, aborts) in [(4, 1), (3, 2), (1, 2)] {
         let (tide, backend, writer) = writer(stuck).await;

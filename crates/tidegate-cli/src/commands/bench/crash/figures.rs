@@ -47,11 +47,10 @@ impl Figures {
     }
 
     /// Says what came of it; what must be zero and is not is a failure.
-    pub(super) fn say(&self, json: bool) -> Outcome {
+    pub(super) async fn say(&self, json: bool) -> Outcome {
         let mut out = output::text()?;
         if json {
-            serde_json::to_writer(&mut out, self).map_err(std::io::Error::from)?;
-            writeln!(out)?;
+            out.json(self)?;
         } else {
             writeln!(
                 out,
@@ -73,7 +72,7 @@ impl Figures {
             )?;
             writeln!(out, "journals left      {}", self.journals_left)?;
         }
-        out.flush()?;
+        out.finish().await?;
         match self.wrong() {
             0 => Ok(()),
             _ => Err(Failure::Failed("something was lost or left: see the figures".to_owned())),
@@ -85,8 +84,8 @@ impl Figures {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_the_next_process_does_not_find_is_lost() {
+    #[tokio::test]
+    async fn what_the_next_process_does_not_find_is_lost() {
         let before = Ended { written: 10, ..Ended::default() };
         let mut figures = Figures::default();
         for (begins, lost) in [(Some(10), 0), (Some(12), 0), (None, 0), (Some(4), 6), (Some(0), 16)] {
@@ -94,6 +93,6 @@ mod tests {
             assert_eq!(figures.lost_bytes, lost, "begun at {begins:?}");
         }
         assert_eq!((figures.resumed, figures.wrong()), (3, 16));
-        assert!(figures.say(true).is_err(), "it is no success");
+        assert!(figures.say(true).await.is_err(), "it is no success");
     }
 }

@@ -148,12 +148,11 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn print(&self, json: bool) -> Outcome {
+    pub(super) async fn print(&self, json: bool) -> Outcome {
         use std::io::Write;
         let mut out = output::text()?;
         if json {
-            let line = serde_json::to_string(self).map_err(std::io::Error::from)?;
-            writeln!(out, "{line}")?;
+            out.json(self)?;
         } else {
             let size = text::size;
             writeln!(
@@ -191,8 +190,7 @@ impl Figures {
                 writeln!(out, "failed, {kind}: {count}")?;
             }
         }
-        out.flush()?;
-        Ok(())
+        out.finish().await
     }
 
     /// How many writers went on and did not commit.

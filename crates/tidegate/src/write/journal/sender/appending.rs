@@ -197,6 +197,7 @@ impl Appending {
         self.again = Some(Again { is_broken });
         if let Some(pause) = requests.retry.pause(&fault, self.row.failed) {
             debug!(object = requests.object, failed = self.row.failed, ?pause, %fault, "rewinding");
+            requests.tell_retry(Operation::Part, self.row.failed, pause, &fault);
             if requests.wait_to_retry(pause, &mut fault).await.is_ok() {
                 return Ok(());
             }

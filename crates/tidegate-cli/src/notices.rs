@@ -1,0 +1,171 @@
+//! What the library does meanwhile and people want to know: why a request is made again, and what does not answer.
+//!
+//! The library tells both as tracing events; [`Notices`] makes lines of them, not more than one of a kind in [`PAUSE`].
+
+use std::fmt::{self, Write};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
+
+use crate::{output, text};
+
+const RETRY: &str = "tidegate::retry";
+const CONNECT: &str = "tidegate::connect";
+/// Lines of one kind are at least so far apart.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Says on standard error what the library waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Notices {
+    retries: Rate,
+    connections: Rate,
+}
+
+/// Whether an event is one to be shown.
+pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
+    matches!(metadata.target(), RETRY | CONNECT)
+}
+
+impl<S: Subscriber> Layer<S> for Notices {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut told = Told::default();
+        event.record(&mut told);
+        let (rate, line) = match event.metadata().target() {
+            RETRY => (&self.retries, told.retry(SystemTime::now())),
+            CONNECT => (&self.connections, told.connection()),
+            _ => return,
+        };
+        if let Some(more) = rate.admits(Instant::now()) {
+            output::say(&format!("waiting: {line}{more}"));
+        }
+    }
+}
+
+/// When a line was last said, and how many were not since.
+#[derive(Debug, Default)]
+struct Rate(Mutex<(Option<Instant>, u64)>);
+
+impl Rate {
+    /// Whether a line may be said now, and what to add to it.
+    fn admits(&self, now: Instant) -> Option<String> {
+        let mut rate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (last, unsaid) = &mut *rate;
+        if last.is_some_and(|last| now.saturating_duration_since(last) < PAUSE) {
+            *unsaid += 1;
+            return None;
+        }
+        *last = Some(now);
+        Some(match std::mem::take(unsaid) {
+            0 => String::new(),
+            more => format!(" (and {more} more since the last line)"),
+        })
+    }
+}
+
+/// The fields of an event.
+#[derive(Debug, Default)]
+struct Told {
+    object: String,
+    operation: String,
+    fault: String,
+    at: String,
+    attempt: u64,
+    attempts: u64,
+    pause_ms: u64,
+    longest_ms: u64,
+    is_unreachable: bool,
+}
+
+impl Told {
+    fn retry(&self, now: SystemTime) -> String {
+        let Self { object, operation, fault, attempt, attempts, .. } = self;
+        if self.is_unreachable {
+            let until = text::time(now + Duration::from_millis(self.longest_ms));
+            return format!("{object} is not reachable: {fault}; trying again until {until}");
+        }
+        let pause = text::seconds(self.pause_ms as f64 / 1e3);
+        let next = attempt + 1;
+        format!("{object}: {operation} failed: {fault}; attempt {next} of {attempts} in {pause}")
+    }
+
+    fn connection(&self) -> String {
+        let waited = text::seconds(self.pause_ms as f64 / 1e3);
+        format!("{} is not reachable so far: no connection within {waited}; still trying", self.at)
+    }
+}
+
+impl Visit for Told {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let text = match field.name() {
+            "object" => &mut self.object,
+            "operation" => &mut self.operation,
+            "fault" => &mut self.fault,
+            "at" => &mut self.at,
+            _ => return,
+        };
+        // A string takes all that is written to it.
+        let _ = write!(text, "{value:?}");
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        match field.name() {
+            "attempt" => self.attempt = value,
+            "attempts" => self.attempts = value,
+            "pause_ms" => self.pause_ms = value,
+            "longest_ms" => self.longest_ms = value,
+            _ => {}
+        }
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        if field.name() == "is_unreachable" {
+            self.is_unreachable = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_names_its_end_and_a_retry_its_cause() {
+        let mut told = Told {
+            object: "s3://b/k".to_owned(),
+            operation: "part".to_owned(),
+            fault: "connection refused by h:1".to_owned(),
+            attempt: 1,
+            attempts: 10,
+            pause_ms: 1200,
+            longest_ms: 60_000,
+            is_unreachable: true,
+            ..Told::default()
+        };
+        assert_eq!(
+            told.retry(SystemTime::UNIX_EPOCH),
+            "s3://b/k is not reachable: connection refused by h:1; trying again until 1970-01-01T00:01:00Z"
+        );
+        told.is_unreachable = false;
+        told.fault = "slow down".to_owned();
+        assert_eq!(
+            told.retry(SystemTime::UNIX_EPOCH),
+            "s3://b/k: part failed: slow down; attempt 2 of 10 in 1.2 s"
+        );
+    }
+
+    #[test]
+    fn a_thousand_retries_are_one_line() {
+        let (rate, now) = (Rate::default(), Instant::now());
+        let said: Vec<_> = (0..1000).filter_map(|_| rate.admits(now)).collect();
+        assert_eq!(said, [""]);
+        let later = rate.admits(now + PAUSE).unwrap();
+        assert!(later.contains("999 more"), "{later}");
+    }
+}
