@@ -1,9 +1,12 @@
 //! The one tokio runtime of the process.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+use std::{io, thread};
 
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
@@ -12,6 +15,8 @@ use crate::interrupt;
 const WORKERS: usize = 2;
 /// Files that are read from a disk that is slow, each in a thread, at once.
 const BLOCKING: usize = 64;
+/// Without so many threads for files beside the workers a command could not go on.
+const LEAST_BLOCKING: usize = 4;
 /// Nothing here recurses deeply.
 const STACK: usize = 512 << 10;
 /// How long work on local files may go on after the command has ended: what it began to remove,
@@ -25,13 +30,16 @@ const OPEN_FILES: u64 = 4096;
 pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     interrupt::listen()?;
     allow_open_files();
+    let no_threads = |error: io::Error| Failure::Failed(format!("the system gives no threads: {error}"));
+    find_threads().map_err(no_threads)?;
     let runtime = Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .max_blocking_threads(BLOCKING)
         .thread_stack_size(STACK)
         .enable_all()
         .build()
-        .map_err(|error| Failure::Failed(format!("the system gives no threads: {error}")))?;
+        .map_err(no_threads)?;
+    survive_file_size_limit(&runtime);
     let outcome = runtime.block_on(command);
     match outcome {
         // A thread that waits for a pipe, a disk or a name server would wait for ever.
@@ -39,6 +47,32 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
         _ => runtime.shutdown_timeout(GRACE),
     }
     outcome
+}
+
+/// Fails where the system does not give the threads that a command needs at once; the runtime would panic.
+fn find_threads() -> io::Result<()> {
+    let (done, waits) = mpsc::channel::<()>();
+    let waits = Arc::new(Mutex::new(waits));
+    let mut threads = Vec::new();
+    let found = (0..WORKERS + LEAST_BLOCKING).try_for_each(|_| {
+        let waits = waits.clone();
+        // Until the channel is closed.
+        let wait = move || drop(waits.lock().unwrap_or_else(PoisonError::into_inner).recv());
+        threads.push(thread::Builder::new().stack_size(STACK).spawn(wait)?);
+        Ok(())
+    });
+    drop(done);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    found
+}
+
+/// A file that grows past `ulimit -f` is an error like a full disk, and does not end the process.
+fn survive_file_size_limit(runtime: &Runtime) {
+    let _entered = runtime.enter();
+    let limit = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
+    if let Err(error) = signal(limit) {
+        tracing::warn!(%error, "the signal of a file that is too large can't be taken");
+    }
 }
 
 /// How many files may be open.

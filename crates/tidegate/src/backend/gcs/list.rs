@@ -13,7 +13,7 @@ use super::Bucket;
 use super::fault::{About, document};
 use super::request::Request;
 use crate::backend::http::answer::not_a_store;
-use crate::backend::http::{Entries, Keyed, LONGEST_TEXT, Order, Page, paged};
+use crate::backend::http::{Entries, LONGEST_TEXT, Order, Page, paged};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault};
 use crate::object::Object;

@@ -8,7 +8,7 @@ use http::{HeaderMap, Method};
 use super::Bucket;
 use super::page::{Document, Step, filled, flag, key};
 use super::request::Request;
-use crate::backend::http::{Entries, Keyed, Page, paged, stuck};
+use crate::backend::http::{Entries, Page, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault};
 use crate::object::Object;
