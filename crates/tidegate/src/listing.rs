@@ -40,7 +40,7 @@ pub(crate) fn entries(
         };
         within(listed, &asked)?;
         let below = &listed[asked.len()..];
-        if recursive || below.find('/') != below.len().checked_sub(1) {
+        if recursive || below.is_empty() || below.find('/') != below.len().checked_sub(1) {
             let what = if recursive { "keys alone" } else { "what is directly" };
             return Err(unasked(
                 &format!("{what} below `{}`", shown(&asked)),

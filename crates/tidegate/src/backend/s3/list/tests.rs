@@ -133,13 +133,20 @@ fn what_a_store_leaves_out_is_not_known() {
 }
 
 #[test]
-fn tags_of_every_form_name_one_object() {
-    let of =
-        |etag: &str| Object { size: 1, ..object(&format!("<Key>k</Key><Size>1</Size><ETag>{etag}</ETag>")) };
-    let forms = ["&quot;x&quot;", "\"x\"", "x", "W/\"x\"", "<![CDATA[\"x\"]]>", " x\n"];
-    for (a, b) in forms.iter().flat_map(|a| forms.iter().map(move |b| (a, b))) {
-        assert!(of(a).is_same(&of(b)), "{a} {b}");
-        assert!(!of(a).is_same(&of("y")), "{a}");
+fn tags_are_kept_as_the_store_writes_them() {
+    for (written, etag) in [
+        ("&quot;x&quot;", "\"x\""),
+        ("\"x\"", "\"x\""),
+        ("x", "x"),
+        ("W/\"x\"", "W/\"x\""),
+        ("<![CDATA[\"x\"]]>", "\"x\""),
+        (" x\n", "x"),
+    ] {
+        assert_eq!(
+            object(&format!("<Key>k</Key><ETag>{written}</ETag>")).etag.as_deref(),
+            Some(etag),
+            "{written}"
+        );
     }
 }
 
