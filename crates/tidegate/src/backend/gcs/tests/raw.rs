@@ -128,7 +128,7 @@ async fn odd_answers_are_faults() {
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
     assert_eq!(kind(store.head("k")).await.0, FaultKind::Transient);
     assert_eq!(kind(store.put("k", in_memory(b"1"), &WriteOptions::default())).await.0, FaultKind::Transient);
-    assert_eq!(kind(store.open("k", &WriteOptions::default())).await.0, FaultKind::Transient);
+    assert_eq!(kind(store.open("k", &WriteOptions::default())).await.0, FaultKind::NotAStore);
     assert_eq!(kind(store.open_appending("k", &WriteOptions::default())).await.0, FaultKind::Transient);
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"nextPageToken\":\"a\"}").await;
     let (stuck, said) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
