@@ -142,7 +142,7 @@ async fn a_writer_that_was_just_dropped_is_waited_for() -> Result<()> {
     }
     // The same by its id, and for those who end it or forget it.
     for how in 0..3 {
-        let tide = place.builder().build()?;
+        let tide = place.builder().memory(64 << 20).part_size(5 << 20).build()?;
         let store = tide.open("memory://named").await?;
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await?;
         writer.write(data(2 * PART)).await?;
