@@ -4,7 +4,7 @@
 //! checksum of `a ++ b` follows from the checksums of `a` and `b` and the length of `b`.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use crc_fast::{CrcAlgorithm, Digest};
 
 mod joining;
@@ -131,6 +131,14 @@ impl Checksum {
         Some(Self::known(algorithm, value, covers))
     }
 
+    /// Whether a store's text says the same value; `None` where it is no checksum of this algorithm, as one of the
+    /// checksums of parts (`…-3`) and one in another encoding are none.
+    pub(crate) fn compare(&self, text: &str) -> Option<bool> {
+        let text = text.trim().trim_end_matches('=');
+        let told = STANDARD_NO_PAD.decode(text).ok().filter(|told| told.len() == self.algorithm.width())?;
+        Some(told == self.value.to_be_bytes()[8 - self.algorithm.width()..])
+    }
+
     /// Whether a store's base64 text says the same value.
     pub fn agrees_with(&self, base64: &str) -> bool {
         self.base64() == base64.trim()
@@ -206,5 +214,11 @@ mod tests {
         assert_eq!(sum.base64(), "4waSgw==");
         assert!(sum.agrees_with("4waSgw=="));
         assert_eq!(Algorithm::Crc64Nvme.empty().base64(), "AAAAAAAAAAA=");
+        for (text, same) in [("4waSgw==", true), (" 4waSgw ", true), ("4waSgg==", false)] {
+            assert_eq!(sum.compare(text), Some(same), "{text}");
+        }
+        for text in ["", "4waSgw==-3", "e3069283", "AAAAAAAAAAA=", "4wa!"] {
+            assert_eq!(sum.compare(text), None, "{text}");
+        }
     }
 }

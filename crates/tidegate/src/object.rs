@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backend::{Fault, FaultKind};
+
 /// What an object carries beside its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -79,23 +81,119 @@ impl Object {
     /// Whether `other` describes the same bytes, as far as both tell: of one size, and of one tag (which some
     /// stores change with the attributes) or one version (which some change with every write of the same bytes);
     /// where they share neither, of one time.
+    ///
+    /// Tags are compared without their quotes and without the mark of a weak one (`W/`): the same store may write them
+    /// so in one answer and otherwise in the next.
     pub fn is_same(&self, other: &Self) -> bool {
-        let told = [(&self.etag, &other.etag), (&self.version, &other.version)];
-        let mut told =
-            told.into_iter().filter_map(|(ours, theirs)| Some(ours.as_ref()? == theirs.as_ref()?)).peekable();
-        let is_told = told.peek().is_some();
-        let same = if is_told { told.any(|same| same) } else { self.modified == other.modified };
+        let is_same = self.has_tag_of(other).unwrap_or(self.modified == other.modified);
         let sizes = self.known_size().zip(other.known_size());
-        sizes.is_none_or(|(ours, theirs)| ours == theirs) && same
+        sizes.is_none_or(|(ours, theirs)| ours == theirs) && is_same
     }
 
-    /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of
-    /// that algorithm.
+    /// Whether both have one tag or one version; `None` where no answer tells both of one of these.
+    pub(crate) fn has_tag_of(&self, other: &Self) -> Option<bool> {
+        let tags = self.etag.as_deref().zip(other.etag.as_deref());
+        let tags = tags.map(|(ours, theirs)| opaque(ours) == opaque(theirs));
+        let versions = self.version.as_deref().zip(other.version.as_deref());
+        let versions = versions.map(|(ours, theirs)| ours == theirs);
+        [tags, versions].into_iter().flatten().reduce(|one, other| one || other)
+    }
+
+    /// The tag, where a condition can name it. A weak tag (`W/"…"`) meets no `If-Match` (RFC 9110, 13.1.1), and of one
+    /// without quotes it is not known how the store compares it.
+    pub(crate) fn strong_tag(&self) -> Option<&str> {
+        let is_strong = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
+        self.etag.as_deref().filter(is_strong)
+    }
+
+    /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of that algorithm, or
+    /// writes it in a way that is not known.
     pub fn matches(&self, checksum: &crate::checksum::Checksum) -> Option<bool> {
         let stored = match checksum.algorithm() {
             crate::checksum::Algorithm::Crc64Nvme => self.crc64nvme.as_deref(),
             crate::checksum::Algorithm::Crc32c => self.crc32c.as_deref(),
         }?;
-        Some(checksum.agrees_with(stored))
+        checksum.compare(stored)
+    }
+}
+
+/// A tag without its quotes and the mark of a weak one.
+fn opaque(tag: &str) -> &str {
+    let tag = tag.trim();
+    tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')
+}
+
+impl Attributes {
+    /// The name under which the stores keep a writer's [token](crate::backend::WriteOptions::token) among the metadata
+    /// (`x-amz-meta-tidegate-writer`). No other metadata can have it.
+    pub const RESERVED: &'static str = "tidegate-writer";
+
+    /// Refuses metadata that the store would not keep as given: names that differ only by case are one header, the
+    /// name of the writer's token is taken, and white space around a value is no part of a header.
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        let refuse = |message: String| Err(Fault::new(FaultKind::Invalid, message));
+        let mut names = BTreeMap::new();
+        for (name, value) in &self.metadata {
+            let lower = name.to_ascii_lowercase();
+            if lower == Self::RESERVED {
+                return refuse(format!("the metadata name `{name}` is reserved for the token of Tidegate's writers"));
+            }
+            if let Some(other) = names.insert(lower, name) {
+                return refuse(format!("the store would merge the metadata `{other}` and `{name}`: names ignore case"));
+            }
+            if value.trim_matches([' ', '\t']).len() != value.len() {
+                return refuse(format!("the store would not keep the white space around the value of metadata `{name}`"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tagged(etag: &str) -> Object {
+        Object { etag: Some(etag.to_owned()), ..Object::default() }
+    }
+
+    #[test]
+    fn one_tag_may_be_written_in_several_ways() {
+        for tag in ["\"e\"", "e", "W/\"e\"", "W/e", " \"e\" "] {
+            assert!(tagged(tag).is_same(&tagged("\"e\"")), "{tag}");
+            assert!(!tagged(tag).is_same(&tagged("\"f\"")), "{tag}");
+        }
+        // Without a tag or a version in both, the time tells; and one that is the same is enough.
+        assert!(tagged("e").is_same(&Object::default()));
+        let versioned = |etag, version: &str| Object { version: Some(version.to_owned()), ..tagged(etag) };
+        assert!(versioned("e", "1").is_same(&versioned("f", "1")));
+        assert!(!versioned("e", "1").is_same(&versioned("f", "2")));
+    }
+
+    #[test]
+    fn only_a_strong_tag_makes_a_condition() {
+        assert_eq!(tagged("\"e\"").strong_tag(), Some("\"e\""));
+        for tag in ["W/\"e\"", "e", "\"", ""] {
+            assert_eq!(tagged(tag).strong_tag(), None, "{tag}");
+        }
+    }
+
+    #[test]
+    fn metadata_that_a_store_would_not_keep_is_refused() {
+        let check = |pairs: &[(&str, &str)]| {
+            let metadata = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            Attributes { metadata, ..Attributes::default() }.check().map_err(|fault| fault.message)
+        };
+        assert_eq!(check(&[("a", "x"), ("a-b", "y"), ("a_b", "y"), ("c", "")]), Ok(()));
+        for (pairs, said) in [
+            (&[("Foo", "1"), ("foo", "2")][..], "merge the metadata `Foo` and `foo`"),
+            (&[("tidegate-writer", "t")], "`tidegate-writer` is reserved"),
+            (&[("Tidegate-Writer", "t")], "`Tidegate-Writer` is reserved"),
+            (&[("a", " x")], "white space around"),
+            (&[("a", "x\t")], "white space around"),
+        ] {
+            let refused = check(pairs).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
     }
 }

@@ -92,7 +92,9 @@ pub(super) fn kind_of_status(status: StatusCode) -> FaultKind {
         401 => FaultKind::Credentials,
         403 => FaultKind::Denied,
         404 => FaultKind::NotFound,
-        408 | 409 => FaultKind::Transient,
+        408 => FaultKind::Transient,
+        // Another request was at work on the same key, and this one was refused: it can be made again.
+        409 => FaultKind::Undone,
         412 => FaultKind::Exists,
         413 => FaultKind::TooLarge,
         429 | 503 => FaultKind::Throttled,

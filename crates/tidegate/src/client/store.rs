@@ -156,7 +156,8 @@ impl Store {
         key: &str,
         options: Option<&WriteOptions>,
     ) -> Result<()> {
-        let checked = self.backend.check(&self.full_key(key), options);
+        let attributes = options.map_or(Ok(()), |options| options.attributes.check());
+        let checked = attributes.and_then(|()| self.backend.check(&self.full_key(key), options));
         checked.map_err(|fault| Error::from_fault(fault, operation, self.url(key), 0, Default::default()))
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Failure {
 pub(super) struct Seen {
     pub(super) in_doubt: bool,
     late: bool,
+    /// Attempts that the store did not refuse outright, as it does with a 409.
+    accepted: u32,
     /// The last one's connection broke, or stood still.
     pub(super) broken: bool,
     expired: bool,
@@ -49,13 +51,17 @@ impl Seen {
 
     pub(super) fn take_in(&mut self, fault: &Fault) {
         self.in_doubt |= fault.is_ambiguous();
-        self.late |= fault.is_ambiguous() && !fault.answered;
+        // Something has answered a request that met with `NotAStore`: nothing of it is still on its way.
+        let is_on_its_way = fault.is_ambiguous() && !fault.answered && fault.kind != FaultKind::NotAStore;
+        self.late |= is_on_its_way;
+        self.accepted += u32::from(fault.kind != FaultKind::Undone);
         self.broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
         self.expired |= fault.kind == FaultKind::Expired;
     }
 
     pub(super) fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
-        let ran_into = attempts > 1 && matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
+        let is_met = matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
+        let ran_into = is_met && attempts > 1 && self.accepted > 1;
         let (in_doubt, late) = (self.in_doubt, self.late);
         Failure { fault, attempts, elapsed, in_doubt, late, ran_into, unseen: false }
     }

@@ -39,7 +39,7 @@ pub(super) async fn part(
     let (headers, _) = bucket.shared.ask(request.with(Content::Payload(payload.clone()))).await?;
     let checksum = known(&payload)
         .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
-    if let Some(theirs) = resource::crc32c(&headers).filter(|theirs| !checksum.agrees_with(theirs)) {
+    if let Some(theirs) = resource::crc32c(&headers).filter(|theirs| checksum.compare(theirs) == Some(false)) {
         let message = format!("the store's crc32c of the bytes is {theirs}, ours is {}", checksum.base64());
         return Err(Fault::new(FaultKind::Integrity, message));
     }

@@ -187,11 +187,9 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         | "ServiceUnavailable"
         | "TooManyRequests"
         | "RequestLimitExceeded" => FaultKind::Throttled,
-        "InternalError"
-        | "RequestTimeout"
-        | "IncompleteBody"
-        | "ConditionalRequestConflict"
-        | "OperationAborted" => FaultKind::Transient,
+        "InternalError" | "RequestTimeout" | "IncompleteBody" => FaultKind::Transient,
+        // Another request was at work on the same key, and this one was refused: it can be made again.
+        "ConditionalRequestConflict" | "OperationAborted" => FaultKind::Undone,
         "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch" => FaultKind::Integrity,
         "EntityTooLarge" => FaultKind::TooLarge,
         "XMinioStorageFull" | "XMinioAdminBucketQuotaExceeded" | "QuotaExceeded" => FaultKind::NoSpace,

@@ -26,7 +26,7 @@ fn what_is_said_becomes_a_kind() {
         (410, "gone", "The upload was cancelled.", About::Session, NoSession),
         (499, "clientClosedRequest", "The upload was cancelled.", About::Session, NoSession),
         (408, "timeout", "late", About::Object, Transient),
-        (409, "conflict", "another request", About::Object, Transient),
+        (409, "conflict", "another request", About::Object, Undone),
         (412, "conditionNotMet", "At least one of the pre-conditions", About::Object, Exists),
         (
             400,

@@ -106,9 +106,8 @@ fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
         Code::Unimplemented => FaultKind::Unsupported,
         Code::ResourceExhausted | Code::Unavailable => FaultKind::Throttled,
         Code::DeadlineExceeded => FaultKind::Timeout,
-        // `ALREADY_EXISTS` as well: HTTP's 409, of two requests at once.
-        Code::Ok | Code::Cancelled | Code::Unknown | Code::Aborted | Code::AlreadyExists | Code::Internal => {
-            FaultKind::Transient
-        }
+        // HTTP's 409: another request was at work on the same key, and this one was refused.
+        Code::Aborted | Code::AlreadyExists => FaultKind::Undone,
+        Code::Ok | Code::Cancelled | Code::Unknown | Code::Internal => FaultKind::Transient,
     }
 }

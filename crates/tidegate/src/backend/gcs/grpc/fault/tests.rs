@@ -21,7 +21,7 @@ fn what_is_said_becomes_a_kind() {
         (Code::NotFound, "No such upload session.", About::Session, NoSession, true),
         (Code::Cancelled, "The upload was cancelled.", About::Session, NoSession, false),
         (Code::Cancelled, "the client went away", About::Session, Transient, false),
-        (Code::AlreadyExists, "another request", About::Object, Transient, true),
+        (Code::AlreadyExists, "another request", About::Object, Undone, true),
         (Code::FailedPrecondition, "pre-conditions", About::Object, Exists, true),
         (
             Code::InvalidArgument,
@@ -36,7 +36,7 @@ fn what_is_said_becomes_a_kind() {
         (Code::OutOfRange, "behind the end", About::Session, Transient, true),
         (Code::ResourceExhausted, "slow down", About::Object, Throttled, true),
         (Code::Unavailable, "", About::Object, Throttled, false),
-        (Code::Aborted, "superseded", About::Session, Transient, true),
+        (Code::Aborted, "superseded", About::Session, Undone, true),
         (Code::Internal, "", About::Object, Transient, false),
         (Code::Unknown, "", About::Object, Transient, false),
         (Code::DeadlineExceeded, "", About::Object, Timeout, false),
