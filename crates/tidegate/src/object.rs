@@ -68,6 +68,10 @@ pub struct Object {
     pub crc32c: Option<String>,
     /// Who wrote it: the token that a writer left, see [`crate::backend::WriteOptions::token`].
     pub token: Option<String>,
+    /// How many tags it has, where a description tells that (S3: `x-amz-tagging-count`); which, [`Store::tags`] tells.
+    ///
+    /// [`Store::tags`]: crate::Store::tags
+    pub tag_count: u64,
     /// What it carries beside its bytes, as far as the store tells.
     pub attributes: Attributes,
 }
@@ -136,13 +140,19 @@ impl Attributes {
         for (name, value) in &self.metadata {
             let lower = name.to_ascii_lowercase();
             if lower == Self::RESERVED {
-                return refuse(format!("the metadata name `{name}` is reserved for the token of Tidegate's writers"));
+                return refuse(format!(
+                    "the metadata name `{name}` is reserved for the token of Tidegate's writers"
+                ));
             }
             if let Some(other) = names.insert(lower, name) {
-                return refuse(format!("the store would merge the metadata `{other}` and `{name}`: names ignore case"));
+                return refuse(format!(
+                    "the store would merge the metadata `{other}` and `{name}`: names ignore case"
+                ));
             }
             if value.trim_matches([' ', '\t']).len() != value.len() {
-                return refuse(format!("the store would not keep the white space around the value of metadata `{name}`"));
+                return refuse(format!(
+                    "the store would not keep the white space around the value of metadata `{name}`"
+                ));
             }
         }
         Ok(())
@@ -181,7 +191,8 @@ mod tests {
     #[test]
     fn metadata_that_a_store_would_not_keep_is_refused() {
         let check = |pairs: &[(&str, &str)]| {
-            let metadata = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let metadata =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             Attributes { metadata, ..Attributes::default() }.check().map_err(|fault| fault.message)
         };
         assert_eq!(check(&[("a", "x"), ("a-b", "y"), ("a_b", "y"), ("c", "")]), Ok(()));

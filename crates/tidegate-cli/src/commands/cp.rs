@@ -12,6 +12,7 @@ use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{bar, standard, values};
 
+mod carried;
 mod choices;
 mod directory;
 mod download;
@@ -195,6 +196,9 @@ impl Args {
                     never = job.report.watch() => match never {},
                 }
             };
+            if let Some(line) = job.writing.left_out.line() {
+                job.report.say(&line);
+            }
             let closed = job.report.close(copied).await?;
             match closed.target {
                 Some(target) if closed.verified > 0 && show != Show::Json => {

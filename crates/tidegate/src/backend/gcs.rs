@@ -12,10 +12,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::{self, BoxStream};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
-use super::http::{download, set};
+use super::http::download::Told;
+use super::http::{download, proof, set};
 use super::s3::Addressing;
 use super::s3::address::Address as XmlAddress;
 use super::s3::sessions;
@@ -153,6 +154,27 @@ impl Gcs {
     }
 }
 
+/// The size of an object whose description leaves it out, by the answer to a request for its first byte.
+async fn size_of(bucket: &Bucket, object: &Object) -> Result<u64, Fault> {
+    let url = bucket.json.object(&object.key, &[("alt", "media")])?;
+    let mut request = Request::new(Method::GET, url, About::Object);
+    set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
+    set(&mut request.headers, "accept-encoding", Some("gzip"))?;
+    let answer = bucket.shared.exchange(request).await?;
+    let told = download::size_told(&answer.response)?;
+    if told == Told::Refused {
+        return Err(bucket.shared.refused(answer).await);
+    }
+    let is_success = answer.response.status().is_success();
+    let response = if is_success { proof::object(answer.response).await? } else { answer.response };
+    download::not_replaced(object, &resource::from_headers(&object.key, response.headers()))?;
+    match told {
+        Told::Size(size) => Ok(size),
+        Told::Counted => download::count(response).await,
+        _ => Err(download::no_size()),
+    }
+}
+
 #[async_trait]
 impl Backend for Gcs {
     fn location(&self) -> &str {
@@ -192,8 +214,14 @@ impl Backend for Gcs {
         let mut request = Request::new(Method::POST, url, About::Bucket);
         set(&mut request.headers, "content-type", Some(format!("multipart/related; boundary={boundary}")))?;
         let request = request.with(Content::Between(head.into(), payload, tail.into()));
-        let (_, body) = self.bucket.shared.ask(request).await?;
-        Resource::read(&body)
+        let (headers, body) = self.bucket.shared.ask(request).await?;
+        match Resource::read(&headers, &body, About::Bucket)? {
+            (object, Some(size)) => Ok(Object { size, ..object }),
+            (object, None) => {
+                let object = Object { key: key.to_owned(), ..object };
+                Ok(confirmed(self, object, checksum.covers(), Some(&checksum), options).await)
+            }
+        }
     }
 
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
@@ -320,8 +348,14 @@ impl Backend for Gcs {
             return grpc.head(key).await;
         }
         let url = self.bucket.json.object(key, &[])?;
-        let (_, body) = self.bucket.shared.ask(Request::new(Method::GET, url, About::Object)).await?;
-        Resource::read(&body)
+        let (headers, body) = self.bucket.shared.ask(Request::new(Method::GET, url, About::Object)).await?;
+        let (object, size) = Resource::read(&headers, &body, About::Object)?;
+        let object = Object { key: key.to_owned(), ..object };
+        let size = match size {
+            Some(size) => size,
+            None => size_of(&self.bucket, &object).await?,
+        };
+        Ok(Object { size, ..object })
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
@@ -337,14 +371,22 @@ impl Backend for Gcs {
         let mut query = vec![("alt", "media")];
         query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));
         let url = self.bucket.json.object(key, &query)?;
-        let mut request = Request::new(Method::GET, url, About::Object);
-        set(&mut request.headers, "range", range.as_ref().map(download::header))?;
         // As it is stored: what is kept compressed would be decompressed for others ("Transcoding of
-        // gzip-compressed files"), with another size and other ranges.
-        request.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("gzip"));
-        let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
-        let object = resource::from_headers(key, response.headers());
-        download::body(object, response, range, same)
+        // gzip-compressed files"), with another size and other ranges; and what is not may be compressed for these.
+        for accepted in ["gzip", "identity"] {
+            let mut request = Request::new(Method::GET, url.clone(), About::Object);
+            set(&mut request.headers, "range", range.as_ref().map(download::header))?;
+            set(&mut request.headers, "accept-encoding", Some(accepted))?;
+            let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
+            let response = proof::object(response).await?;
+            if resource::is_transcoded(response.headers(), download::total(&response)) {
+                continue;
+            }
+            let object = resource::from_headers(key, response.headers());
+            return download::body(object, response, range, same, self.head(key)).await;
+        }
+        let message = "the store sends the object only packed or unpacked, and not as it is stored";
+        Err(Fault::new(FaultKind::Unsupported, message))
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
@@ -360,9 +402,9 @@ impl Backend for Gcs {
             return grpc.delete(key).await;
         }
         let url = self.bucket.json.object(key, &[])?;
-        match self.bucket.shared.ask(Request::new(Method::DELETE, url, About::Object)).await {
+        match self.bucket.shared.remove(Request::new(Method::DELETE, url, About::Object)).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            answer => answer.map(|_| ()),
+            removed => removed,
         }
     }
 

@@ -20,6 +20,7 @@ mod dialer;
 pub(super) mod download;
 mod open;
 mod pages;
+pub(super) mod proof;
 pub(super) mod proxies;
 pub(super) mod tls;
 pub(super) mod unanswered;

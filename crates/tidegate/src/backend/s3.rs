@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::StreamExt;
 use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, Method, header};
 
 use super::confirm::confirmed;
-use super::http::{Order, download, set};
+use super::http::answer::not_a_store;
+use super::http::download::Told;
+use super::http::{Order, download, proof, set};
 use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
@@ -26,7 +28,7 @@ use crate::object::Object;
 use crate::payload::Payload;
 
 pub(super) mod address;
-mod attributes;
+pub(super) mod attributes;
 mod client;
 pub(super) mod complete;
 mod copy;
@@ -141,7 +143,39 @@ impl S3 {
         let (headers, body) = self.bucket.shared.ask(request).await?;
         let (root, region) = ("InitiateMultipartUploadResult", &self.bucket.shared.region);
         let result: xml::InitiateMultipartUploadResult = fault::document(&headers, &body, root, region)?;
+        if result.upload_id.is_empty() {
+            return Err(not_a_store("an UploadId", &headers, &body));
+        }
         Ok(Session { key: key.to_owned(), id: result.upload_id })
+    }
+
+    /// The size of an object whose description does not tell it: from the answer to a request for its first byte, from
+    /// a listing, or by counting its bytes.
+    async fn size_of(&self, object: &Object) -> Result<u64, Fault> {
+        let mut request = self.request(Method::GET, &object.key, &[])?;
+        set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
+        let answer = self.bucket.shared.exchange(request).await?;
+        let told = download::size_told(&answer.response)?;
+        if told == Told::Refused {
+            return Err(self.bucket.shared.refused(answer).await);
+        }
+        let is_success = answer.response.status().is_success();
+        let response = if is_success { proof::object(answer.response).await? } else { answer.response };
+        let there = attributes::from_headers(&object.key, response.headers());
+        download::not_replaced(object, &there)?;
+        if let Told::Size(size) = told {
+            return Ok(size);
+        }
+        let listed = list::objects(self.bucket.clone(), &object.key, true).try_next().await;
+        match listed {
+            Ok(Some(Entry::Object(there))) if there.key == object.key => {
+                download::not_replaced(object, &there)?;
+                there.known_size().ok_or_else(download::no_size)
+            }
+            _ if told == Told::Counted => download::count(response).await,
+            Ok(_) => Err(download::no_size()),
+            Err(fault) => Err(download::no_size().with_source(fault)),
+        }
     }
 
     /// Sends the request that publishes the object of a session.
@@ -217,11 +251,8 @@ impl Backend for S3 {
         let size = payload.len();
         let (headers, checksum) = self.bucket.shared.upload(request, payload).await?;
         check(&checksum, &headers)?;
-        let etag = headers
-            .get(header::ETAG)
-            .and_then(|etag| etag.to_str().ok())
-            .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
-        Ok(Receipt { number, size, etag: etag.to_owned(), checksum })
+        let etag = proof::written(&headers, b"")?.to_owned();
+        Ok(Receipt { number, size, etag, checksum })
     }
 
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
@@ -243,7 +274,7 @@ impl Backend for S3 {
 
     async fn abort(&self, session: &Session) -> Result<(), Fault> {
         let request = self.request(Method::DELETE, &session.key, &[("uploadId", &session.id)])?;
-        self.bucket.shared.ask(request).await.map(|_| ())
+        self.bucket.shared.remove(request).await
     }
 
     fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
@@ -269,8 +300,15 @@ impl Backend for S3 {
     async fn head(&self, key: &str) -> Result<Object, Fault> {
         let mut request = self.request(Method::HEAD, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
-        let (headers, _) = self.bucket.shared.ask(request).await?;
-        Ok(attributes::from_headers(key, &headers))
+        let response = proof::object(self.bucket.shared.send(request).await?).await?;
+        let headers = response.headers();
+        let mut object = attributes::from_headers(key, headers);
+        let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+        object.size = match length.and_then(|length| length.trim().parse().ok()) {
+            Some(size) => size,
+            None => self.size_of(&object).await?,
+        };
+        Ok(object)
     }
 
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
@@ -282,10 +320,11 @@ impl Backend for S3 {
         let mut request = self.request(Method::GET, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;
         set(&mut request.headers, "range", range.as_ref().map(download::header))?;
-        set(&mut request.headers, "if-match", same.and_then(|same| same.etag.as_ref()))?;
+        set(&mut request.headers, "if-match", same.and_then(Object::strong_tag))?;
         let response = self.bucket.shared.send(request).await.map_err(replaced(same))?;
+        let response = proof::object(response).await?;
         let object = attributes::from_headers(key, response.headers());
-        download::body(object, response, range, same)
+        download::body(object, response, range, same, self.head(key)).await
     }
 
     fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
@@ -294,9 +333,9 @@ impl Backend for S3 {
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         let request = self.request(Method::DELETE, key, &[])?;
-        match self.bucket.shared.ask(request).await {
+        match self.bucket.shared.remove(request).await {
             Err(fault) if fault.kind == FaultKind::NotFound => Ok(()),
-            answer => answer.map(|_| ()),
+            removed => removed,
         }
     }
 

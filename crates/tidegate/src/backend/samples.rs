@@ -88,6 +88,22 @@ pub(crate) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + '
     (url, asked)
 }
 
+/// An answer with these lines of headers and this body, whose length it tells.
+pub(super) fn said(status: &str, headers: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// What a proxy or a captive portal says to everything.
+pub(super) fn login_page() -> String {
+    said("200 OK", "content-type: text/html\r\n", "<!doctype html><html><body>Please log in</body></html>")
+}
+
+/// The value of a header of a request.
+pub(super) fn header_of(head: &str, name: &str) -> Option<String> {
+    let named = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned());
+    head.lines().find_map(named)
+}
+
 /// The next request's head in lower case, and how many bytes that and its body are; `None` where the
 /// connection has ended.
 pub(in crate::backend) async fn next_head(
@@ -118,7 +134,10 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
         }
         held.drain(..end + body);
         asked.lock().unwrap().push(head.split(' ').next().unwrap_or_default().to_uppercase());
-        if socket.write_all(answer(&head).as_bytes()).await.is_err() {
+        let said = answer(&head);
+        // A body without a length ends with its connection.
+        let is_last = said.starts_with("HTTP/1.0") || said.contains("connection: close\r\n");
+        if socket.write_all(said.as_bytes()).await.is_err() || is_last {
             return;
         }
     }

@@ -1,5 +1,6 @@
 //! `Store`: one bucket or root, or a prefix of it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 
 use super::Engine;
-use crate::backend::{Backend, Entry, OpenSession, WriteOptions};
-use crate::copy::CopyBuilder;
+use crate::backend::{Backend, Entry, FaultKind, OpenSession, WriteOptions};
+use crate::copy::{self, CopyBuilder};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Lane;
@@ -19,7 +20,7 @@ use crate::pace::Best;
 use crate::prefix::{self, Places};
 use crate::progress::Progress;
 use crate::read::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
-use crate::request::Requests;
+use crate::request::{Failure, Requests};
 use crate::write::WriterBuilder;
 
 /// One bucket or root, or a prefix of it. A clone is the same store.
@@ -90,13 +91,28 @@ impl Store {
             .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
     }
 
+    /// The tags of an object; none where the store knows no tags.
+    pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.check(Operation::Head, key, None)?;
+        copy::tags(self, key, &self.engine.progress).await
+    }
+
     /// Removes an object; removing what is not there is no error.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let full = self.full_key(key);
         self.check(Operation::Delete, key, None)?;
         let requests = self.requests(key, self.engine.progress.clone());
         let delete = requests.send(Operation::Delete, None, None, || self.backend.delete(&full)).await;
-        delete.map_err(|failure| failure.into_error(Operation::Delete, &self.url(key)))
+        let Err(failure) = delete else { return Ok(()) };
+        if failure.fault.kind == FaultKind::NotAStore {
+            // The answer proves nothing: only the store's own word that there is no such object does.
+            let head = requests.send(Operation::Head, None, None, || self.backend.head(&full)).await;
+            let is_gone = |asked: &Failure| asked.fault.kind == FaultKind::NotFound && asked.fault.answered;
+            if head.as_ref().is_err_and(is_gone) {
+                return Ok(());
+            }
+        }
+        Err(failure.into_error(Operation::Delete, &self.url(key)))
     }
 
     /// Lists the objects whose keys begin with `prefix`, in key order; what lies below the next `/`

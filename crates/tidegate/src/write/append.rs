@@ -268,8 +268,9 @@ impl Upload {
                 };
                 stands = match appended {
                     Ok(stands) => stands,
-                    // What an earlier request has left on its way may have come in, so that it stands elsewhere.
-                    Err(fault) if fault.kind == FaultKind::Invalid => {
+                    // What an earlier request has left on its way may have come in, so that it stands elsewhere; or
+                    // the answer is no store's, and says nothing of where it stands.
+                    Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::NotAStore) => {
                         match self.backend.appended(session).await {
                             Ok(Appended::Open(now)) if now <= at => return Err(fault),
                             Ok(stands) => stands,

@@ -15,6 +15,7 @@ use crate::backend::{Fault, FaultKind, Receipt, Session, StoredPart};
 use crate::checksum::Checksum;
 use crate::error::Operation;
 use crate::object::Object;
+use crate::payload::Payload;
 use crate::request::{Failure, Made};
 
 /// The parts of an object, whole and in ascending order.
@@ -143,6 +144,22 @@ impl Upload {
             }
             debug!(object = %self.requests.object, "completing with the copies that the store has kept");
         }
+    }
+
+    /// The receipt of a part that the session lists, where the answer to the request that sent it proves nothing.
+    pub(super) async fn listed_part(
+        &self,
+        session: &Session,
+        number: u32,
+        payload: &Payload,
+    ) -> Option<Receipt> {
+        let list = || self.backend.parts(session);
+        // Where that fails as well, the first failure is the one to tell.
+        let listed = self.requests.send(Operation::List, None, None, list).await.ok()?;
+        let there = listed.into_iter().find(|part| part.number == number && !part.etag.is_empty())?;
+        let sent =
+            Receipt { number, size: payload.len(), etag: String::new(), checksum: payload.checksum()? };
+        kept(&sent, &there)
     }
 
     /// What the store has now of these parts.

@@ -64,8 +64,8 @@ impl Upload {
     async fn ask(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
         debug!(object = %self.requests.object, fault = %failure.fault, "asking the store whether it was committed");
         let operation = doubt.written.operation;
-        let there = match self.there(&doubt).await {
-            Ok(There::Nothing) if failure.unseen => self.appears(&doubt).await,
+        let there = match self.there(&doubt, &failure).await {
+            Ok(There::Nothing) if failure.unseen => self.appears(&doubt, &failure).await,
             there => there,
         };
         let there = match there {
@@ -180,7 +180,7 @@ impl Upload {
                 return Err(self.uncertain(&doubt, &why).with_source(error));
             }
         };
-        let there = self.there(&doubt).await;
+        let there = self.there(&doubt, &failure).await;
         let is_older = there.as_ref().is_ok_and(|there| doubt.is_older(there));
         if in_time && !is_older && matches!(there, Ok(There::Another(_))) {
             // The other may have replaced ours, if the abort was late and the store does not tell: then
@@ -202,14 +202,14 @@ impl Upload {
 
     /// What is there in the end, where the store says that the object is published and it is not there: it
     /// may be at that yet. It is asked as often as a request is made again that fails.
-    async fn appears(&self, doubt: &Doubt) -> Result<There> {
+    async fn appears(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
         let unseen = Fault::new(FaultKind::Undone, "not there yet");
         for attempt in 1.. {
             let Some(pause) = self.requests.retry.pause(&unseen, attempt) else { break };
             let waiting = self.requests.progress.waiting(Waiting::Backoff);
             sleep(pause).await;
             drop(waiting);
-            match self.there(doubt).await? {
+            match self.there(doubt, failure).await? {
                 There::Nothing => {}
                 there => return Ok(there),
             }
@@ -218,11 +218,14 @@ impl Upload {
     }
 
     /// Whose object the store has.
-    async fn there(&self, doubt: &Doubt) -> Result<There> {
+    async fn there(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
         let Written { size, checksum, .. } = doubt.written;
-        let head = self.head_now().await.map_err(|failure| {
-            let why = format!("the answer was lost, and asking for the object failed: {}", failure.fault);
-            self.uncertain(doubt, &why)
+        let head = self.head_now().await.map_err(|asked| {
+            let what = match failure.fault.kind {
+                FaultKind::NotAStore => &failure.fault.message,
+                _ => "the answer was lost",
+            };
+            self.uncertain(doubt, &format!("{what}, and asking for the object failed: {}", asked.fault))
         })?;
         let Some(object) = head else { return Ok(There::Nothing) };
         let is_ours = self.is_ours(&object, size, checksum);

@@ -83,6 +83,10 @@ impl Upload {
         if options.attributes.content_type.is_none() {
             options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
         }
+        // As headers have names, and as every store gives them back.
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        options.attributes.metadata =
+            std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
         Self {
             requests: store.requests(key, progress),
             key: store.full_key(key),
@@ -190,7 +194,14 @@ impl Upload {
             .send_part(&payload, permit, self.hedge, |payload| {
                 self.given_up.watch(self.backend.part(&session, number, range.start, payload))
             })
-            .await
+            .await;
+        let receipt = match receipt {
+            Err(failure) if failure.fault.kind == FaultKind::NotAStore => {
+                self.listed_part(&session, number, &payload).await.ok_or(failure)
+            }
+            sent => sent,
+        };
+        let receipt = receipt
             .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
         self.stored(Operation::Part, (receipt.number, receipt.size), number, range)?;
         Ok(receipt)

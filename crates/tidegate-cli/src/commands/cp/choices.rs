@@ -39,8 +39,7 @@ impl From<Carried> for Attributes {
         let mut attributes = Self::default();
         attributes.content_type = carried.content_type;
         attributes.cache_control = carried.cache_control;
-        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
-        attributes.metadata = carried.metadata.into_iter().map(lower).collect();
+        attributes.metadata = carried.metadata.into_iter().collect();
         attributes.tags = carried.tag.into_iter().collect();
         attributes.storage_class = carried.storage_class;
         attributes.encryption = carried.sse;

@@ -5,6 +5,7 @@ use std::path::Path;
 use futures::TryStreamExt;
 use tidegate::{ErrorKind, Location};
 
+use super::carried;
 use super::job::Job;
 use super::report::Done;
 use super::verify;
@@ -64,6 +65,7 @@ pub(super) async fn object(
         }
         let live = job.report.download(&from.key, &download.progress());
         let object = download.run().await?;
+        job.writing.left_out.add(carried::lost_on_disk(&object));
         return Ok(live.done(source.to_owned(), to.url(), object.size, &object));
     }
     if let Some(copy) = job.writing.copy_within(from, to) {
@@ -84,11 +86,17 @@ pub(super) async fn object(
 
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
     // With all of its attributes, which not every store tells with the bytes.
-    let object = from.store.head(&from.key).await?;
+    let mut object = from.store.head(&from.key).await?;
     let reading = from.store.reader(&from.key).same(&object);
     let mut counted = vec![reading.progress()];
     let mut reader = reading.start().await?;
-    let builder = job.writing.builder_like(to, &object.attributes).size_hint(object.size);
+    if to.is_local() {
+        job.writing.left_out.add(carried::lost_on_disk(&object));
+    } else if object.tag_count.max(reader.object().tag_count) > 0 {
+        object.attributes.tags = from.store.tags(&from.key).await?;
+    }
+    let (attributes, left_out) = carried::to_store(from, to, &object);
+    let builder = job.writing.builder_like(to, attributes).size_hint(object.size);
     let progress = builder.progress();
     if !to.is_local() {
         counted.push(progress.clone());
@@ -100,6 +108,9 @@ async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outco
         writer.write(piece).await?;
     }
     let written = writer.finish().await?;
+    if !to.is_local() {
+        job.writing.left_out.add(left_out);
+    }
     let known = if to.is_local() { &object } else { &written };
     let done = live.done(source.to_owned(), to.url(), written.size, known);
     verify::if_dev(job, to, &written, done.by(strategy)).await

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tidegate::{Attributes, Concurrency, CopyBuilder, DownloadBuilder, Strategy, WriterBuilder};
 
+use super::carried::LeftOut;
 use super::report::Report;
 use crate::stores::{Place, Stores};
 
@@ -27,6 +28,8 @@ pub(super) struct Writing {
     /// The size that the one source is to have.
     pub(super) expect_size: Option<u64>,
     attributes: Attributes,
+    /// What the targets could not hold of the objects that were copied.
+    pub(super) left_out: LeftOut,
 }
 
 impl Writing {
@@ -37,7 +40,7 @@ impl Writing {
         expect_size: Option<u64>,
         attributes: Attributes,
     ) -> Self {
-        Self { strategy, create_only, sync, expect_size, attributes }
+        Self { strategy, create_only, sync, expect_size, attributes, left_out: LeftOut::default() }
     }
 
     pub(super) fn is_journaled(&self) -> bool {
@@ -57,18 +60,22 @@ impl Writing {
         if self.create_only { builder.create_only() } else { builder }
     }
 
-    /// The same for a copy of an object that carries `theirs`: what was not asked for is taken over.
-    pub(super) fn builder_like(&self, place: &Place, theirs: &Attributes) -> WriterBuilder {
-        let (mut attributes, theirs) = (self.attributes.clone(), theirs.clone());
+    /// A writer of `to` for a copy of an object that carries `theirs`: what was not asked for is taken over.
+    pub(super) fn builder_like(&self, to: &Place, theirs: Attributes) -> WriterBuilder {
+        let mut attributes = self.attributes.clone();
         attributes.content_type = attributes.content_type.or(theirs.content_type);
         attributes.cache_control = attributes.cache_control.or(theirs.cache_control);
         attributes.content_encoding = theirs.content_encoding;
         attributes.content_disposition = theirs.content_disposition;
         attributes.content_language = theirs.content_language;
+        attributes.storage_class = attributes.storage_class.or(theirs.storage_class);
         if attributes.metadata.is_empty() {
             attributes.metadata = theirs.metadata;
         }
-        self.builder(place).attributes(attributes)
+        if attributes.tags.is_empty() {
+            attributes.tags = theirs.tags;
+        }
+        self.builder(to).attributes(attributes)
     }
 
     /// A copy that the store makes itself, where the two are of one that does and nothing is asked of how the

@@ -4,13 +4,15 @@
 use http::{Method, StatusCode, header};
 use url::Url;
 
-use super::fault::About;
+use super::fault::{About, no_error};
 use super::request::{Content, Request};
 use super::resource::Resource;
 use super::{Bucket, Gcs};
-use crate::backend::http::{LONGEST, read, set};
+use crate::backend::http::answer::not_a_store;
+use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
 use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
 use crate::checksum::Checksum;
+use crate::object::Object;
 use crate::payload::{Payload, Unending};
 
 /// What every chunk but the last is a multiple of.
@@ -26,14 +28,14 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     let mut request = Request::new(Method::POST, url, About::Bucket);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let described = Resource::new(key, options).to_json()?;
-    let (headers, _) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
+    let (headers, body) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
+    no_error(&headers, &body, About::Bucket)?;
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     // As requests can be sent to it.
     let location = location.and_then(|location| Url::parse(location).ok());
     let session = Session { key: key.to_owned(), id: location.map(String::from).unwrap_or_default() };
     if !is_appended(&session) {
-        let message = "the store's answer does not say where the session is";
-        return Err(Fault::new(FaultKind::Transient, message));
+        return Err(not_a_store("the address of the session", &headers, &body));
     }
     Ok(session)
 }
@@ -97,9 +99,15 @@ async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Resul
             })
         }
         StatusCode::OK | StatusCode::CREATED => {
-            let mut object = Resource::read(&read(answer.response, LONGEST).await?)?;
-            object.key.clone_from(&session.key);
-            Ok(Appended::Published(Box::new(object)))
+            let headers = headers.clone();
+            let body = read(answer.response, LONGEST).await?;
+            let (object, size) = Resource::read(&headers, &body, About::Session)?;
+            let object = Object { key: session.key.clone(), ..object };
+            let size = match size {
+                Some(size) => size,
+                None => super::size_of(bucket, &object).await?,
+            };
+            Ok(Appended::Published(Box::new(Object { size, ..object })))
         }
         _ => Err(bucket.shared.refused(answer).await),
     }
@@ -116,8 +124,14 @@ pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fau
     let request = Request::new(Method::DELETE, session.id.clone(), About::Session);
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
-    if status.is_success() || status.as_u16() == 499 {
+    if status.as_u16() == 499 {
         return Ok(());
+    }
+    if status.is_success() {
+        let headers = answer.response.headers().clone();
+        let body = read(answer.response, LONGEST_REFUSAL).await?;
+        no_error(&headers, &body, About::Session)?;
+        return proof::removed(status, &headers, &body);
     }
     let fault = bucket.shared.refused(answer).await;
     if fault.kind == FaultKind::Invalid

@@ -13,8 +13,10 @@ use super::fault::{About, document};
 use super::request::{Content, Request};
 use super::resource::{self, Resource};
 use crate::backend::copy::gone;
+use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
 use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
+use crate::object::Object;
 
 /// What a request has come to.
 #[derive(Debug, Default, Deserialize)]
@@ -53,20 +55,18 @@ pub(super) async fn rewrite(
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
     let (headers, body) = bucket.shared.ask(request).await.map_err(gone)?;
-    let odd = "the store's answer does not say how far it has copied";
+    let odd = "word of how far it has copied";
     let rewritten: Rewritten =
         document(&headers, &body, About::Object, "the result of a copy").map_err(gone)?;
-    let object = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::into_object);
+    let told = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::described);
+    // The copy has as many bytes as its source; the whole object's checksum is compared.
+    let object = told.map(|(object, size)| Object { size: size.unwrap_or(from.object.size), ..object });
     let bytes = rewritten.total_bytes_rewritten.and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
-    copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| Fault::new(FaultKind::Transient, odd))
+    copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| not_a_store(odd, &headers, &body))
 }
 
 /// What an answer comes to, if it is one.
-pub(super) fn copied(
-    object: Option<crate::object::Object>,
-    cursor: Option<String>,
-    bytes: u64,
-) -> Option<Copied> {
+pub(super) fn copied(object: Option<Object>, cursor: Option<String>, bytes: u64) -> Option<Copied> {
     match (object, cursor.filter(|cursor| !cursor.is_empty())) {
         (Some(object), _) => Some(Copied::Whole(Box::new(object))),
         (None, Some(cursor)) => Some(Copied::Going { cursor, bytes }),

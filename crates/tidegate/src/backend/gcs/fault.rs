@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::backend::http::answer::{Document, cut, is_json_error, not_a_store};
-use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, retry_after};
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::s3::fault as xml;
 use crate::backend::{Fault, FaultKind};
 
@@ -97,6 +97,10 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     if body.trim_ascii_start().starts_with(b"<?xml") || body.trim_ascii_start().starts_with(b"<Error") {
         return xml::refusal(status, headers, body, "");
+    }
+    if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
+        // No store says so that there is no such object.
+        return not_a_store("word of an object", headers, body);
     }
     let said = Said::of(body);
     let own = said.code.and_then(|code| StatusCode::from_u16(code).ok());

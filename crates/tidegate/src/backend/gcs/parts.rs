@@ -1,12 +1,13 @@
 //! Sessions of parts: the XML API's multipart uploads
 //! (`cloud.google.com/storage/docs/multipart-uploads`), which have S3's words and other headers.
 
-use http::{Method, header};
+use http::Method;
 
-use super::fault::About;
+use super::fault::{About, no_error};
 use super::request::{Content, Request};
 use super::{Bucket, resource};
-use crate::backend::http::{known, set};
+use crate::backend::http::answer::not_a_store;
+use crate::backend::http::{known, proof, set};
 use crate::backend::s3::{complete as xml_complete, fault as xml_fault, xml};
 use crate::backend::{Fault, FaultKind, Receipt, Session, WriteOptions};
 use crate::object::Object;
@@ -19,6 +20,9 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     let (headers, body) = bucket.shared.ask(request).await?;
     let root = "InitiateMultipartUploadResult";
     let result: xml::InitiateMultipartUploadResult = xml_fault::document(&headers, &body, root, "")?;
+    if result.upload_id.is_empty() {
+        return Err(not_a_store("an UploadId", &headers, &body));
+    }
     Ok(Session { key: key.to_owned(), id: result.upload_id })
 }
 
@@ -36,18 +40,17 @@ pub(super) async fn part(
     let hash = known(&payload).map(|checksum| format!("crc32c={}", checksum.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
     let size = payload.len();
-    let (headers, _) = bucket.shared.ask(request.with(Content::Payload(payload.clone()))).await?;
+    let (headers, body) = bucket.shared.ask(request.with(Content::Payload(payload.clone()))).await?;
+    no_error(&headers, &body, About::Object)?;
+    let etag = proof::written(&headers, &body)?.to_owned();
     let checksum = known(&payload)
         .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
-    if let Some(theirs) = resource::crc32c(&headers).filter(|theirs| checksum.compare(theirs) == Some(false)) {
+    if let Some(theirs) = resource::crc32c(&headers).filter(|theirs| checksum.compare(theirs) == Some(false))
+    {
         let message = format!("the store's crc32c of the bytes is {theirs}, ours is {}", checksum.base64());
         return Err(Fault::new(FaultKind::Integrity, message));
     }
-    let etag = headers
-        .get(header::ETAG)
-        .and_then(|etag| etag.to_str().ok())
-        .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
-    Ok(Receipt { number, size, etag: etag.to_owned(), checksum })
+    Ok(Receipt { number, size, etag, checksum })
 }
 
 pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receipt]) -> Result<Object, Fault> {
@@ -64,5 +67,5 @@ pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receip
 
 pub(super) async fn abort(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
     let url = bucket.xml.object(&session.key, &[("uploadId", &session.id)])?;
-    bucket.shared.ask(Request::new(Method::DELETE, url, About::Object)).await.map(|_| ())
+    bucket.shared.remove(Request::new(Method::DELETE, url, About::Object)).await
 }

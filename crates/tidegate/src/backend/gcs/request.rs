@@ -6,10 +6,10 @@ use http_body_util::BodyExt;
 
 use super::client::Shared;
 use super::credentials::Identity;
-use super::fault::{About, refusal};
+use super::fault::{About, no_error, refusal};
 use crate::backend::Fault;
 use crate::backend::http::{
-    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, read, sending,
+    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, proof, read, sending,
     source_fault,
 };
 use crate::checksum::Checksum;
@@ -89,6 +89,16 @@ impl Shared {
         let mut response = self.send(request).await?;
         let headers = std::mem::take(response.headers_mut());
         Ok((headers, read(response, LONGEST).await?))
+    }
+
+    /// Sends a request that removes something, and reads whether it did.
+    pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
+        let about = request.about;
+        let mut response = self.send(request).await?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let body = read(response, LONGEST_REFUSAL).await?;
+        no_error(&headers, &body, about)?;
+        proof::removed(status, &headers, &body)
     }
 
     /// The fault that an answer tells of.

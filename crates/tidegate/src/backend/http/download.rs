@@ -5,9 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt, TryStreamExt};
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode, Version, header};
 
-use super::{Response, pieces};
+use super::{Response, pieces, proof};
 use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::object::Object;
@@ -24,29 +24,123 @@ pub(in crate::backend) fn header(range: &Range<u64>) -> String {
     }
 }
 
-/// The bytes that an answer carries, those of `asked` or all, of the `object` that its headers describe.
-pub(in crate::backend) fn body(
+/// What an answer's headers say of the bytes that it carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Extent {
+    /// These bytes of an object of this size.
+    Of(Range<u64>, u64),
+    /// These bytes of an object whose size is not told (`Content-Range: bytes 4-9/*`).
+    Part(Range<u64>),
+    /// All bytes, however many they are: chunked, or until the connection ends.
+    All,
+}
+
+/// The bytes that an answer carries, those of `asked` or all, of the `object` that its headers describe. Where they do not
+/// tell its size, the object is `described` by another request.
+pub(in crate::backend) async fn body(
     object: Object,
     response: Response,
     asked: Option<Range<u64>>,
     same: Option<&Object>,
+    described: impl Future<Output = Result<Object, Fault>> + Send,
 ) -> Result<Body, Fault> {
-    let (sent, size) = extent(response.status(), response.headers())
-        .ok_or_else(|| Fault::new(FaultKind::Unsupported, "the store does not say how long the object is"))?;
+    let extent = Extent::of(response.status(), response.headers())?;
+    let size = match &extent {
+        Extent::Of(_, size) => *size,
+        Extent::Part(_) | Extent::All => size_told_elsewhere(&object, same, described).await?,
+    };
+    let sent = match extent {
+        Extent::Of(sent, _) | Extent::Part(sent) => sent,
+        Extent::All => 0..size,
+    };
     let object = same_or_replaced(Object { size, ..object }, same)?;
     let whole = sent == (0..size);
     let range = within(asked.unwrap_or(0..u64::MAX), size)?;
-    let stream = exactly(sent.end - sent.start, pieces(response));
+    let stream = exactly(sent.end.saturating_sub(sent.start), pieces(response));
     if sent == range {
         return Ok(Body { object, range, stream });
     }
     if !whole {
-        let told = |range: &Range<u64>| format!("bytes {}-{} of {size}", range.start, range.end - 1);
+        let told =
+            |range: &Range<u64>| format!("bytes {}-{} of {size}", range.start, range.end.saturating_sub(1));
         let message = format!("the store sent {} where {} were asked for", told(&sent), told(&range));
         // By what is on the way, or by one of many servers: another attempt may be understood.
         return Err(Fault::new(FaultKind::Transient, message));
     }
     Ok(Body { object, stream: cut(stream, range.clone()), range })
+}
+
+/// The size of an object whose bytes come without it.
+async fn size_told_elsewhere(
+    object: &Object,
+    same: Option<&Object>,
+    described: impl Future<Output = Result<Object, Fault>>,
+) -> Result<u64, Fault> {
+    if let Some(same) = same.filter(|same| same.has_tag_of(object) == Some(true)) {
+        return Ok(same.size);
+    }
+    let there = described.await?;
+    not_replaced(object, &there)?;
+    Ok(there.size)
+}
+
+/// That two answers, of which the second tells the size, are about one object.
+pub(in crate::backend) fn not_replaced(object: &Object, there: &Object) -> Result<(), Fault> {
+    if object.has_tag_of(there) == Some(false) {
+        let message = "the object was replaced while the store was asked for its size";
+        return Err(Fault::new(FaultKind::Transient, message));
+    }
+    Ok(())
+}
+
+/// What an answer to a request for an object's first byte tells of its size.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::backend) enum Told {
+    Size(u64),
+    /// It has all bytes, which can be counted.
+    Counted,
+    Nothing,
+    /// It is a refusal.
+    Refused,
+}
+
+/// Reads the size of an object from the answer to a request for its first byte.
+pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> {
+    let (status, headers) = (response.status(), response.headers());
+    if status == StatusCode::RANGE_NOT_SATISFIABLE {
+        // Only an object of no bytes has no first one (RFC 9110, 15.5.17).
+        let text = headers.get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
+        let size = text.and_then(|text| text.trim().strip_prefix("bytes */")?.parse().ok());
+        return Ok(size.or(proof::is_stores(headers).then_some(0)).map_or(Told::Refused, Told::Size));
+    }
+    if !status.is_success() {
+        return Ok(Told::Refused);
+    }
+    // Where a connection's end is the body's, one that was cut looks whole.
+    let is_framed = response.version() >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
+    Ok(match Extent::of(status, headers)? {
+        Extent::Of(_, size) => Told::Size(size),
+        Extent::All if is_framed => Told::Counted,
+        Extent::All | Extent::Part(_) => Told::Nothing,
+    })
+}
+
+/// How many bytes there are of what an answer carries, or a part of which, where it tells.
+pub(in crate::backend) fn total(response: &Response) -> Option<u64> {
+    match Extent::of(response.status(), response.headers()) {
+        Ok(Extent::Of(_, size)) => Some(size),
+        _ => None,
+    }
+}
+
+/// Counts the bytes of an answer.
+pub(in crate::backend) async fn count(response: Response) -> Result<u64, Fault> {
+    pieces(response).try_fold(0, async |size: u64, piece| Ok(size + piece.len() as u64)).await
+}
+
+/// The fault where no answer tells how long an object is.
+pub(in crate::backend) fn no_size() -> Fault {
+    Fault::new(FaultKind::Unsupported, "the store does not say how long the object is")
 }
 
 /// What there is of `range` in an object of this size; one that begins behind its end is a fault.
@@ -80,18 +174,38 @@ fn cut(
     .boxed()
 }
 
-/// Which bytes an answer carries, and of how many: from `Content-Range`, or all of `Content-Length`.
-fn extent(status: StatusCode, headers: &HeaderMap) -> Option<(Range<u64>, u64)> {
-    let text = |name| headers.get(name)?.to_str().ok();
-    if status != StatusCode::PARTIAL_CONTENT {
-        let size = text(header::CONTENT_LENGTH)?.parse().ok()?;
-        return Some((0..size, size));
+impl Extent {
+    fn of(status: StatusCode, headers: &HeaderMap) -> Result<Self, Fault> {
+        let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+        let length: Option<u64> = text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let named = headers.get(header::CONTENT_RANGE);
+        if status != StatusCode::PARTIAL_CONTENT && named.is_none() {
+            return Ok(length.map_or(Self::All, |size| Self::Of(0..size, size)));
+        }
+        let odd = || {
+            let named = named.map(|range| range.to_str().unwrap_or("?")).unwrap_or("nothing");
+            let message = format!("the store sent a part of the object, and says {named:?} of which it is");
+            Fault::new(FaultKind::Unsupported, message)
+        };
+        let (range, size) = text(header::CONTENT_RANGE).and_then(range_of).ok_or_else(odd)?;
+        match length {
+            // Not the part that it names: all of it.
+            Some(length) if Some(length) == size && status != StatusCode::PARTIAL_CONTENT => {
+                Ok(Self::Of(0..length, length))
+            }
+            Some(length) if length != range.end - range.start => Err(odd()),
+            _ => Ok(size.map_or(Self::Part(range.clone()), |size| Self::Of(range, size))),
+        }
     }
-    let (range, size) = text(header::CONTENT_RANGE)?.strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = range.split_once('-')?;
+}
+
+/// The bytes that a `Content-Range` names, and how many there are, where it tells.
+fn range_of(text: &str) -> Option<(Range<u64>, Option<u64>)> {
+    let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.trim().split_once('-')?;
     let range: Range<u64> = first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?;
-    let size = size.parse().ok()?;
-    (range.start <= range.end && range.end <= size).then_some((range, size))
+    let size: Option<u64> = if size.trim() == "*" { None } else { Some(size.trim().parse().ok()?) };
+    (range.start < range.end && size.is_none_or(|size| range.end <= size)).then_some((range, size))
 }
 
 /// The `left` bytes of an answer; fewer or more are a fault.
@@ -119,15 +233,29 @@ mod tests {
 
     #[test]
     fn the_extent_is_read_from_the_headers() {
-        let told = |status, name: header::HeaderName, value: &str| {
-            extent(status, &HeaderMap::from_iter([(name, value.parse().unwrap())]))
+        let told = |status, pairs: &[(header::HeaderName, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap()));
+            Extent::of(status, &HeaderMap::from_iter(pairs)).ok()
         };
-        let part = |value| told(StatusCode::PARTIAL_CONTENT, header::CONTENT_RANGE, value);
-        assert_eq!(part("bytes 5-9/20"), Some((5..10, 20)));
-        for wrong in ["bytes 5-9/*", "bytes 9-5/20", "bytes 5-20/20", "items 5-9/20", "bytes 5"] {
-            assert_eq!(part(wrong), None, "{wrong}");
+        let (whole, part) = (StatusCode::OK, StatusCode::PARTIAL_CONTENT);
+        let ranged = |status, value| told(status, &[(header::CONTENT_RANGE, value)]);
+        assert_eq!(ranged(part, "bytes 5-9/20"), Some(Extent::Of(5..10, 20)));
+        assert_eq!(ranged(part, "bytes 5-9/*"), Some(Extent::Part(5..10)));
+        for wrong in ["bytes 9-5/20", "bytes 5-20/20", "items 5-9/20", "bytes 5", "bytes */20", "bytes 5-9/x"]
+        {
+            assert_eq!(ranged(part, wrong), None, "{wrong}");
         }
-        assert_eq!(told(StatusCode::OK, header::CONTENT_LENGTH, "7"), Some((0..7, 7)));
-        assert_eq!(told(StatusCode::OK, header::ETAG, "7"), None);
+        // Which bytes they are is not guessed: of many ranges, or where nothing is said.
+        assert_eq!(told(part, &[(header::CONTENT_LENGTH, "7")]), None);
+        assert_eq!(told(whole, &[(header::CONTENT_LENGTH, "7")]), Some(Extent::Of(0..7, 7)));
+        assert_eq!(told(whole, &[(header::ETAG, "7")]), Some(Extent::All));
+        // A part that is sent as if it were the whole.
+        let both = |status, length| {
+            told(status, &[(header::CONTENT_RANGE, "bytes 5-9/20"), (header::CONTENT_LENGTH, length)])
+        };
+        assert_eq!(ranged(whole, "bytes 5-9/20"), Some(Extent::Of(5..10, 20)));
+        assert_eq!(both(whole, "5"), Some(Extent::Of(5..10, 20)));
+        assert_eq!(both(whole, "20"), Some(Extent::Of(0..20, 20)));
+        assert_eq!((both(whole, "7"), both(part, "20")), (None, None));
     }
 }

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName};
 
 use super::address::form;
+use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
+use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-amz-meta-";
 /// The name under which a writer's token is kept among the metadata.
-const TOKEN: &str = "tidegate-writer";
+const TOKEN: &str = Attributes::RESERVED;
 
 /// The headers of a request that begins an object.
 pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
@@ -54,19 +56,30 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// What an answer's headers say of an object; `size` is its `Content-Length`.
+/// The metadata among an answer's headers. A header that comes twice stands for one value, with a comma between.
+pub(in crate::backend) fn metadata(headers: &HeaderMap, prefix: &str) -> BTreeMap<String, String> {
+    let mut metadata = BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let Some(name) = name.as_str().strip_prefix(prefix) else { continue };
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        metadata
+            .entry(name.to_owned())
+            .and_modify(|known| {
+                known.push(',');
+                known.push_str(&value);
+            })
+            .or_insert(value);
+    }
+    metadata
+}
+
+/// What an answer's headers say of an object, but for its size.
 pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     let read = |name: &str| {
         let value = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
         Some(value).filter(|value| !value.is_empty())
     };
-    let mut metadata: BTreeMap<_, _> = headers
-        .iter()
-        .filter_map(|(name, value)| {
-            let name = name.as_str().strip_prefix(META)?;
-            Some((name.to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
-        })
-        .collect();
+    let mut metadata = metadata(headers, META);
     let token = metadata.remove(TOKEN);
     let encryption = match read("x-amz-server-side-encryption").as_deref() {
         Some("AES256") => Some(Encryption::Managed),
@@ -76,17 +89,19 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         _ => None,
     };
     // A checksum of parts (`…-N`) is not one of the bytes.
-    let whole = |name| read(name).filter(|value| !value.contains('-'));
+    let is_composite = read("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
+    let whole = |name| read(name).filter(|value| !is_composite && !value.contains('-'));
     Object {
         key: key.to_owned(),
-        size: read(header::CONTENT_LENGTH.as_str()).and_then(|size| size.parse().ok()).unwrap_or(0),
+        size: 0,
         size_is_unknown: false,
-        etag: read("etag"),
+        etag: tag(headers).map(str::to_owned),
         version: read("x-amz-version-id").filter(|version| version != "null"),
-        modified: read("last-modified").and_then(|date| httpdate::parse_http_date(&date).ok()),
+        modified: read("last-modified").as_deref().and_then(time),
         crc64nvme: whole("x-amz-checksum-crc64nvme"),
         crc32c: whole("x-amz-checksum-crc32c"),
         token,
+        tag_count: read("x-amz-tagging-count").and_then(|count| count.parse().ok()).unwrap_or(0),
         attributes: Attributes {
             content_type: read("content-type"),
             cache_control: read("cache-control"),
@@ -131,14 +146,40 @@ mod tests {
         assert_eq!(headers["x-amz-tagging"], "k%201=v%26%3D");
         assert_eq!(headers["x-amz-meta-tidegate-writer"], "t-1");
         headers.insert("content-encoding", "gzip,aws-chunked".parse().unwrap());
-        headers.insert("content-length", "12".parse().unwrap());
         headers.insert("x-amz-checksum-crc32c", "AAAAAA==-3".parse().unwrap());
         headers.insert("last-modified", "Sun, 06 Nov 1994 08:49:37 GMT".parse().unwrap());
         let object = from_headers("k", &headers);
         options.attributes.tags.clear();
         assert_eq!(object.attributes, options.attributes);
-        assert_eq!((object.size, object.token.as_deref(), object.crc32c), (12, Some("t-1"), None));
+        assert_eq!((object.token.as_deref(), object.crc32c), (Some("t-1"), None));
         assert!(object.modified.is_some());
+    }
+
+    #[test]
+    fn what_is_written_in_another_form_is_read() {
+        let read = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, value.parse().unwrap());
+            }
+            from_headers("k", &headers)
+        };
+        for date in
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37.000Z"]
+        {
+            assert!(read(&[("last-modified", date)]).modified.is_some(), "{date}");
+        }
+        for date in ["", "yesterday", "0"] {
+            assert_eq!(read(&[("last-modified", date)]).modified, None, "{date}");
+        }
+        let sum = ("x-amz-checksum-crc64nvme", "AAAAAAAAAAA=");
+        for (kind, is_told) in [("FULL_OBJECT", true), ("COMPOSITE", false), ("composite", false)] {
+            assert_eq!(read(&[sum, ("x-amz-checksum-type", kind)]).crc64nvme.is_some(), is_told, "{kind}");
+        }
+        assert!(read(&[sum]).crc64nvme.is_some());
+        assert_eq!(read(&[("etag", "")]).etag, None);
+        let twice = read(&[("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")]);
+        assert_eq!(twice.attributes.metadata["a"], "1,2");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use http::HeaderMap;
 
 use super::request::{Content, Request, checksum_header};
 use super::{fault, xml};
+use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
 use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
@@ -115,7 +116,11 @@ pub(super) fn told(
     root: &str,
     region: &str,
 ) -> Result<xml::Written, Fault> {
-    fault::document(headers, body, root, region)
+    let written: xml::Written = fault::document(headers, body, root, region)?;
+    if written.etag.as_deref().is_none_or(|tag| tag.trim().is_empty()) {
+        return Err(not_a_store(&format!("an ETag in <{root}>"), headers, body));
+    }
+    Ok(written)
 }
 
 #[cfg(test)]

@@ -9,27 +9,42 @@ use std::ops::Range;
 use http::{HeaderMap, Method};
 
 use super::request::Request;
-use super::{S3, address, complete, fault, xml};
+use super::{S3, S3Client, address, complete, fault, xml};
 use crate::backend::confirm::confirmed;
-use crate::backend::copy::{check_range, gone_or_other, size_of};
+use crate::backend::copy::{check_range, gone, gone_or_other, size_of};
 use crate::backend::http::set;
-use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
+use crate::backend::same::same_or_replaced;
+use crate::backend::{Backend as _, CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::Object;
+
+/// The bucket that is copied from.
+fn bucket_of<'a>(scheme: &str, from: &'a CopySource) -> Result<&'a str, Fault> {
+    let bucket = from.location.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
+    bucket.ok_or_else(|| {
+        let message = format!("{} is no bucket of this store", from.location);
+        Fault::new(FaultKind::Invalid, message)
+    })
+}
 
 impl S3 {
     /// Says in a request what it copies, and that it is to be that very object.
     fn copies(&self, mut request: Request, from: &CopySource) -> Result<Request, Fault> {
-        let scheme: &str = self.bucket.shared.settings.scheme;
-        let bucket = from.location.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
-        let bucket = bucket.ok_or_else(|| {
-            let message = format!("{} is no bucket of this store", from.location);
-            Fault::new(FaultKind::Invalid, message)
-        })?;
+        let bucket = bucket_of(self.bucket.shared.settings.scheme, from)?;
         let headers = &mut request.headers;
         set(headers, "x-amz-copy-source", Some(address::source(bucket, &from.key)))?;
-        set(headers, "x-amz-copy-source-if-match", from.object.etag.as_ref())?;
+        set(headers, "x-amz-copy-source-if-match", from.object.strong_tag())?;
         Ok(request)
+    }
+
+    /// That the source is still the object that was described, where its tag could be no condition of the copy.
+    async fn check_source(&self, from: &CopySource) -> Result<(), Fault> {
+        if from.object.strong_tag().is_some() {
+            return Ok(());
+        }
+        let client = S3Client { shared: self.bucket.shared.clone() };
+        let bucket = client.bucket(bucket_of(&self.bucket.shared.settings.scheme, from)?)?;
+        same_or_replaced(bucket.head(&from.key).await.map_err(gone)?, Some(&from.object)).map(drop)
     }
 
     /// Sends a request for a copy. As that of a completion, its status is no word on how it ended.
@@ -57,6 +72,7 @@ impl S3 {
         let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
+        self.check_source(from).await?;
         let object = result.into_object(key, &headers);
         let checksum = from.checksum(self.capabilities.checksum);
         let object = confirmed(self, object, from.object.size, checksum.as_ref(), options).await;
@@ -84,10 +100,9 @@ impl S3 {
         let bytes = format!("bytes={}-{}", range.start, range.end - 1);
         set(&mut request.headers, "x-amz-copy-source-range", Some(bytes))?;
         let (_, result) = self.copied(request, "CopyPartResult").await?;
-        let etag = result
-            .etag
-            .ok_or_else(|| Fault::new(FaultKind::Transient, "the store's answer to a part has no ETag"))?;
-        Ok(StoredPart::new(number, range.end - range.start, etag))
+        self.check_source(from).await?;
+        // `copied` accepts no result without a tag.
+        Ok(StoredPart::new(number, range.end - range.start, result.etag.unwrap_or_default()))
     }
 
     pub(super) async fn complete_copied(

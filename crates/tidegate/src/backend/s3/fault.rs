@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::xml;
 use crate::backend::http::answer::{Document, cut, not_a_store};
-use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, retry_after};
+use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::{Fault, FaultKind};
 use crate::date::http_date;
 
@@ -34,6 +34,10 @@ pub(in crate::backend) fn refusal(
         }
         _ => xml::Error::default(),
     };
+    if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
+        // No store says so that there is no such object.
+        return not_a_store("word of an object", headers, body);
+    }
     let kind = kind_of_code(&said.code).unwrap_or_else(|| kind_of_status(status));
     let (kind, message) = if let Some(message) = elsewhere(status, headers, &said, region) {
         (FaultKind::Invalid, message)
@@ -48,7 +52,10 @@ pub(in crate::backend) fn refusal(
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
         .with_retry_after(retry_after(headers))
-        .with_answered(!said.code.is_empty())
+        // A HEAD is refused without a word.
+        .with_answered(
+            !said.code.is_empty() || (status == StatusCode::NOT_FOUND && proof::is_stores(headers)),
+        )
 }
 
 /// Reads the document of an answer of success, whose root is to be `root`. A document `<Error>` is the fault that it tells
@@ -64,6 +71,14 @@ pub(in crate::backend) fn document<T: DeserializeOwned>(
         Ok(Some(document)) => Ok(document),
         Ok(None) => Err(cut(&format!("<{root}>"))),
         Err(error) => Err(not_a_store(&format!("<{root}>"), headers, body).with_source(error)),
+    }
+}
+
+/// The fault of an answer of success whose body is an error document.
+pub(in crate::backend) fn no_error(headers: &HeaderMap, body: &[u8], region: &str) -> Result<(), Fault> {
+    match Document::of(body) {
+        Document::Xml(root) if root == "Error" => Err(refusal(StatusCode::OK, headers, body, region)),
+        _ => Ok(()),
     }
 }
 

@@ -7,9 +7,10 @@ use http::Method;
 use md5::{Digest as _, Md5};
 
 use super::request::{Content, Request};
-use super::{Bucket, rules};
-use crate::backend::http::set;
-use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle};
+use super::{Bucket, fault, rules};
+use crate::backend::http::answer::not_a_store;
+use crate::backend::http::{proof, set};
+use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle, LifecycleRule};
 
 /// Not in the document, and lost by whoever puts the document without it.
 const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
@@ -29,12 +30,20 @@ pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
         }
         Err(fault) => return Err(fault),
     };
+    fault::promised(&headers, &body, "LifecycleConfiguration", &bucket.shared.region)?;
     let document = String::from_utf8(body.to_vec()).map_err(|error| {
         let message = "the store's lifecycle rules are not UTF-8";
         Fault::new(FaultKind::Unsupported, message).with_source(error)
     })?;
     let minimum = headers.get(DEFAULT_MINIMUM).and_then(|minimum| minimum.to_str().ok()).map(str::to_owned);
     Ok(Lifecycle { rules: rules::rules(&document)?, document, default_minimum: minimum })
+}
+
+/// Whether a rule of the bucket is the one that was added.
+fn has_rule(there: &LifecycleRule, rule: &AbortRule) -> bool {
+    there.id.as_deref() == Some(&*rule.id)
+        && there.abort_after_days == Some(rule.days)
+        && there.prefix == rule.prefix
 }
 
 /// Puts the rules of `to` with one more.
@@ -46,8 +55,18 @@ pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Re
     set(&mut request.headers, "content-md5", Some(digest))?;
     set(&mut request.headers, "content-type", Some("application/xml"))?;
     set(&mut request.headers, DEFAULT_MINIMUM, to.default_minimum.as_ref())?;
-    match bucket.shared.ask(request.with(Content::Text(Bytes::from(document)))).await {
-        Ok(_) => Ok(()),
+    match bucket.shared.ask(request.with(Content::Text(Bytes::from(document)))).await.and_then(
+        |(headers, body)| {
+            fault::no_error(&headers, &body, &bucket.shared.region)?;
+            Ok((headers, body))
+        },
+    ) {
+        Ok((headers, _)) if proof::is_stores(&headers) => Ok(()),
+        // The answer alone proves nothing.
+        Ok((headers, body)) => match get(bucket).await?.rules.iter().any(|there| has_rule(there, rule)) {
+            true => Ok(()),
+            false => Err(not_a_store("word that the rules were changed", &headers, &body)),
+        },
         Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::Unsupported) => {
             let message = if bucket.shared.is_minio() {
                 "MinIO takes no rule that only aborts incomplete uploads, and no rule was changed; it removes \

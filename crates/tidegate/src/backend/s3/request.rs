@@ -1,5 +1,8 @@
 //! The one path of every request: sign, send, and tell what came back.
 
+use std::sync::Arc;
+
+use aws_smithy_runtime_api::client::identity::Identity;
 use bytes::Bytes;
 use futures::StreamExt;
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -10,7 +13,8 @@ use super::client::Shared;
 use super::fault;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, known, read, sending, source_fault, text,
+    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, known, proof, read, sending,
+    source_fault, text,
 };
 use crate::backend::{Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
@@ -44,6 +48,14 @@ impl Request {
     }
 }
 
+/// An answer, whatever it says; its body is not read yet.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) response: Response,
+    /// Who has asked.
+    identity: Option<Arc<Identity>>,
+}
+
 /// What is sent, and what is said of it.
 struct Prepared {
     body: Sending,
@@ -52,8 +64,8 @@ struct Prepared {
 }
 
 impl Shared {
-    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
-    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
+    /// Sends a request; the answer may be a refusal.
+    pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
         let Request { method, url, mut headers, content } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
@@ -63,12 +75,28 @@ impl Shared {
             let framing = HeaderValue::from_static("STREAMING-UNSIGNED-PAYLOAD-TRAILER");
             headers.insert("x-amz-content-sha256", framing);
         }
+        if method == Method::GET {
+            // As it is stored. Not signed: what is on the way may change this header.
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         let sent = self.connections.current().send(method, url, headers, body).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
-        if response.status().is_success() {
-            return Ok(response);
+        Ok(Answer { response, identity })
+    }
+
+    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
+    pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
+        let answer = self.exchange(request).await?;
+        if answer.response.status().is_success() {
+            return Ok(answer.response);
         }
+        Err(self.refused(answer).await)
+    }
+
+    /// The fault that an answer tells of.
+    pub(super) async fn refused(&self, answer: Answer) -> Fault {
+        let Answer { response, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
         let said = read(response, LONGEST_REFUSAL).await.unwrap_or_default();
         let mut fault = fault::refusal(status, &headers, &said, &self.region);
@@ -77,7 +105,7 @@ impl Shared {
         {
             fault.kind = FaultKind::Credentials;
         }
-        Err(fault)
+        fault
     }
 
     /// Sends a request and reads its answer.
@@ -87,13 +115,24 @@ impl Shared {
         Ok((headers, read(response, LONGEST).await?))
     }
 
-    /// Sends a payload; the answer's headers, and the payload's checksum.
+    /// Sends a request that removes something, and reads whether it did.
+    pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
+        let mut response = self.send(request).await?;
+        let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
+        let body = read(response, LONGEST_REFUSAL).await?;
+        fault::no_error(&headers, &body, &self.region)?;
+        proof::removed(status, &headers, &body)
+    }
+
+    /// Sends a payload; the answer's headers, which have a tag of what was written, and the payload's checksum.
     pub(super) async fn upload(
         &self,
         request: Request,
         payload: Payload,
     ) -> Result<(HeaderMap, Checksum), Fault> {
-        let (headers, _) = self.ask(request.with(Content::Payload(payload.clone()))).await?;
+        let (headers, body) = self.ask(request.with(Content::Payload(payload.clone()))).await?;
+        fault::no_error(&headers, &body, &self.region)?;
+        proof::written(&headers, &body)?;
         let checksum = known(&payload)
             .ok_or_else(|| Fault::new(FaultKind::Transient, "the store answered before it had all bytes"))?;
         Ok((headers, checksum))

@@ -12,6 +12,7 @@ use super::*;
 use crate::backend::samples::{MIB, OnDisk, bytes_of, kind, memory_of, only_the_same_is_read, read_back};
 
 mod copying;
+mod proof;
 mod raw;
 mod reading;
 mod refusals;

@@ -73,12 +73,16 @@ pub(in crate::backend) struct Written {
     pub(in crate::backend) crc64nvme: Option<String>,
     #[serde(rename = "ChecksumCRC32C")]
     pub(in crate::backend) crc32c: Option<String>,
+    #[serde(rename = "ChecksumType")]
+    pub(in crate::backend) checksum_type: Option<String>,
 }
 
 impl Written {
     /// The object, with what `headers` say of it. A checksum of parts' checksums says nothing of the bytes.
     pub(super) fn into_object(self, key: &str, headers: &HeaderMap) -> Object {
-        let whole = |value: Option<String>| value.filter(|value| !value.contains('-'));
+        let is_composite =
+            self.checksum_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("COMPOSITE"));
+        let whole = |value: Option<String>| value.filter(|value| !is_composite && !value.contains('-'));
         let (crc64nvme, crc32c) = (whole(self.crc64nvme), whole(self.crc32c));
         Object { etag: self.etag, crc64nvme, crc32c, ..attributes::from_headers(key, headers) }
     }

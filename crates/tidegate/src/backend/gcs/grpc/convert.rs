@@ -59,6 +59,11 @@ pub(super) fn crc32c(checksum: &Checksum) -> u32 {
 }
 
 pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
+    if described.generation == 0 && described.etag.is_empty() {
+        let message =
+            "the answer is not an object store's: it describes no object, for each has a generation";
+        return Err(Fault::new(FaultKind::NotAStore, message));
+    }
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     let mut metadata = described.metadata;
     let token = metadata.remove(TOKEN);
@@ -73,6 +78,7 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),
         token,
+        tag_count: 0,
         attributes: Attributes {
             content_type: text(described.content_type),
             cache_control: text(described.cache_control),

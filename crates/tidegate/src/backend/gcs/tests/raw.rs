@@ -47,7 +47,11 @@ fn error(status: u16, reason: &str) -> String {
 }
 
 fn published(data: &[u8]) -> String {
-    let body = format!(r#"{{"name":"k","size":"{}","crc32c":"{}"}}"#, data.len(), crc32c(data).base64());
+    let body = format!(
+        r#"{{"name":"k","generation":"1","size":"{}","crc32c":"{}"}}"#,
+        data.len(),
+        crc32c(data).base64()
+    );
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
@@ -126,10 +130,10 @@ async fn answers(text: &'static str) -> Gcs {
 #[tokio::test]
 async fn odd_answers_are_faults() {
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await;
-    assert_eq!(kind(store.head("k")).await.0, FaultKind::Transient);
-    assert_eq!(kind(store.put("k", in_memory(b"1"), &WriteOptions::default())).await.0, FaultKind::Transient);
+    assert_eq!(kind(store.head("k")).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(store.put("k", in_memory(b"1"), &WriteOptions::default())).await.0, FaultKind::NotAStore);
     assert_eq!(kind(store.open("k", &WriteOptions::default())).await.0, FaultKind::NotAStore);
-    assert_eq!(kind(store.open_appending("k", &WriteOptions::default())).await.0, FaultKind::Transient);
+    assert_eq!(kind(store.open_appending("k", &WriteOptions::default())).await.0, FaultKind::NotAStore);
     let store = answers("HTTP/1.1 200 OK\r\ncontent-length: 21\r\n\r\n{\"nextPageToken\":\"a\"}").await;
     let (stuck, said) = kind(store.list("", true).try_collect::<Vec<_>>()).await;
     assert!(stuck == FaultKind::NotAStore && said.contains("does not get on"), "{said}");

@@ -16,7 +16,7 @@ async fn refusals_of_every_request_are_told_apart(over: GcsTransport) {
     for (status, code, expected) in [
         (401, "authError", FaultKind::Credentials),
         (403, "forbidden", FaultKind::Denied),
-        (409, "conflict", FaultKind::Transient),
+        (409, "conflict", FaultKind::Undone),
         (412, "conditionNotMet", FaultKind::Exists),
         (429, "rateLimitExceeded", FaultKind::Throttled),
         (500, "backendError", FaultKind::Transient),

@@ -1,0 +1,145 @@
+//! What a copy carries beside the bytes, and what its target cannot hold: that is named at the end.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use tidegate::{Attributes, Encryption, Object};
+
+use crate::stores::Place;
+use crate::text;
+
+/// What was left out of copies: each name with the number of objects.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut(Mutex<BTreeMap<&'static str, u64>>);
+
+impl LeftOut {
+    pub(super) fn add(&self, names: impl IntoIterator<Item = &'static str>) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            *counts.entry(name).or_default() += 1;
+        }
+    }
+
+    /// One line for people; `None` where everything was carried.
+    pub(super) fn line(&self) -> Option<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = counts.iter().map(|(name, count)| format!("{name} ({})", text::count(*count, "object")));
+        let named: Vec<_> = named.collect();
+        (!named.is_empty())
+            .then(|| format!("warning: the target cannot hold, and the copy left out: {}", named.join(", ")))
+    }
+}
+
+/// The scheme of a place: a storage class and a key of a key service have a meaning only within one.
+fn scheme(place: &Place) -> String {
+    let location = place.store.location();
+    location.split_once("://").map_or_else(String::new, |(scheme, _)| scheme.to_owned())
+}
+
+/// What a copy of `object` to another store carries of its attributes, and the names of what it cannot.
+pub(super) fn to_store(from: &Place, to: &Place, object: &Object) -> (Attributes, Vec<&'static str>) {
+    between(&scheme(from), &scheme(to), object)
+}
+
+fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static str>) {
+    let (mut attributes, mut left_out) = (object.attributes.clone(), Vec::new());
+    if to == "gs" && !attributes.tags.is_empty() {
+        attributes.tags.clear();
+        left_out.push("tags");
+    }
+    if from != to
+        && attributes.storage_class.take().is_some_and(|class| !class.eq_ignore_ascii_case("STANDARD"))
+    {
+        left_out.push("storage class");
+    }
+    // The target encrypts as its bucket says. A key of the source's key service is none of another store.
+    if matches!(attributes.encryption.take(), Some(Encryption::Kms { .. })) {
+        left_out.push("encryption key");
+    }
+    (attributes, left_out)
+}
+
+/// The names of what a file on disk cannot hold of an object. Its type is not among them where the file's name says it.
+pub(super) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
+    let Attributes {
+        content_type: _,
+        cache_control,
+        content_encoding,
+        content_disposition,
+        content_language,
+        metadata,
+        tags,
+        ..
+    } = &object.attributes;
+    let all = [
+        ("cache control", cache_control.is_some()),
+        ("content encoding", content_encoding.is_some()),
+        ("content disposition", content_disposition.is_some()),
+        ("content language", content_language.is_some()),
+        ("metadata", !metadata.is_empty()),
+        ("tags", !tags.is_empty() || object.tag_count > 0),
+    ];
+    all.into_iter().filter_map(|(name, is_lost)| is_lost.then_some(name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Object {
+        let pair = || [("a".to_owned(), "b".to_owned())].into();
+        let mut object = Object::default();
+        object.attributes.content_type = Some("text/plain".into());
+        object.attributes.cache_control = Some("no-cache".into());
+        object.attributes.content_language = Some("de".into());
+        object.attributes.metadata = pair();
+        object.attributes.tags = pair();
+        object.attributes.storage_class = Some("STANDARD_IA".into());
+        object.attributes.encryption = Some(Encryption::Kms { key_id: None });
+        object
+    }
+
+    #[test]
+    fn what_the_target_holds_is_carried_and_the_rest_is_named() {
+        for (from, to, names) in [
+            ("s3", "s3", &["encryption key"][..]),
+            ("s3", "gs", &["tags", "storage class", "encryption key"]),
+            ("gs", "s3", &["storage class", "encryption key"]),
+            ("gs", "gs", &["tags", "encryption key"]),
+        ] {
+            let (carried, left_out) = between(from, to, &full());
+            assert_eq!(left_out, names, "{from} {to}");
+            let expected = full().attributes;
+            assert_eq!(carried.metadata, expected.metadata);
+            assert_eq!(carried.cache_control, expected.cache_control);
+            assert_eq!(carried.content_language, expected.content_language);
+            assert_eq!(carried.content_type, expected.content_type);
+            assert_eq!(carried.tags.is_empty(), to == "gs");
+            assert_eq!(carried.storage_class.is_some(), from == to);
+        }
+        let mut plain = Object::default();
+        plain.attributes.storage_class = Some("STANDARD".into());
+        plain.attributes.encryption = Some(Encryption::Managed);
+        assert_eq!(between("s3", "gs", &plain).1, [""; 0], "what every bucket does is no loss");
+    }
+
+    #[test]
+    fn a_file_holds_bytes_only() {
+        assert_eq!(lost_on_disk(&full()), ["cache control", "content language", "metadata", "tags"]);
+        let mut plain = Object::default();
+        plain.attributes.content_type = Some("text/plain".into());
+        assert_eq!(lost_on_disk(&plain), [""; 0]);
+        plain.tag_count = 2;
+        assert_eq!(lost_on_disk(&plain), ["tags"]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_one_line() {
+        let left_out = LeftOut::default();
+        assert_eq!(left_out.line(), None);
+        left_out.add(["tags", "metadata"]);
+        left_out.add(["tags"]);
+        let line = left_out.line().unwrap();
+        assert!(line.ends_with("left out: metadata (1 object), tags (2 objects)"), "{line}");
+    }
+}

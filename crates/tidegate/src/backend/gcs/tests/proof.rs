@@ -1,0 +1,193 @@
+//! Answers of success that prove nothing, and answers that say less than Google does, or say it otherwise.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::backend::samples::{Asked, header_of, login_page, raw_server, said};
+use crate::{ErrorKind, Store, Tidegate};
+
+async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Gcs, Asked) {
+    let (url, asked) = raw_server(answer).await;
+    let settings =
+        GcsSettings::default().with_endpoint_url(url).with_credentials(GcsCredentials::anonymous());
+    (Gcs::connect("bucket", &settings).await.unwrap(), asked)
+}
+
+fn store_of(gcs: Gcs) -> Store {
+    Tidegate::builder().build().unwrap().store(Arc::new(gcs))
+}
+
+async fn write(store: &Store) -> crate::Result<Object> {
+    let mut writer = store.writer("k").start().await?;
+    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.finish().await
+}
+
+fn json(text: &str) -> String {
+    said("200 OK", "content-type: application/json\r\n", text)
+}
+
+fn error(status: &str, reason: &str) -> String {
+    let code = status.split(' ').next().unwrap();
+    let code = if code == "200" { "503" } else { code };
+    let body = format!(r#"{{"error":{{"code":{code},"message":"no","errors":[{{"reason":"{reason}"}}]}}}}"#);
+    said(status, "", &body)
+}
+
+fn gone() -> String {
+    error("404 Not Found", "notFound")
+}
+
+fn proven() -> String {
+    json(&format!(r#"{{"name":"k","generation":"1","size":"5","crc32c":"{}"}}"#, crc32c(b"hello").base64()))
+}
+
+#[tokio::test]
+async fn a_write_that_is_not_proven_is_asked_for_and_not_made_again() {
+    for answer in
+        [login_page(), said("200 OK", "", ""), json("{}"), json(r#"{"name":"k","size":"5"}"#), json("[]")]
+    {
+        let (gcs, asked) =
+            raw(move |head| if head.starts_with("post") { answer.clone() } else { gone() }).await;
+        let failed = write(&store_of(gcs)).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::NotAStore, "{failed}");
+        assert_eq!(*asked.lock().unwrap(), ["POST", "GET"], "{failed}");
+    }
+}
+
+#[tokio::test]
+async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
+    let (gcs, _) = raw(|_| login_page()).await;
+    let store = store_of(gcs.clone());
+    let failed = write(&store).await.unwrap_err();
+    assert!(
+        failed.kind() == ErrorKind::Uncertain && failed.to_string().contains("Please log in"),
+        "{failed}"
+    );
+    assert_eq!(store.head("k").await.unwrap_err().kind(), ErrorKind::NotAStore);
+    let read = store.reader("k").start().await.map(drop).unwrap_err();
+    assert!(read.kind() == ErrorKind::NotAStore && read.to_string().contains("Please log in"), "{read}");
+    assert_eq!(store.delete("k").await.unwrap_err().kind(), ErrorKind::NotAStore);
+    let options = WriteOptions::default();
+    let parts = Session { key: "k".into(), id: "u".into() };
+    let appended = Session { key: "k".into(), id: format!("{}/session", gcs.endpoint()) };
+    assert_eq!(kind(gcs.open("k", &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.open_appending("k", &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.part(&parts, 1, 0, in_memory(b"x"))).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.complete(&parts, &[], &crc32c(b""), &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.append(&appended, 0, in_memory(b"x"), None)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(gcs.appended(&appended)).await.0, FaultKind::NotAStore);
+    for session in [&parts, &appended] {
+        assert_eq!(kind(gcs.abort(session)).await.0, FaultKind::NotAStore);
+    }
+    let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object: Object::default() };
+    assert_eq!(kind(gcs.copy(&from, "k", None, &options)).await.0, FaultKind::NotAStore);
+}
+
+#[tokio::test]
+async fn an_error_in_an_answer_of_success_is_that_error() {
+    let (gcs, _) = raw(|_| error("200 OK", "backendError")).await;
+    let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
+    assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options)).await.0, FaultKind::Throttled);
+    assert_eq!(kind(gcs.head("k")).await.0, FaultKind::Throttled);
+    assert_eq!(kind(gcs.delete("k")).await.0, FaultKind::Throttled);
+    assert_eq!(kind(gcs.open_appending("k", &options)).await.0, FaultKind::Throttled);
+    assert_eq!(kind(gcs.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::Throttled);
+    assert_eq!(kind(gcs.abort(&session)).await.0, FaultKind::Throttled);
+    let count = AtomicUsize::new(0);
+    let (gcs, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => error("200 OK", "backendError"),
+        _ => proven(),
+    })
+    .await;
+    assert_eq!(write(&store_of(gcs)).await.unwrap().size, 5);
+}
+
+#[tokio::test]
+async fn a_removal_is_proven_by_the_answer_or_by_what_is_there() {
+    for (deleted, head, is_removed) in [
+        (said("204 No Content", "", ""), login_page(), true),
+        (json("null"), login_page(), true),
+        (gone(), login_page(), true),
+        (login_page(), gone(), true),
+        (login_page(), said("404 Not Found", "", ""), false),
+        (login_page(), proven(), false),
+        (said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>"), login_page(), false),
+    ] {
+        let shown = format!("{deleted} {head}");
+        let (gcs, _) =
+            raw(move |asked| if asked.starts_with("delete") { deleted.clone() } else { head.clone() }).await;
+        assert_eq!(store_of(gcs).delete("k").await.is_ok(), is_removed, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_size_that_is_left_out_is_asked_for_and_never_zero() {
+    let ranged = |range: &str| {
+        said(
+            "206 Partial",
+            &format!("etag: \"m\"\r\nx-goog-generation: 1\r\ncontent-range: {range}\r\n"),
+            "h",
+        )
+    };
+    for (described, first, size) in [
+        (json(r#"{"generation":"1"}"#), ranged("bytes 0-0/5"), Some(5)),
+        (json(r#"{"generation":1,"size":5}"#), login_page(), Some(5)),
+        (json(r#"{"generation":"1","crc32c":"AAAAAA=="}"#), login_page(), Some(0)),
+        (json(r#"{"generation":"1"}"#), said("200 OK", "x-goog-generation: 1\r\n", "hello"), Some(5)),
+        (json(r#"{"generation":"1"}"#), said("416 Range", "content-range: bytes */0\r\n", ""), Some(0)),
+        (json(r#"{"generation":"1"}"#), ranged("bytes 0-0/*"), None),
+        (json(r#"{"generation":"1"}"#), login_page(), None),
+    ] {
+        let shown = format!("{described} {first}");
+        let (gcs, _) =
+            raw(move |head| if head.contains("alt=media") { first.clone() } else { described.clone() }).await;
+        let told = gcs.head("k").await;
+        assert_eq!(told.as_ref().ok().map(|object| object.size), size, "{shown}: {told:?}");
+        assert!(told.is_err() || told.unwrap().key == "k");
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_packed_on_the_way_are_asked_for_as_they_are_stored() {
+    for (gzip, identity, read) in [
+        // A cache in front packs what is not.
+        (
+            "content-encoding: gzip\r\nx-goog-stored-content-encoding: identity\r\n",
+            "x-goog-stored-content-encoding: identity\r\n",
+            true,
+        ),
+        ("x-goog-stored-content-encoding: identity\r\n", "", true),
+        ("content-encoding: gzip\r\nx-goog-stored-content-encoding: gzip\r\n", "", true),
+        ("x-goog-stored-content-encoding: gzip\r\n", "x-goog-stored-content-encoding: gzip\r\n", false),
+    ] {
+        let (gcs, _) = raw(move |head| {
+            let headers = if header_of(head, "accept-encoding").unwrap() == "gzip" { gzip } else { identity };
+            said("200 OK", &format!("x-goog-generation: 1\r\n{headers}"), "hello")
+        })
+        .await;
+        let body = gcs.get("k", None, None).await;
+        assert_eq!(body.is_ok(), read, "{gzip}");
+        assert!(read || body.err().unwrap().kind == FaultKind::Unsupported);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_is_made_again_and_a_later_412_is_a_word() {
+    let (conflict, exists) =
+        (error("409 Conflict", "conflict"), error("412 Precondition", "conditionNotMet"));
+    for (answers, expected) in [
+        (vec![conflict.clone(), proven()], None),
+        (vec![conflict.clone(), exists.clone()], Some(ErrorKind::AlreadyExists)),
+        (vec![conflict.clone(), conflict, exists.clone()], Some(ErrorKind::AlreadyExists)),
+        (vec![exists], Some(ErrorKind::AlreadyExists)),
+    ] {
+        let (count, next) = (answers.len(), Mutex::new(answers.into_iter()));
+        let (gcs, asked) = raw(move |_| next.lock().unwrap().next().unwrap()).await;
+        let mut writer = store_of(gcs).writer("k").create_only().start().await.unwrap();
+        writer.write(Bytes::from_static(b"hello")).await.unwrap();
+        assert_eq!(writer.finish().await.err().map(|error| error.kind()), expected);
+        assert_eq!(asked.lock().unwrap().len(), count);
+    }
+}

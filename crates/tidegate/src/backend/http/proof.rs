@@ -1,0 +1,118 @@
+//! What proves that an answer of success is an object store's. A login page, a console or a proxy answers 200 as well.
+
+use futures::TryStreamExt;
+use http::{HeaderMap, StatusCode, header};
+
+use super::answer::{Document, not_a_store};
+use super::{Response, pieces};
+use crate::backend::Fault;
+
+/// As much of an unexpected answer is read as an error shows.
+const LOOK: usize = 1 << 10;
+
+/// Whether an answer has a header that only object stores send.
+pub(in crate::backend) fn is_stores(headers: &HeaderMap) -> bool {
+    let is_own = |name: &header::HeaderName| {
+        ["x-amz-", "x-goog-", "x-ms-"].iter().any(|prefix| name.as_str().starts_with(prefix))
+    };
+    headers.keys().any(is_own)
+}
+
+/// An answer's tag of the object or part. White space and an empty tag are none.
+pub(in crate::backend) fn tag(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::ETAG)?.to_str().ok().map(str::trim).filter(|tag| !tag.trim_matches('"').is_empty())
+}
+
+/// Whether an answer is a page for people.
+pub(in crate::backend) fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let is_html = kind.trim_start().to_ascii_lowercase().starts_with("text/html");
+    let is_html_root = matches!(Document::of(body), Document::Xml(root) if root.eq_ignore_ascii_case("html"));
+    !body.is_empty() && (is_html || is_html_root)
+}
+
+/// An answer that describes an object, or has its bytes: it has the object's tag, or a header of an object store.
+pub(in crate::backend) async fn object(response: Response) -> Result<Response, Fault> {
+    let is_due =
+        matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NO_CONTENT);
+    if is_due && (tag(response.headers()).is_some() || is_stores(response.headers())) {
+        return Ok(response);
+    }
+    let headers = response.headers().clone();
+    let (mut body, mut pieces) = (Vec::new(), pieces(response));
+    while body.len() < LOOK {
+        match pieces.try_next().await {
+            Ok(Some(piece)) => body.extend_from_slice(&piece),
+            // What came so far is shown; why there is no more does not matter.
+            Ok(None) | Err(_) => break,
+        }
+    }
+    Err(not_a_store("an object with an ETag", &headers, &body))
+}
+
+/// The tag in the answer to a request that writes an object or a part. The body is no error document.
+pub(in crate::backend) fn written<'a>(headers: &'a HeaderMap, body: &[u8]) -> Result<&'a str, Fault> {
+    tag(headers)
+        .filter(|_| !is_page(headers, body))
+        .ok_or_else(|| not_a_store("an ETag of what was written", headers, body))
+}
+
+/// That an answer to a request which removes something says so: by its status, and by a body that is no page. The body
+/// is no error document.
+pub(in crate::backend) fn removed(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
+    // S3 and Google answer 204; some compatible stores 200 or 202, with a body of JSON or XML or none.
+    let is_due = matches!(status, StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
+    let is_odd = match Document::of(body) {
+        Document::Empty | Document::Json | Document::Cut => false,
+        Document::Xml(_) => is_page(headers, body),
+        Document::Other => body.trim_ascii() != b"null" && !is_stores(headers),
+    };
+    if is_due && !is_odd { Ok(()) } else { Err(not_a_store("word that it was removed", headers, body)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::FaultKind;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    const PAGE: &[u8] = b"<!doctype html>\n<html><body>Please log in</body></html>";
+
+    #[test]
+    fn a_write_is_proven_by_a_tag() {
+        for tag in ["\"e\"", "e", "W/\"e\""] {
+            assert_eq!(written(&headers(&[("etag", tag)]), b"").unwrap(), tag);
+        }
+        for (pairs, body) in [
+            (&[][..], &b""[..]),
+            (&[("etag", "")], b""),
+            (&[("etag", "\"\"")], b""),
+            (&[("etag", "\"e\"")], PAGE),
+            (&[("etag", "\"e\""), ("content-type", "text/html; charset=utf-8")], b"Please log in"),
+            (&[("content-type", "text/html")], PAGE),
+        ] {
+            let fault = written(&headers(pairs), body).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::NotAStore, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_removal_is_proven_by_its_status_and_by_no_page() {
+        for (status, body) in
+            [(204, &b""[..]), (200, b""), (202, b""), (200, b"null\n"), (200, b"{}"), (200, b"<Ok/>")]
+        {
+            removed(StatusCode::from_u16(status).unwrap(), &HeaderMap::new(), body).unwrap();
+        }
+        for (status, body) in [(200, PAGE), (200, b"Please log in"), (201, b""), (206, b""), (202, PAGE)] {
+            let status = StatusCode::from_u16(status).unwrap();
+            let fault = removed(status, &HeaderMap::new(), body).unwrap_err();
+            assert_eq!(fault.kind, FaultKind::NotAStore, "{status}");
+        }
+        // A captive portal may say what its page is, or not.
+        let kind = headers(&[("content-type", "text/html")]);
+        assert!(removed(StatusCode::OK, &kind, b"<p>hello").is_err());
+    }
+}

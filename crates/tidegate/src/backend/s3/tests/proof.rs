@@ -1,0 +1,368 @@
+//! Answers of success that prove nothing, and answers that say less than S3 does, or say it otherwise.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicUsize;
+
+use super::raw::{connect, store_of, text};
+use super::*;
+use crate::backend::samples::{Asked, header_of, login_page, raw_server, said};
+use crate::{ErrorKind, Store};
+
+const ERROR: &str = "<?xml version='1.0'?><Error><Code>CODE</Code><Message>no</Message></Error>";
+
+fn error(code: &str) -> String {
+    said("200 OK", "content-type: application/xml\r\n", &ERROR.replace("CODE", code))
+}
+
+fn proven() -> String {
+    let sum = Checksum::of(Algorithm::Crc64Nvme, b"hello").base64();
+    said("200 OK", &format!("etag: \"e\"\r\nx-amz-checksum-crc64nvme: {sum}\r\n"), "")
+}
+
+fn gone() -> String {
+    said("404 Not Found", "x-amz-request-id: 1\r\n", "")
+}
+
+async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (S3, Asked) {
+    let (url, asked) = raw_server(answer).await;
+    (connect(url).await, asked)
+}
+
+async fn write(store: &Store) -> crate::Result<Object> {
+    let mut writer = store.writer("k").start().await?;
+    writer.write(Bytes::from_static(b"hello")).await?;
+    writer.finish().await
+}
+
+/// What a `PUT` is answered, that proves nothing.
+fn unproven() -> Vec<String> {
+    vec![
+        said("200 OK", "", ""),
+        login_page(),
+        said("200 OK", "etag: \"page\"\r\ncontent-type: text/html\r\n", "<html>nginx</html>"),
+        said("201 Created", "etag: \"\"\r\n", ""),
+        said("200 OK", "content-type: application/json\r\n", "{\"status\":\"ok\"}"),
+    ]
+}
+
+#[tokio::test]
+async fn a_put_that_is_not_proven_is_asked_for_and_not_made_again() {
+    for answer in unproven() {
+        let (s3, asked) =
+            raw(move |head| if head.starts_with("put") { answer.clone() } else { gone() }).await;
+        let failed = write(&store_of(s3)).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::NotAStore, "{failed}");
+        assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"], "{failed}");
+    }
+}
+
+#[tokio::test]
+async fn a_put_that_is_not_proven_is_done_where_the_store_has_the_writers_object() {
+    for answer in unproven() {
+        let token = Mutex::new(String::new());
+        let (s3, _) = raw(move |head| {
+            let mut token = token.lock().unwrap();
+            if head.starts_with("put") {
+                *token = header_of(head, "x-amz-meta-tidegate-writer").unwrap();
+                return answer.clone();
+            }
+            format!("HTTP/1.1 200 OK\r\netag: \"e\"\r\nx-amz-meta-tidegate-writer: {token}\r\ncontent-length: 5\r\n\r\n")
+        })
+        .await;
+        let object = write(&store_of(s3)).await.unwrap();
+        assert_eq!((object.size, object.etag.as_deref()), (5, Some("\"e\"")));
+    }
+}
+
+#[tokio::test]
+async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
+    let (s3, asked) = raw(|_| login_page()).await;
+    let store = store_of(s3.clone());
+    let failed = write(&store).await.unwrap_err();
+    assert!(
+        failed.kind() == ErrorKind::Uncertain && failed.to_string().contains("Please log in"),
+        "{failed}"
+    );
+    assert_eq!(*asked.lock().unwrap(), ["PUT", "HEAD"]);
+    let described = store.head("k").await.unwrap_err();
+    assert_eq!(described.kind(), ErrorKind::NotAStore, "{described}");
+    let read = store.reader("k").start().await.map(drop).unwrap_err();
+    assert!(read.kind() == ErrorKind::NotAStore && read.to_string().contains("Please log in"), "{read}");
+    let removed = store.delete("k").await.unwrap_err();
+    assert!(removed.kind() == ErrorKind::NotAStore && removed.attempts() == 1, "{removed}");
+    let session = Session { key: "k".into(), id: "u".into() };
+    let options = WriteOptions::default();
+    assert_eq!(kind(s3.open("k", &options)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.abort(&session)).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.lifecycle()).await.0, FaultKind::NotAStore);
+    assert_eq!(kind(s3.tags("k")).await.0, FaultKind::NotAStore);
+    let sum = Checksum::of(Algorithm::Crc64Nvme, b"");
+    assert_eq!(kind(s3.complete(&session, &[], &sum, &options)).await.0, FaultKind::NotAStore);
+}
+
+#[tokio::test]
+async fn an_error_in_an_answer_of_success_is_that_error() {
+    for (code, expected) in [
+        ("AccessDenied", FaultKind::Denied),
+        ("NoSuchBucket", FaultKind::NoBucket),
+        ("SlowDown", FaultKind::Throttled),
+        ("InternalError", FaultKind::Transient),
+        ("OperationAborted", FaultKind::Undone),
+    ] {
+        let (s3, _) = raw(move |_| error(code)).await;
+        let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
+        assert_eq!(kind(s3.put("k", in_memory(b"x"), &options)).await.0, expected);
+        assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, expected);
+        assert_eq!(kind(s3.open("k", &options)).await.0, expected);
+        assert_eq!(kind(s3.delete("k")).await.0, expected);
+        assert_eq!(kind(s3.abort(&session)).await.0, expected);
+        assert_eq!(kind(s3.tags("k")).await.0, expected);
+        assert_eq!(kind(s3.lifecycle()).await.0, expected);
+        let rule = AbortRule::new("r", "", 1);
+        assert_eq!(kind(s3.add_abort_rule(&Lifecycle::default(), &rule)).await.0, expected);
+    }
+    // One that may pass is tried again.
+    let count = AtomicUsize::new(0);
+    let (s3, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => error("SlowDown"),
+        _ => proven(),
+    })
+    .await;
+    assert_eq!(write(&store_of(s3)).await.unwrap().size, 5);
+}
+
+#[tokio::test]
+async fn a_removal_is_proven_by_the_answer_or_by_what_is_there() {
+    for (deleted, head, is_removed) in [
+        (said("204 No Content", "", ""), login_page(), true),
+        (said("200 OK", "", ""), login_page(), true),
+        (login_page(), gone(), true),
+        // Nothing says that it is a store's word.
+        (login_page(), said("404 Not Found", "", ""), false),
+        (login_page(), said("200 OK", "etag: \"e\"\r\n", ""), false),
+        (said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>"), login_page(), false),
+        (said("302 Found", "location: http://login/\r\n", ""), gone(), false),
+    ] {
+        let shown = format!("{deleted} {head}");
+        let (s3, _) =
+            raw(move |asked| if asked.starts_with("delete") { deleted.clone() } else { head.clone() }).await;
+        assert_eq!(store_of(s3).delete("k").await.is_ok(), is_removed, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_part_is_looked_up_where_its_answer_proves_nothing() {
+    const PART: usize = 5 * MIB;
+    for (etag, size, is_there) in [("\"p\"", PART, true), ("\"p\"", 2, false), ("", PART, false)] {
+        let (s3, _) = raw(move |head| match head.split(' ').next().unwrap() {
+            "post" if head.contains("uploads") => {
+                let id =
+                    "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+                said("200 OK", "", id)
+            }
+            "post" => {
+                let done =
+                    "<CompleteMultipartUploadResult><ETag>\"e-1\"</ETag></CompleteMultipartUploadResult>";
+                said("200 OK", "", done)
+            }
+            "put" => login_page(),
+            "get" => {
+                let part = |number, size| {
+                    format!(
+                        "<Part><PartNumber>{number}</PartNumber><Size>{size}</Size><ETag>{etag}</ETag></Part>"
+                    )
+                };
+                let parts = format!("{}{}", part(1, size), part(2, 1));
+                said(
+                    "200 OK",
+                    "",
+                    &format!("<ListPartsResult><IsTruncated>false</IsTruncated>{parts}</ListPartsResult>"),
+                )
+            }
+            "delete" => said("204 No Content", "", ""),
+            _ => gone(),
+        })
+        .await;
+        let tide = crate::Tidegate::builder().part_size(PART as u64).build().unwrap();
+        let store = tide.store(Arc::new(s3));
+        let written = async {
+            let mut writer = store.writer("k").strategy(crate::Strategy::Chunked).start().await?;
+            writer.write(bytes_of(PART + 1).into()).await?;
+            writer.finish().await
+        };
+        let written = written.await;
+        assert_eq!(written.is_ok(), is_there, "{etag} {size}: {written:?}");
+    }
+}
+
+const TAGGED: &str = "etag: \"e\"\r\nlast-modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+
+fn without_length() -> String {
+    format!("HTTP/1.1 200 OK\r\n{TAGGED}\r\n")
+}
+
+fn chunked(bytes: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\n{TAGGED}transfer-encoding: chunked\r\n\r\n{:x}\r\n{bytes}\r\n0\r\n\r\n",
+        bytes.len()
+    )
+}
+
+fn until_the_end(bytes: &str) -> String {
+    format!("HTTP/1.0 200 OK\r\n{TAGGED}\r\n{bytes}")
+}
+
+fn listed(size: u64) -> String {
+    let contents = format!("<Contents><Key>k</Key><Size>{size}</Size><ETag>e</ETag></Contents>");
+    said(
+        "200 OK",
+        "",
+        &format!("<ListBucketResult><IsTruncated>false</IsTruncated>{contents}</ListBucketResult>"),
+    )
+}
+
+#[tokio::test]
+async fn a_size_that_is_left_out_is_asked_for_and_never_zero() {
+    let ranged =
+        |range: &str, body: &str| said("206 Partial", &format!("{TAGGED}content-range: {range}\r\n"), body);
+    for (first, listing, size) in [
+        (ranged("bytes 0-0/5", "h"), login_page(), Some(5)),
+        (said("200 OK", TAGGED, "hello"), login_page(), Some(5)),
+        (said("416 Range", "content-range: bytes */0\r\n", ""), login_page(), Some(0)),
+        (said("416 Range", "x-amz-request-id: 1\r\n", ""), login_page(), Some(0)),
+        (ranged("bytes 0-0/*", "h"), listed(5), Some(5)),
+        (until_the_end("hello"), listed(5), Some(5)),
+        (chunked("hello"), listed(5), Some(5)),
+        (chunked("hello"), login_page(), Some(5)),
+        (until_the_end("hello"), login_page(), None),
+        (ranged("bytes 0-0/*", "h"), said("404 Not Found", "", ""), None),
+        (login_page(), login_page(), None),
+    ] {
+        let shown = first.clone();
+        let (s3, _) = raw(move |head| match head.starts_with("head") {
+            true => without_length(),
+            false if head.contains("list-type") => listing.clone(),
+            false => first.clone(),
+        })
+        .await;
+        let described = s3.head("k").await;
+        assert_eq!(described.as_ref().ok().map(|object| object.size), size, "{shown}: {described:?}");
+    }
+}
+
+#[tokio::test]
+async fn bodies_without_a_length_are_read_whole_or_not_at_all() {
+    for (body, described, read) in [
+        (chunked("hello"), said("200 OK", TAGGED, "hello"), Some("hello")),
+        (until_the_end("hello"), said("200 OK", TAGGED, "hello"), Some("hello")),
+        (format!("HTTP/1.0 200 OK\r\n{TAGGED}content-length: 5\r\n\r\nhello"), login_page(), Some("hello")),
+        (chunked("hello"), without_length(), Some("hello")),
+        // Cut, with nothing but the description to tell.
+        (until_the_end("hel"), said("200 OK", TAGGED, "hello"), None),
+        (chunked("hello!"), said("200 OK", TAGGED, "hello"), None),
+    ] {
+        let shown = body.clone();
+        let (s3, _) = raw(move |head| {
+            // An answer to a HEAD ends with its headers.
+            let described = described.replace("\r\n\r\nhello", "\r\n\r\n");
+            if head.starts_with("head") { described } else { body.clone() }
+        })
+        .await;
+        let tide = crate::Tidegate::builder().retry(crate::RetryPolicy { attempts: 2, ..Default::default() });
+        let store = tide.build().unwrap().store(Arc::new(s3));
+        let bytes = match store.reader("k").start().await {
+            Ok(reader) => text(reader).await.ok(),
+            Err(_) => None,
+        };
+        assert_eq!(bytes.as_deref(), read, "{shown}");
+        // A part of it is cut out of the whole.
+        if read.is_some() {
+            let reader = store.reader("k").range(1..3).start().await.unwrap();
+            assert_eq!(text(reader).await.unwrap(), "el", "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_known_by_a_weak_or_bare_tag_without_a_condition() {
+    for (described, sent, is_same) in [
+        ("W/\"e\"", "W/\"e\"", true),
+        ("W/\"e\"", "\"e\"", true),
+        ("e", "\"e\"", true),
+        ("W/\"e\"", "W/\"f\"", false),
+        ("e", "f", false),
+    ] {
+        let (s3, _) = raw(move |head| {
+            assert_eq!(header_of(head, "if-match"), None);
+            said("200 OK", &format!("etag: {sent}\r\n"), "hello")
+        })
+        .await;
+        let same = Object { key: "k".into(), size: 5, etag: Some(described.into()), ..Object::default() };
+        match s3.get("k", None, Some(&same)).await {
+            Ok(_) => assert!(is_same, "{described} {sent}"),
+            Err(fault) => {
+                assert!(!is_same && fault.kind == FaultKind::Replaced, "{described} {sent}: {fault}")
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_copy_of_an_object_with_a_weak_tag_is_compared_afterwards() {
+    for (tag, kind_then) in [("W/\"e\"", None), ("W/\"f\"", Some(FaultKind::Replaced))] {
+        let (s3, _) = raw(move |head| {
+            assert_eq!(header_of(head, "x-amz-copy-source-if-match"), None);
+            let copied = "<CopyObjectResult><ETag>\"c\"</ETag></CopyObjectResult>";
+            let described = format!("HTTP/1.1 200 OK\r\netag: {tag}\r\ncontent-length: 5\r\n\r\n");
+            if head.starts_with("put") { said("200 OK", "", copied) } else { described }
+        })
+        .await;
+        let object = Object { key: "a".into(), size: 5, etag: Some("W/\"e\"".into()), ..Object::default() };
+        let from = CopySource { location: "s3://bucket".into(), key: "a".into(), object };
+        let copied = s3.copy(&from, "k", None, &WriteOptions::default()).await;
+        assert_eq!(copied.err().map(|fault| fault.kind), kind_then);
+    }
+}
+
+#[tokio::test]
+async fn a_refused_write_is_made_again_and_a_later_412_is_a_word() {
+    let conflict = || {
+        let body = ERROR.replace("CODE", "ConditionalRequestConflict");
+        said("409 Conflict", "", &body)
+    };
+    let exists = || said("412 Precondition Failed", "", &ERROR.replace("CODE", "PreconditionFailed"));
+    let bare = || said("409 Conflict", "", "");
+    for (answers, expected, asked_for) in [
+        (vec![conflict(), proven()], None, 2),
+        (vec![bare(), conflict(), exists()], Some(ErrorKind::AlreadyExists), 3),
+        (vec![conflict(), exists()], Some(ErrorKind::AlreadyExists), 2),
+        (vec![exists()], Some(ErrorKind::AlreadyExists), 1),
+    ] {
+        let next = AtomicUsize::new(0);
+        let (s3, asked) = raw(move |_| answers[next.fetch_add(1, Ordering::Relaxed)].clone()).await;
+        let mut writer = store_of(s3).writer("k").create_only().start().await.unwrap();
+        writer.write(Bytes::from_static(b"hello")).await.unwrap();
+        assert_eq!(writer.finish().await.err().map(|error| error.kind()), expected);
+        assert_eq!(asked.lock().unwrap().len(), asked_for);
+    }
+}
+
+#[tokio::test]
+async fn rules_that_a_bare_answer_does_not_prove_are_read_back() {
+    let rule = AbortRule::new("r", "p/", 3);
+    let document = rules::with_rule("", &rule).unwrap();
+    let ours = said("200 OK", "", &document);
+    let none = said("404 Not Found", "", &ERROR.replace("CODE", "NoSuchLifecycleConfiguration"));
+    for (put, get, is_done) in [
+        (said("200 OK", "x-amz-request-id: 1\r\n", ""), none.clone(), true),
+        (said("200 OK", "", ""), ours.clone(), true),
+        (login_page(), ours, true),
+        (said("200 OK", "", ""), none.clone(), false),
+        (login_page(), none, false),
+        (login_page(), login_page(), false),
+    ] {
+        let (s3, _) = raw(move |head| if head.starts_with("put") { put.clone() } else { get.clone() }).await;
+        assert_eq!(s3.add_abort_rule(&Lifecycle::default(), &rule).await.is_ok(), is_done);
+    }
+}
