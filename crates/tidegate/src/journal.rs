@@ -31,6 +31,7 @@ mod reader;
 mod record;
 mod recover;
 mod reserve;
+mod sound;
 mod space;
 mod sync;
 #[cfg(test)]

@@ -76,7 +76,10 @@ impl Tidegate {
         let (directories, owners) =
             (self.engine().journaling.directories.clone(), self.engine().owners.clone());
         let (listed, unread) = off(move || list(&directories, &ids, &owners)).await;
-        let left = |Listed { path, found }| Left { tide: self.clone(), path, found };
+        let left = |Listed { path, found }| {
+            let found = found.and_then(|found| found.check(&path).map(|()| found));
+            Left { tide: self.clone(), path, found }
+        };
         (listed.into_iter().map(left).collect(), unread)
     }
 
@@ -169,7 +172,25 @@ impl Left {
     /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is
     /// damaged; [`ErrorKind::NotFound`] where it has ended meanwhile.
     pub async fn claim(&self) -> Result<Claimed> {
-        self.claim_on(&self.store().await?).await
+        let (store, own) = (self.store().await?, TrustedOwners::default());
+        if store.backend().endpoint() != LOCAL {
+            return self.claim_on(&store).await;
+        }
+        // A store's endpoint is in the caller's settings. Nobody but the journal names the directory: that of a user who
+        // may be trusted for its bytes must not say what this process writes to.
+        let claimed = Box::pin(Claimed::open(&store, &self.path, &own)).await;
+        claimed.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => {
+                let object = self.path.display().to_string();
+                let message = format!(
+                    "{error}; and only the journal says that it goes to {}: copy its source again, naming that as \
+                     the target",
+                    store.location()
+                );
+                Error::new(ErrorKind::PermissionDenied, Operation::Write, object, message).with_source(error)
+            }
+            _ => error,
+        })
     }
 
     /// The same on a store that is open already, such as one of a backend of the caller's.
@@ -187,7 +208,7 @@ impl Left {
     /// has given bytes back; [`ErrorKind::Uncertain`] where it may have been published, and what is there
     /// now came since. The journal stays then.
     pub async fn resume(&self) -> Result<Resumed> {
-        self.resume_on(&self.store().await?).await
+        Box::pin(Box::pin(self.claim()).await?.resume()).await
     }
 
     /// The same on a store that is open already.
@@ -201,7 +222,7 @@ impl Left {
     /// # Errors
     /// Those of [`claim`](Self::claim), and of the store. The journal stays then.
     pub async fn abort(&self) -> Result<Option<Object>> {
-        self.abort_on(&self.store().await?).await
+        Box::pin(Box::pin(self.claim()).await?.abort()).await
     }
 
     /// The same on a store that is open already.
@@ -226,7 +247,12 @@ impl Left {
     /// What is wrong with it.
     pub async fn verify(&self) -> Result<Recovered, JournalError> {
         let (path, owners) = (self.path.clone(), self.tide.engine().owners.clone());
-        off(move || journal::verify(&path, &owners)).await
+        off(move || {
+            let found = journal::verify(&path, &owners)?;
+            found.check(&path)?;
+            Ok(found)
+        })
+        .await
     }
 
     async fn store(&self) -> Result<Store> {
@@ -249,6 +275,9 @@ impl Left {
         }
     }
 }
+
+/// The endpoint of local directories.
+const LOCAL: &str = "file://";
 
 /// A directory that can't be read.
 type Unread = (PathBuf, JournalError);

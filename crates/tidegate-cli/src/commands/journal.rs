@@ -8,9 +8,9 @@ use serde::Serialize;
 use tidegate::backend::s3::S3;
 use tidegate::checksum::Algorithm;
 use tidegate::journal::{JournalError, State};
-use tidegate::{Left, Location, Store, Tidegate};
+use tidegate::{Left, Location, Store, Tidegate, printable};
 
-use crate::commands::cp::journaled::Found;
+use crate::commands::cp::journaled::{self, Found};
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
 use crate::stores::Stores;
@@ -97,7 +97,8 @@ impl Described {
         let age = self.age_seconds.map_or_else(|| "-".to_owned(), text::age);
         let size = if self.url.is_some() { text::size(self.bytes) } else { "-".to_owned() };
         let what = self.url.as_deref().or(self.problem.as_deref()).unwrap_or("-");
-        format!("{}  {:>10}  {age:>8}  {size:>12}  {what}", self.id, self.state)
+        let (id, what) = (printable(&self.id), printable(what));
+        format!("{id}  {:>10}  {age:>8}  {size:>12}  {what}", self.state)
     }
 }
 
@@ -163,6 +164,19 @@ impl Undone {
     }
 }
 
+/// Takes an upload, so that nobody else goes on with it. A local directory is named by the journal alone, so that only
+/// one of the caller's own may be used there.
+async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Found> {
+    let is_local = |left: &Left| {
+        let location = left.recovered().map(|found| found.state.header.url.parse());
+        matches!(location, Some(Ok(Location::Local { .. })))
+    };
+    if is_local(left) {
+        return journaled::found(left.claim().await).await;
+    }
+    journaled::claim(left, &store(stores, left, connection).await?).await
+}
+
 /// The store that an upload goes to, used with the checksum that it was begun with.
 async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Store> {
     let Some(found) = left.recovered() else {
@@ -179,7 +193,6 @@ async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome
             let store = store.map_err(|fault| Failure::Failed(format!("{location}: {fault}")))?;
             Ok(stores.tide().store(Arc::new(store)))
         }
-        Location::Local { .. } => Ok(stores.tide().open(&header.url).await?),
         _ => Ok(stores.bucket(&location).await?.0),
     }
 }

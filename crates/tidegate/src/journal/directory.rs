@@ -15,6 +15,7 @@ use super::format::{HOLDER, SECTOR};
 use super::log::Log;
 use super::record::Header;
 use super::recover::{self, Check, Recovered};
+use crate::printable::printable;
 use crate::trusted_file::{self, Access, TrustedOwners};
 
 /// How a journal's name ends.
@@ -264,7 +265,7 @@ fn holder(file: &File) -> Option<String> {
     file.read_exact_at(&mut sector, HOLDER).ok()?;
     let name = sector.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = String::from_utf8(name.to_vec()).ok()?;
-    (!name.is_empty() && !name.chars().any(char::is_control)).then_some(name)
+    (!name.is_empty()).then(|| printable(&name).into_owned())
 }
 
 fn remove_unborn(path: &Path, owners: &TrustedOwners) {

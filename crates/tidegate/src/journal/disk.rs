@@ -27,6 +27,12 @@ pub trait JournalFile: Debug + Send + Sync + 'static {
     /// Reads what is in memory without waiting for a disk; `None` where that is nothing, or unknown.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
 
+    /// The next offset from `offset` on where there may be something else than a hole; `None` where there is none up to
+    /// the end. A file system that does not say has no holes.
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
     /// Cuts it off.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
@@ -98,6 +104,17 @@ impl JournalFile for RealFile {
 
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         self.0.read_cached(buffer, offset)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        // What is read and written says where, so the file's own position is of no matter.
+        match rustix::fs::seek(self.file(), rustix::fs::SeekFrom::Data(offset)) {
+            Ok(next) => Ok(Some(next)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(rustix::io::Errno::INVAL) => Ok(Some(offset)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {

@@ -7,6 +7,7 @@ use super::directory::this_process;
 use super::format::VERSION;
 use super::reserve::is_full;
 use crate::error::ErrorKind;
+use crate::printable::printable;
 use crate::trusted_file::UntrustedFile;
 
 /// A journal that can't be used, or can't do what was asked. Its display is one sentence that names the
@@ -16,7 +17,10 @@ use crate::trusted_file::UntrustedFile;
 pub enum JournalError {
     /// The disk or a quota is full. What was to be written is not in the journal, what was there is, and
     /// it may be tried again.
-    #[error("journal {path}: no space to write to it: {source} (free some, or add a journal directory)")]
+    #[error(
+        "journal {}: no space to write to it: {source} (free some, or add a journal directory)",
+        name(path)
+    )]
     Full {
         /// The file.
         path: PathBuf,
@@ -24,7 +28,7 @@ pub enum JournalError {
         source: io::Error,
     },
     /// The file system refused something.
-    #[error("journal {path}: {doing} failed: {source} ({})", advice(.source))]
+    #[error("journal {}: {doing} failed: {source} ({})", name(path), advice(.source))]
     Io {
         /// The file, or its directory.
         path: PathBuf,
@@ -36,8 +40,9 @@ pub enum JournalError {
     /// The disk did not take what was written, and what of it will survive is unknown: no later sync can
     /// be believed. The journal takes nothing any more.
     #[error(
-        "journal {path}: bytes from offset {durable} of the object on may be lost: the disk did not take \
+        "journal {}: bytes from offset {durable} of the object on may be lost: the disk did not take \
          them: {reason} ({}, then resume the upload from the journal)",
+        name(path),
         if *is_full { "free some space" } else { "look at the disk" }
     )]
     Lost {
@@ -52,8 +57,9 @@ pub enum JournalError {
     },
     /// A frame that was whole once is not any more.
     #[error(
-        "journal {path} is damaged at byte {offset}: {what} (that is no interrupted write: look at the disk, \
-         and restore the file or upload the object again)"
+        "journal {} is damaged at byte {offset}: {what} (that is no interrupted write: look at the disk, \
+         and restore the file or upload the object again)",
+        name(path)
     )]
     Damaged {
         /// The file.
@@ -64,7 +70,7 @@ pub enum JournalError {
         what: &'static str,
     },
     /// Another process has it.
-    #[error("journal {path} is in use{}", by(.holder.as_deref()))]
+    #[error("journal {} is in use{}", name(path), by(.holder.as_deref()))]
     InUse {
         /// The file.
         path: PathBuf,
@@ -77,8 +83,9 @@ pub enum JournalError {
     Untrusted(UntrustedFile),
     /// A later version of Tidegate wrote it.
     #[error(
-        "journal {path} has version {version} of the format, this Tidegate reads up to {VERSION}: resume it \
-         with the Tidegate that wrote it, or a later one"
+        "journal {} has version {version} of the format, this Tidegate reads up to {VERSION}: resume it \
+         with the Tidegate that wrote it, or a later one",
+        name(path)
     )]
     Newer {
         /// The file.
@@ -87,7 +94,7 @@ pub enum JournalError {
         version: u32,
     },
     /// The file is not a journal.
-    #[error("{path} is not a journal: {why}")]
+    #[error("{} is not a journal: {why}", name(path))]
     Other {
         /// The file.
         path: PathBuf,
@@ -96,8 +103,9 @@ pub enum JournalError {
     },
     /// Bytes that the store has acknowledged were asked for, and their space was given back.
     #[error(
-        "journal {path} has no bytes of the object below offset {first} any more: the store has acknowledged \
-         them (if its session is gone, upload the object again)"
+        "journal {} has no bytes of the object below offset {first} any more: the store has acknowledged \
+         them (if its session is gone, upload the object again)",
+        name(path)
     )]
     GivenBack {
         /// The file.
@@ -106,7 +114,7 @@ pub enum JournalError {
         first: u64,
     },
     /// Something that the journal's state does not allow.
-    #[error("journal {path}: {what}")]
+    #[error("journal {}: {what}", name(path))]
     Refused {
         /// The file.
         path: PathBuf,
@@ -167,6 +175,11 @@ impl From<JournalError> for io::Error {
         };
         Self::new(kind, error)
     }
+}
+
+/// The file's name, fit for a terminal.
+fn name(path: &Path) -> String {
+    printable(&path.display().to_string()).into_owned()
 }
 
 fn advice(source: &io::Error) -> &'static str {

@@ -226,6 +226,7 @@ mod sum {
 mod listed {
     use std::collections::BTreeMap;
 
+    use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serializer};
 
     use super::Part;
@@ -235,7 +236,9 @@ mod listed {
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, Part>, D::Error> {
-        let parts = Vec::<Part>::deserialize(from)?;
-        Ok(parts.into_iter().map(|part| (part.number, part)).collect())
+        let listed = Vec::<Part>::deserialize(from)?;
+        let count = listed.len();
+        let parts: BTreeMap<_, _> = listed.into_iter().map(|part| (part.number, part)).collect();
+        if parts.len() < count { Err(D::Error::custom("two parts have one number")) } else { Ok(parts) }
     }
 }

@@ -67,7 +67,12 @@ impl Scan {
 
 /// Makes a journal fit to be gone on with: cuts off what is torn and makes all that is left durable.
 pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Recovered), JournalError> {
-    let scan = scan(path, &*file, Check::Tail)?;
+    let mut scan = scan(path, &*file, Check::Tail)?;
+    let found = &scan.found.state;
+    if found.finish.is_some() && found.session.is_none() {
+        // It may be published by one request, as it is; where it goes in parts, their checksums are compared before.
+        scan = self::scan(path, &*file, Check::Whole)?;
+    }
     let recovered = scan.recovered();
     let end = scan.found.end.file;
     let io = |doing| move |error| JournalError::io(path, doing, error);
@@ -126,6 +131,10 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     let Some(state) = walk.state else {
         return Err(JournalError::damaged(path, slot.first.file, "its header is missing"));
     };
+    // Nothing was given back, so the checksums of all frames follow on that of no bytes.
+    if slot.first.object == 0 && slot.first.running != state.header.checksum.value() {
+        return Err(JournalError::damaged(path, SLOTS[0], "the object does not begin where the log does"));
+    }
     let whole = state.finish.is_none_or(|finish| finish.covers() == end.object);
     let sum = state.parts.values().try_fold(0u64, |sum, part| {
         let inside = part.offset.checked_add(part.size).is_some_and(|behind| behind <= end.object);

@@ -18,6 +18,7 @@ mod full;
 mod order;
 pub(super) mod power;
 mod real;
+mod sound;
 
 use disk::SimFile;
 

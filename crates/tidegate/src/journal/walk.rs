@@ -10,6 +10,9 @@ use super::record::{Record, State};
 use super::recover::{CHUNK, read_full};
 use crate::checksum::{Checksum, Hasher};
 
+/// Most parts that a journal may have: more than any store takes of one object, and few enough to hold in memory.
+const MOST_PARTS: usize = 1_000_000;
+
 /// A walk over frames.
 pub(super) struct Walk<'a> {
     path: &'a Path,
@@ -133,7 +136,11 @@ impl<'a> Walk<'a> {
         let Ok(record) = serde_json::from_slice::<Record>(&bytes) else {
             return Err(damaged("the record there has no meaning"));
         };
-        self.state = Some(State::after(self.state.take(), record).map_err(damaged)?);
+        let state = State::after(self.state.take(), record).map_err(damaged)?;
+        if state.parts.len() > MOST_PARTS {
+            return Err(damaged("it has more parts than any store takes"));
+        }
+        self.state = Some(state);
         Ok(true)
     }
 
@@ -166,6 +173,14 @@ impl<'a> Walk<'a> {
         let mut chunk = vec![0; CHUNK];
         let mut at = bad + ALIGN;
         while at < self.length && self.length - at >= HEADER as u64 {
+            // Nobody waits for terabytes of holes. A header may begin in the hole before the next data.
+            let next = self.file.next_data(at);
+            let next = next.map_err(|error| JournalError::io(self.path, "looking for its bytes", error))?;
+            let Some(next) = next else { break };
+            at = at.max(next.saturating_sub(HEADER as u64) / ALIGN * ALIGN);
+            if self.length - at < HEADER as u64 {
+                break;
+            }
             let some = usize::try_from(self.length - at).map_or(CHUNK, |rest| rest.min(CHUNK));
             read_full(self.path, self.file, &mut chunk[..some], at)?;
             let mut start = 0;

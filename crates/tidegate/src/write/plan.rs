@@ -178,6 +178,11 @@ impl Plan {
         reach.min(self.max_object)
     }
 
+    /// The number of the part that the next byte belongs to.
+    pub(crate) fn next_part(&self) -> u32 {
+        if self.part_room() == 0 { self.number.saturating_add(1) } else { self.number }
+    }
+
     /// Bytes taken in.
     pub(crate) fn size(&self) -> u64 {
         self.size

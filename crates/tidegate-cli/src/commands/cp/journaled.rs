@@ -71,7 +71,12 @@ pub(super) async fn begin(
 
 /// Takes an upload that was found, so that nothing is added to it.
 pub(in crate::commands) async fn claim(left: &Left, store: &Store) -> Outcome<Found> {
-    let claimed = match left.claim_on(store).await {
+    found(left.claim_on(store).await).await
+}
+
+/// What has become of an upload that was to be claimed.
+pub(in crate::commands) async fn found(claimed: tidegate::Result<Claimed>) -> Outcome<Found> {
+    let claimed = match claimed {
         Ok(claimed) => claimed,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Ended),
         Err(error) if is_in_use(&error) => return Ok(Found::InUse(error.to_string())),

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::{ErrorKind, Left, Tidegate};
+use tidegate::{ErrorKind, Left, Tidegate, printable};
 
-use super::{Undone, all_chosen, left_alone, store};
+use super::{Undone, all_chosen, claim, left_alone};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::Outcome;
 use crate::options::{Connection, Owners};
@@ -64,7 +64,8 @@ impl Abort {
             let mut out = output::text()?;
             let (mut ended, mut undone) = (0, Undone::default());
             for left in all_chosen(&all, &self.ids, &self.directory)? {
-                let (id, url) = (left.id(), left.url().unwrap_or_default());
+                let url = left.url().unwrap_or_default();
+                let (id, url) = (printable(left.id()), printable(&url));
                 match undone.or_done(self.end(stores, left).await) {
                     Some(Fate::Ended) => {
                         ended += 1;
@@ -97,7 +98,7 @@ impl Abort {
                 Err(error) if journaled::is_in_use(&error) => Found::InUse(error.to_string()),
                 Err(error) => return Err(error.into()),
             },
-            false => journaled::claim(left, &store(stores, left, &self.connection).await?).await?,
+            false => claim(stores, left, &self.connection).await?,
         };
         match left_alone(found, left, is_asked_for)? {
             Found::Ours(claimed) => Ok(match claimed.abort().await? {

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate::journal::JournalError;
-use tidegate::{Left, Resumed, Tidegate};
+use tidegate::{Left, Resumed, Tidegate, printable};
 
-use super::{Undone, all_chosen, left_alone, store};
-use crate::commands::cp::journaled::{self, Found};
+use super::{Undone, all_chosen, claim, left_alone};
+use crate::commands::cp::journaled::Found;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
 use crate::stores::Stores;
@@ -72,13 +72,12 @@ impl Resume {
             output::say(&sentence);
             return Ok(None);
         }
-        let store = store(stores, left, &self.connection).await?;
-        let found = journaled::claim(left, &store).await?;
+        let found = claim(stores, left, &self.connection).await?;
         let Found::Ours(claimed) = left_alone(found, left, is_asked_for)? else { return Ok(None) };
         match claimed.resume().await? {
             Resumed::Object(object) => {
                 let (id, url) = (left.id(), left.url().unwrap_or_default());
-                Ok(Some(format!("{id}  {:>12}  {url}", text::size(object.size))))
+                Ok(Some(format!("{}  {:>12}  {}", printable(id), text::size(object.size), printable(&url))))
             }
             Resumed::Writer(_) => Ok(None),
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 use tidegate::journal::{Recovered, SessionKind, State};
+use tidegate::printable;
 
 use super::{Described, chosen, list};
 use crate::exit::{Failure, Outcome};
@@ -65,7 +66,7 @@ impl Show {
         }
         let dash = || "-".to_owned();
         writeln!(out, "upload        {}", described.id)?;
-        writeln!(out, "object        {}", described.url.clone().unwrap_or_else(dash))?;
+        writeln!(out, "object        {}", printable(&described.url.clone().unwrap_or_else(dash)))?;
         writeln!(out, "state         {}", described.state)?;
         writeln!(out, "begun         {}", described.created.clone().unwrap_or_else(dash))?;
         writeln!(out, "length        {} bytes, {}", described.bytes, found.checksum)?;
@@ -82,14 +83,14 @@ impl Show {
                 )?;
             }
         }
-        writeln!(out, "session       {}", described.session.clone().unwrap_or_else(dash))?;
+        writeln!(out, "session       {}", printable(&described.session.clone().unwrap_or_else(dash)))?;
         if found.first > 0 {
             writeln!(out, "given back    {} that the store has", text::size(found.first))?;
         }
         if found.cut > 0 {
             writeln!(out, "torn tail     {}, never synced and no part of it", text::size(found.cut))?;
         }
-        writeln!(out, "file          {}", described.file.display())?;
+        writeln!(out, "file          {}", printable(&described.file.display().to_string()))?;
         out.finish().await
     }
 }

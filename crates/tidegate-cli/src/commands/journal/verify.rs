@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use tidegate::Left;
 use tidegate::journal::JournalError;
+use tidegate::{Left, printable};
 
 use super::list;
 use crate::exit::{Failure, Outcome};
@@ -41,7 +41,7 @@ impl Verify {
 async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
     let mut bad = 0;
     for left in all {
-        let id = left.id();
+        let id = printable(left.id());
         match left.verify().await {
             Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
             Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,

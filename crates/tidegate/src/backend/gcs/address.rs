@@ -1,6 +1,7 @@
 //! From bucket and key to the URLs of the JSON API.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
 
 use crate::backend::{Fault, FaultKind};
 
@@ -34,6 +35,24 @@ impl Address {
     /// Where uploads begin.
     pub(super) fn uploads(&self, query: &[(&str, &str)]) -> String {
         with_query(self.uploads.clone(), query)
+    }
+
+    /// Whether an upload that has this address can be one of this endpoint.
+    pub(super) fn has_upload(&self, address: &Url) -> bool {
+        let Ok(uploads) = Url::parse(&self.uploads) else { return false };
+        let is_there = uploads.origin() == address.origin() && address.path().starts_with("/upload/");
+        is_there && address.username().is_empty() && address.password().is_none()
+    }
+
+    /// The address of an upload that the store says is at `location`, at this endpoint: emulators name themselves
+    /// otherwise than they are reached.
+    pub(super) fn upload_at(&self, location: &str) -> Option<Url> {
+        let uploads = Url::parse(&self.uploads).ok()?;
+        let location = uploads.join(location).ok()?;
+        let mut address = uploads;
+        address.set_path(location.path());
+        address.set_query(location.query());
+        Some(address)
     }
 
     /// The address of an object.
@@ -92,6 +111,21 @@ mod tests {
     #[test]
     fn keys_are_one_segment_whatever_is_in_them() {
         let address = Address::new("http://h:1", "b");
+        let has = |url: &str| address.has_upload(&Url::parse(url).unwrap());
+        assert!(has("http://h:1/upload/storage/v1/b/b/o?upload_id=x"));
+        for elsewhere in [
+            "http://h:2/upload/storage/v1/b/b/o?upload_id=x",
+            "https://h:1/upload/storage/v1/b/b/o?upload_id=x",
+            "http://evil/upload/storage/v1/b/b/o?upload_id=x",
+            "http://h:1@evil/upload/storage/v1/b/b/o?upload_id=x",
+            "http://user@h:1/upload/storage/v1/b/b/o?upload_id=x",
+            "http://h:1/storage/v1/b/b/o/victim",
+            "http://h:1/upload/../storage/v1/b/b/o/victim",
+        ] {
+            assert!(!has(elsewhere), "{elsewhere}");
+        }
+        let at = address.upload_at("http://0.0.0.0:4443/upload/x?upload_id=y").unwrap();
+        assert_eq!(at.as_str(), "http://h:1/upload/x?upload_id=y");
         for (key, segment) in [
             ("a/b c", "a%2Fb%20c"),
             ("/a//b/", "%2Fa%2F%2Fb%2F"),

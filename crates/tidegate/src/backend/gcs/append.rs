@@ -31,8 +31,7 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     let (headers, body) = bucket.shared.ask(request.with(Content::Text(described.into()))).await?;
     no_error(&headers, &body, About::Bucket)?;
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
-    // As requests can be sent to it.
-    let location = location.and_then(|location| Url::parse(location).ok());
+    let location = location.and_then(|location| bucket.json.upload_at(location));
     let session = Session { key: key.to_owned(), id: location.map(String::from).unwrap_or_default() };
     if !is_appended(&session) {
         return Err(not_a_store("the address of the session", &headers, &body));
@@ -50,7 +49,7 @@ pub(super) async fn append(
     let end = offset + payload.len();
     let total = whole.map_or("*".to_owned(), |whole| whole.covers().to_string());
     let range = if payload.is_empty() { "*".to_owned() } else { format!("{offset}-{}", end - 1) };
-    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
     set(&mut request.headers, "content-range", Some(format!("bytes {range}/{total}")))?;
     let hash = whole.map(|whole| format!("crc32c={}", whole.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
@@ -66,14 +65,36 @@ pub(super) async fn stream(
     offset: u64,
     bytes: Unending,
 ) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
     set(&mut request.headers, "content-range", Some(format!("bytes {offset}-*/*")))?;
     exchange(bucket, session, request.with(Content::Unending(bytes))).await
 }
 
+/// Where a session's requests go. Its name may have been read from a journal or a record, and what is in those must not
+/// say where credentials are sent.
+fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
+    match Url::parse(&session.id) {
+        Ok(address) if bucket.json.has_upload(&address) => Ok(session.id.clone()),
+        address => {
+            // Without its query, which is a secret.
+            let at = address.map_or_else(
+                |_| "no URL".to_owned(),
+                |mut address| {
+                    address.set_query(None);
+                    address.to_string()
+                },
+            );
+            let here = bucket.json.uploads(&[]);
+            let message =
+                format!("the upload session is said to be at {at}, and those of this store are at {here}");
+            Err(Fault::new(FaultKind::Invalid, message))
+        }
+    }
+}
+
 /// Where a session stands.
 pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appended, Fault> {
-    let mut request = Request::new(Method::PUT, session.id.clone(), About::Session);
+    let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
 }
@@ -121,7 +142,7 @@ fn persisted(range: Option<&str>) -> Option<u64> {
 
 /// Cancels a session, which is answered 499. One that was finished is none any more.
 pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
-    let request = Request::new(Method::DELETE, session.id.clone(), About::Session);
+    let request = Request::new(Method::DELETE, address(bucket, session)?, About::Session);
     let answer = bucket.shared.exchange(request).await?;
     let status = answer.response.status();
     if status.as_u16() == 499 {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Backend, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::journal::Header;
+use crate::journal::{Header, Recovered};
 use crate::object::Attributes;
 use crate::records;
 use crate::write::plan::{Cut, Schedule};
@@ -88,6 +88,32 @@ impl Intent {
             return Err(refused(ErrorKind::InvalidInput, message));
         }
         Ok(intent)
+    }
+
+    /// Refuses parts that are cut otherwise than this says, and chunks that the store does not take.
+    pub(super) fn check_parts(&self, recovered: &Recovered, backend: &Arc<dyn Backend>) -> Result<()> {
+        let (state, length) = (&recovered.state, recovered.checksum.covers());
+        let grain = backend.capabilities().append.unwrap_or(1).max(1);
+        let is_grained = !self.appends || self.schedule.part_at(0).is_multiple_of(grain);
+        let (mut number, mut start) = (1, 0u64);
+        let is_cut_so = state.parts.values().all(|part| {
+            // Parts before this one may not be there yet.
+            while number < part.number && start < length {
+                start = start.saturating_add(self.schedule.part_at(start));
+                number += 1;
+            }
+            let is_last = state.finish.is_some() && part.offset + part.size == length;
+            let size = self.schedule.part_at(start);
+            part.number == number
+                && part.offset == start
+                && (part.size == size || (is_last && part.size < size))
+        });
+        if is_grained && is_cut_so {
+            return Ok(());
+        }
+        let object = format!("{}/{}", state.header.url, state.header.key);
+        let message = "its journal has parts that are cut otherwise than it says (upload the object again)";
+        Err(Error::new(ErrorKind::Integrity, Operation::Write, object, message))
     }
 
     /// How the object is cut.

@@ -48,8 +48,10 @@ impl Claimed {
         let resumed = journaling.live.past_dropped(path, resume).await;
         let (journal, recovered) = resumed.map_err(|error| of(path, error))?;
         let in_use = journaling.live.uses(path);
+        recovered.check(path).map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
         let intent = Intent::of(header, store.backend())?;
+        intent.check_parts(&recovered, store.backend())?;
         let progress = store.engine().progress.part();
         let mut upload = Upload::new(&store, &header.key, intent.clone().into_options(), progress);
         upload.is_journaled = true;

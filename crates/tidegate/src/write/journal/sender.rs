@@ -20,6 +20,7 @@ use crate::write::plan::Cut;
 mod appending;
 mod link;
 mod lost;
+mod pacing;
 mod parts;
 mod standing;
 mod stream;

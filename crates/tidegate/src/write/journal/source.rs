@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use tokio::sync::{Mutex, SemaphorePermit, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::warn;
 
 use super::append::Feed;
@@ -39,8 +39,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Stores a part. No limit but that of [`goes_on`](Self::goes_on).
-    pub(super) async fn part(self: Arc<Self>, number: u32, range: Range<u64>) -> Result<Part> {
+    /// Stores a part. No limit but that of [`goes_on`](Self::goes_on). With it, how long the last request took.
+    pub(super) async fn part(self: Arc<Self>, number: u32, range: Range<u64>) -> Result<(Part, Duration)> {
         let read = Arc::new(AtomicU64::new(range.start));
         loop {
             let is_last = self.is_finished();
@@ -52,15 +52,21 @@ impl Source {
         }
     }
 
-    async fn attempt(&self, number: u32, range: Range<u64>, read: &Arc<AtomicU64>) -> Result<Part> {
+    async fn attempt(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Part, Duration)> {
         // This part's turn comes before the next part takes memory.
         let first = self.first.lock().await;
         let (payload, _share) = self.payload(range.clone(), read).await?;
         let permit = self.upload.requests.turn().await;
         drop(first);
+        let began = Instant::now();
         let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;
         self.disk.moves();
-        Ok(Part::new(range.start, &receipt))
+        Ok((Part::new(range.start, &receipt), began.elapsed()))
     }
 
     /// Opens a session and gives its name.

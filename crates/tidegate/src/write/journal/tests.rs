@@ -15,6 +15,7 @@ mod appended;
 mod chaos;
 mod claimed;
 mod faulty;
+mod hostile;
 mod lost;
 mod memory;
 mod outage;

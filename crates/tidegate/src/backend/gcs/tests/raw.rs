@@ -151,7 +151,7 @@ async fn nobody_is_followed_elsewhere_with_a_token() {
 async fn a_session_that_was_cancelled_is_none_any_more() {
     // "499: the resumable upload was cancelled at the client's request prior to completion", whatever is asked.
     let store = answers("HTTP/1.1 499 X\r\ncontent-length: 0\r\n\r\n").await;
-    let id = format!("{}/session", store.endpoint());
+    let id = format!("{}/upload/session", store.endpoint());
     let session = Session { key: "k".into(), id };
     assert_eq!(kind(store.appended(&session)).await.0, FaultKind::NoSession);
     assert_eq!(kind(store.append(&session, 0, in_memory(b"1"), None)).await.0, FaultKind::NoSession);
@@ -165,7 +165,8 @@ async fn an_address_that_is_a_secret_is_not_told() {
     let to = "http://127.0.0.1:1/o?upload_id=secret";
     let redirect = format!("HTTP/1.1 308 X\r\nlocation: {to}\r\ncontent-length: 0\r\n\r\n");
     let store = answers(redirect.leak()).await;
-    let session = Session { key: "k".into(), id: format!("{}/session?upload_id=secret", store.endpoint()) };
+    let session =
+        Session { key: "k".into(), id: format!("{}/upload/session?upload_id=secret", store.endpoint()) };
     for fault in [
         store.appended(&session).await.unwrap_err(),
         store.append(&session, 0, in_memory(b"1"), None).await.unwrap_err(),

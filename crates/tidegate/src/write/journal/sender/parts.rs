@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
+use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
 use super::link::Link;
+use super::pacing::Pacing;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part, SessionKind};
 use crate::object::Object;
@@ -20,7 +23,8 @@ pub(in crate::write::journal) struct Parts {
     cut: Cut,
     plan: Plan,
     in_flight: usize,
-    tasks: JoinSet<Result<Part>>,
+    pacing: Pacing,
+    tasks: JoinSet<Result<(Part, Duration)>>,
     /// Knows of requests that were told to end, until they have.
     tracker: TaskTracker,
     /// Whether the plan was told that no byte follows.
@@ -48,6 +52,7 @@ impl Parts {
             cut,
             plan,
             in_flight,
+            pacing: Pacing::new(),
             tasks: JoinSet::new(),
             tracker,
             finished: false,
@@ -77,7 +82,10 @@ impl Parts {
             if let Some(object) = self.link.was_published().await? {
                 return Ok(object);
             }
-            if self.plan.size() < length && self.plan.outstanding() < self.in_flight {
+            if self.plan.size() < length
+                && self.plan.outstanding() < self.in_flight
+                && (self.has_next() || self.pacing.lets(self.tasks.len(), Instant::now()))
+            {
                 self.plan.more().map_err(|error| {
                     self.link.upload().error(ErrorKind::TooLarge, Operation::Write, error.to_string())
                 })?;
@@ -111,6 +119,7 @@ impl Parts {
                     }
                 },
                 news = self.link.news() => news?,
+                () = until(self.pacing.asks_at()) => self.pacing.is_stuck(),
             }
         }
     }
@@ -137,6 +146,11 @@ impl Parts {
         Ok(None)
     }
 
+    /// Whether the session has the next part already.
+    fn has_next(&self) -> bool {
+        self.stored.contains_key(&self.plan.next_part())
+    }
+
     fn part(&mut self, number: u32, range: Range<u64>) {
         let known = self.stored.get(&number);
         if let Some(part) =
@@ -151,8 +165,9 @@ impl Parts {
     }
 
     /// Takes in what became of a part.
-    fn stored(&mut self, joined: Result<Result<Part>, JoinError>) -> Result<()> {
-        let part = joined.unwrap_or_else(|ended| Err(self.link.upload().ended_early(None, ended)))?;
+    fn stored(&mut self, joined: Result<Result<(Part, Duration)>, JoinError>) -> Result<()> {
+        let (part, took) = joined.unwrap_or_else(|ended| Err(self.link.upload().ended_early(None, ended)))?;
+        self.pacing.stored(part.size, took, Instant::now());
         self.plan.stored(part.receipt());
         self.link.sessions.stored(part.size);
         self.stored.insert(part.number, part.clone());
@@ -168,7 +183,7 @@ impl Parts {
             self.tasks.abort_all();
             while let Some(joined) = self.tasks.join_next().await {
                 // Counted as acknowledged, and not joined before.
-                stored.extend(joined.ok().and_then(Result::ok).map(|part| part.size));
+                stored.extend(joined.ok().and_then(Result::ok).map(|(part, _)| part.size));
             }
         }
         if let Some(object) = self.link.lose(error).await? {
@@ -216,5 +231,13 @@ impl Parts {
 
     pub(super) fn into_journal(self) -> Journal {
         self.link.source.journal.clone()
+    }
+}
+
+/// Returns at that time; never where there is none.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

@@ -1,0 +1,166 @@
+//! How many parts of a journaled upload are in flight at once.
+//!
+//! Parts that share a slow link all end late, and a process that is ended before that has sent them for nothing: sixteen
+//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with one part, and tries three times as many where the
+//! last ones did not slow each other down. Where they did, as many are in flight as the link carries in a few seconds,
+//! and the store acknowledges one after the other, in order. A fast connection ends this at once: the limiter alone
+//! decides then.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Where one connection moves this many bytes a second, whatever the limiter lets fly ends soon.
+const FAST: f64 = (32 << 20) as f64;
+/// How long the link may take for what is in flight.
+const AHEAD: Duration = Duration::from_secs(3);
+/// Parts that slow each other down have less than this share of the speed that they had alone.
+const ALONE: f64 = 0.7;
+/// Least in flight once a part has ended: while one is being acknowledged, another moves.
+const LEAST: usize = 2;
+const MORE: usize = 3;
+/// How long nothing may be acknowledged before more are tried: the first request may hang.
+const STUCK: Duration = Duration::from_secs(5);
+/// How long a link that was found slow is taken for one.
+const REMEMBERED: Duration = Duration::from_secs(30);
+
+/// The pace of one upload's parts.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    limit: usize,
+    /// The most bytes a second that one part had.
+    best: f64,
+    /// Since when parts are known to slow each other down.
+    crowded: Option<Instant>,
+    round: Round,
+}
+
+/// As many parts as may be in flight, one round of them.
+#[derive(Debug, Default)]
+struct Round {
+    began: Option<Instant>,
+    ended: usize,
+    bytes: u64,
+    /// Whether there was more to send all the while.
+    is_full: bool,
+}
+
+impl Pacing {
+    pub(super) fn new() -> Self {
+        Self { limit: 1, best: 0.0, crowded: None, round: Round::default() }
+    }
+
+    /// Whether another part may be sent beside `outstanding` ones. It is asked only where there is one.
+    pub(super) fn lets(&mut self, outstanding: usize, now: Instant) -> bool {
+        if outstanding == 0 {
+            self.round = Round { began: Some(now), ..Round::default() };
+        }
+        let has_room = outstanding < self.limit;
+        self.round.is_full |= !has_room;
+        has_room
+    }
+
+    /// When to ask again, although nothing was acknowledged; then [`is_stuck`](Self::is_stuck).
+    pub(super) fn asks_at(&self) -> Option<Instant> {
+        let is_first = self.limit == 1 && self.round.is_full;
+        self.round.began.filter(|_| is_first).map(|began| began + STUCK)
+    }
+
+    /// The first part takes long.
+    pub(super) fn is_stuck(&mut self) {
+        self.limit = MORE;
+    }
+
+    /// The store has acknowledged a part of so many bytes, whose request took so long.
+    pub(super) fn stored(&mut self, bytes: u64, took: Duration, now: Instant) {
+        self.best = self.best.max(speed(bytes, took));
+        if self.best >= FAST {
+            self.limit = usize::MAX;
+            return;
+        }
+        self.round.ended += 1;
+        self.round.bytes += bytes;
+        if self.round.ended < self.limit {
+            return;
+        }
+        let round = std::mem::take(&mut self.round);
+        self.round.began = Some(now);
+        // Where the producer is what is slow, nothing is learnt of the link.
+        let Some(began) = round.began.filter(|_| round.is_full) else { return };
+        let rate = speed(round.bytes, now - began);
+        if self.crowded.is_some_and(|since| now - since >= REMEMBERED) {
+            self.crowded = None;
+            self.best = rate / self.limit as f64;
+        }
+        if self.crowded.is_none() && rate >= self.best * self.limit as f64 * ALONE {
+            self.limit = self.limit.saturating_mul(MORE);
+            return;
+        }
+        self.crowded.get_or_insert(now);
+        let part = (round.bytes / round.ended.max(1) as u64).max(1);
+        let parts = rate * AHEAD.as_secs_f64() / part as f64;
+        self.limit = (parts as usize).max(LEAST);
+    }
+}
+
+/// Bytes a second.
+fn speed(bytes: u64, took: Duration) -> f64 {
+    bytes as f64 / took.as_secs_f64().max(1e-6)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PART: u64 = 8 << 20;
+
+    /// Sends for so long over a link that carries so many bytes a second, of which one connection gets at most `each`.
+    /// How many parts are acknowledged, and the most that were in flight at the end of the first ten seconds or later.
+    fn send(total: f64, each: f64, most: usize, span: Duration) -> (usize, usize) {
+        let (mut pacing, began) = (Pacing::new(), Instant::now());
+        let step = Duration::from_millis(10);
+        let mut in_flight: Vec<(Instant, f64)> = Vec::new();
+        let (mut now, mut stored, mut late) = (began, 0, 0);
+        while now - began < span {
+            while in_flight.len() < most && pacing.lets(in_flight.len(), now) {
+                in_flight.push((now, PART as f64));
+            }
+            if pacing.asks_at().is_some_and(|at| now >= at) {
+                pacing.is_stuck();
+            }
+            now += step;
+            let share = (total / in_flight.len().max(1) as f64).min(each) * step.as_secs_f64();
+            in_flight.iter_mut().for_each(|(_, rest)| *rest -= share);
+            let ended = in_flight.extract_if(.., |(_, rest)| *rest <= 0.0).collect::<Vec<_>>();
+            for (since, _) in ended {
+                stored += 1;
+                pacing.stored(PART, now - since, now);
+            }
+            if now - began >= Duration::from_secs(10) {
+                late = late.max(in_flight.len());
+            }
+        }
+        (stored, late)
+    }
+
+    #[test]
+    fn on_a_slow_link_few_parts_are_in_flight_and_each_run_ends_some() {
+        for rate in [2e6, 5e6, 10e6] {
+            let seconds = 25;
+            let (stored, late) = send(rate, rate, 64, Duration::from_secs(seconds));
+            let carried = (rate * seconds as f64) as usize / PART as usize;
+            assert!(stored + 4 >= carried && stored > 0, "{rate}: {stored} of {carried} parts");
+            assert!(late <= 4, "{rate}: {late} in flight");
+        }
+        let (stored, _) = send(5e6, 5e6, 64, Duration::from_secs(12));
+        assert!(stored >= 4, "{stored} in twelve seconds");
+    }
+
+    #[test]
+    fn slow_connections_of_a_fast_link_become_many() {
+        let (stored, late) = send(1e9, 2e6, 64, Duration::from_secs(60));
+        assert!(late == 64 && stored > 600, "{stored} parts, {late} in flight");
+        let (_, late) = send(1e9, 90e6, 16, Duration::from_secs(11));
+        assert_eq!(late, 16);
+    }
+}
