@@ -29,7 +29,7 @@ pub(super) use body::{Failure, Outgoing};
 pub(super) use client::{AGENT, Client, Response, Sending, sending};
 pub(super) use connections::{Connections, Connector, STREAMS, Version};
 pub(super) use open::OpenBody;
-pub(super) use pages::{Entries, Keyed, LONGEST_TEXT, Order, Page, paged, stuck};
+pub(super) use pages::{Entries, LONGEST_TEXT, Order, Page, paged, stuck};
 
 /// The most that is read of an answer which is a description, not an object.
 pub(super) const LONGEST: usize = 32 << 20;

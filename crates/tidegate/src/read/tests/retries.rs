@@ -138,9 +138,9 @@ async fn a_body_that_is_always_too_slow_ends_as_a_timeout() {
 #[tokio::test(start_paused = true)]
 async fn a_body_at_the_least_rate_may_take_as_long_as_it_takes() {
     let data = bytes_of(2 * MIB, 1);
-    // 2 KiB a second, in one piece each half minute.
+    // 2 KiB a second, in pieces that come before patience with the last bytes ends.
     let slow = |tide: crate::Builder| tide.hedge(false);
-    let odd = Odd::with(&data, vec![Fate::Trickles(60 << 10, Duration::from_secs(30))].into_iter()).await;
+    let odd = Odd::with(&data, vec![Fate::Trickles(16 << 10, Duration::from_secs(8))].into_iter()).await;
     assert!(all(store(&odd, slow).reader("k").start().await.unwrap()).await.unwrap() == data);
     assert_eq!(odd.requests(), 1);
     // Without a least rate any will do.
