@@ -307,7 +307,7 @@ async fn an_open_writer_is_small() {
     let size = size_of_val(&writer) + size_of_val(&*upload) + size_of_val(&*held);
     assert!(size <= 1640, "{size} bytes");
     let finish = size_of_val(&writer.finish());
-    assert!(finish <= 500, "{finish} bytes: the writer is in it twice");
+    assert!(finish <= 520, "{finish} bytes: the writer is in it twice");
 }
 
 #[tokio::test]
