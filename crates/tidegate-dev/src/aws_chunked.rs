@@ -9,9 +9,9 @@
 use bytes::{Buf, Bytes};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
 use s3s::StdError;
-
-use crate::body::RequestBody;
 
 /// A chunk's head is a length in hexadecimal; with all extensions it is never near this.
 const LONGEST_LINE: usize = 8 * 1024;
@@ -56,15 +56,15 @@ enum State {
 
 /// The decoded bytes of one body, and its trailers once it has ended.
 #[derive(Debug)]
-pub(crate) struct Decoder {
-    body: RequestBody,
+pub(crate) struct Decoder<B> {
+    body: B,
     pending: Bytes,
     state: State,
     trailers: HeaderMap,
 }
 
-impl Decoder {
-    pub(crate) fn new(body: RequestBody) -> Self {
+impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
+    pub(crate) fn new(body: B) -> Self {
         Self { body, pending: Bytes::new(), state: State::Head, trailers: HeaderMap::new() }
     }
 
@@ -172,13 +172,17 @@ impl Decoder {
     }
 
     async fn fetch(&mut self) -> Result<bool, FramingError> {
-        match self.body.next().await {
-            Some(Ok(bytes)) => {
-                self.pending = bytes;
-                Ok(true)
+        loop {
+            match self.body.frame().await.map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(bytes))) if !bytes.is_empty() => {
+                    self.pending = bytes;
+                    return Ok(true);
+                }
+                // The trailers of HTTP itself are of no interest.
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Err(FramingError::Body(error)),
+                None => return Ok(false),
             }
-            Some(Err(error)) => Err(FramingError::Body(error)),
-            None => Ok(false),
         }
     }
 }

@@ -68,6 +68,9 @@ mod exchange;
 mod faults;
 mod fill;
 mod folder;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod gcs;
 mod guard;

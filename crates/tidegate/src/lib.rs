@@ -28,6 +28,9 @@ mod copy;
 mod date;
 mod endpoint;
 mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hedge;
 pub mod journal;
 mod limiter;

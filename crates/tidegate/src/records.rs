@@ -22,6 +22,8 @@ use crate::off::off;
 use crate::trusted_file::TrustedOwners;
 
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod roll;
 #[cfg(test)]
 mod tests;

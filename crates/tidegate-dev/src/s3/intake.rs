@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::checksum::{ALGORITHMS, Algorithm, Checksum, Hasher};
 use super::{Store, custom};
 use crate::aws_chunked::{Decoder, FramingError};
+use crate::body::RequestBody;
 use crate::catalog::Generations;
 use crate::exchange::Exchange;
 use crate::storage::Piece;
@@ -22,7 +23,7 @@ pub(super) enum Source {
     /// Decoded by s3s, if they need it.
     Decoded(StreamingBlob, Option<TrailingHeaders>),
     /// Taken aside from s3s.
-    Chunked(Box<Decoder>),
+    Chunked(Box<Decoder<RequestBody>>),
     /// Read from the store itself, to copy.
     Copied(futures::stream::BoxStream<'static, std::io::Result<Bytes>>),
     Empty,

@@ -37,6 +37,8 @@ mod client;
 mod copy;
 mod credentials;
 mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod grpc;
 mod list;
 mod parts;

@@ -34,6 +34,8 @@ pub(super) mod complete;
 mod copy;
 mod credentials;
 pub(super) mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod lifecycle;
 pub(super) mod list;
 mod page;

@@ -23,6 +23,8 @@ mod convert;
 mod copy;
 mod fault;
 mod frame;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) mod fuzzing;
 mod held;
 mod list;
 mod read;

@@ -50,7 +50,7 @@ pub(super) fn objects(
 }
 
 /// The entries of a page, and where the next one is.
-fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
+pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
     let listing: Listing = document(headers, body, About::Bucket, "a listing")?;
     if !listing.is_one() {
         return Err(not_a_store("a listing", headers, body));

@@ -26,7 +26,7 @@ pub(in crate::backend) fn header(range: &Range<u64>) -> String {
 
 /// What an answer's headers say of the bytes that it carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Extent {
+pub(in crate::backend) enum Extent {
     /// These bytes of an object of this size.
     Of(Range<u64>, u64),
     /// These bytes of an object whose size is not told (`Content-Range: bytes 4-9/*`).
@@ -175,7 +175,7 @@ fn cut(
 }
 
 impl Extent {
-    fn of(status: StatusCode, headers: &HeaderMap) -> Result<Self, Fault> {
+    pub(in crate::backend) fn of(status: StatusCode, headers: &HeaderMap) -> Result<Self, Fault> {
         let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
         let length: Option<u64> = text(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
         let named = headers.get(header::CONTENT_RANGE);

@@ -59,7 +59,11 @@ pub(super) fn objects(
 }
 
 /// The entries of a page, and where the next one is, if there is one.
-fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
+pub(super) fn read(
+    headers: &HeaderMap,
+    body: &[u8],
+    region: &str,
+) -> Result<(VecDeque<Entry>, Option<String>), Fault> {
     let (mut objects, mut prefixes) = (Entries::<Object>::default(), Entries::<String>::default());
     let (mut encoding, mut is_truncated, mut token) = (None, None, None);
     let mut object = Object::default();

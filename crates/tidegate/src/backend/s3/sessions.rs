@@ -98,14 +98,14 @@ const UPLOADS: [&str; 11] = [
 ];
 
 /// A page of a listing of unfinished uploads.
-struct Uploads {
+pub(super) struct Uploads {
     uploads: Vec<OpenSession>,
     /// The key and the id behind which it goes on.
     next: Option<(String, String)>,
 }
 
 impl Uploads {
-    fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
+    pub(super) fn read(headers: &HeaderMap, body: &[u8], region: &str) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListMultipartUploadsResult", region)?;
         let (mut uploads, mut encoding, mut is_truncated) = (Entries::default(), None, false);
         let (mut next_key, mut next_id) = (String::new(), String::new());
@@ -234,7 +234,7 @@ const PARTS: [&str; 11] = [
 const HIGHEST: u32 = 10_000;
 
 /// A page of the parts of a session.
-struct Parts {
+pub(super) struct Parts {
     /// In ascending order.
     parts: Vec<StoredPart>,
     /// The number behind which it goes on.
@@ -244,7 +244,7 @@ struct Parts {
 
 impl Parts {
     /// Reads the page of the parts whose numbers are greater than `after`.
-    fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
+    pub(super) fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListPartsResult", region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
         let (mut initiator, mut last) = (Initiator::default(), after);

@@ -1,0 +1,29 @@
+//! Google's answers, of any bytes.
+
+use http::{HeaderMap, StatusCode};
+
+use super::fault::{self, About};
+use super::{list, resource};
+use crate::fuzzing::head;
+use crate::object::Object;
+
+pub use super::grpc::fuzzing::grpc_messages;
+
+/// Listings, descriptions of objects, error documents. A head of header lines may come first.
+pub fn json_documents(input: &[u8]) {
+    let (headers, body) = head(input);
+    if let Ok((entries, _)) = list::read(&headers, body) {
+        assert!(entries.iter().zip(entries.iter().skip(1)).all(|(a, b)| a.key() <= b.key()), "not in order");
+    }
+    let _ = resource::Resource::read(&headers, body, About::Bucket);
+    for status in [200, 308, 400, 401, 403, 404, 412, 429, 500, 503] {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        let said = fault::refusal(status, &headers, body, About::Bucket);
+        assert!(said.message.len() <= 80 << 10, "a message of {} bytes", said.message.len());
+    }
+}
+
+/// An object as headers describe it.
+pub(in crate::backend) fn described(headers: &HeaderMap) -> Object {
+    resource::from_headers("key", headers)
+}

@@ -1,0 +1,48 @@
+//! S3's answers, of any bytes.
+
+use http::StatusCode;
+
+use super::sessions::{Parts, Uploads};
+use super::{attributes, fault, list, rules};
+use crate::backend::http::{answer, download, retry_after};
+use crate::backend::time::time;
+use crate::fuzzing::head;
+
+const REGION: &str = "us-east-1";
+
+/// Listings of objects, sessions and parts; lifecycle rules; error documents. A head of header lines may come first.
+pub fn xml_documents(input: &[u8]) {
+    let (headers, body) = head(input);
+    let _ = answer::Document::of(body);
+    if let Ok((entries, _)) = list::read(&headers, body, REGION) {
+        assert!(entries.iter().all(|entry| !entry.key().is_empty()), "an entry without a key");
+        assert!(entries.iter().zip(entries.iter().skip(1)).all(|(a, b)| a.key() <= b.key()), "not in order");
+    }
+    let _ = Uploads::read(&headers, body, REGION);
+    let _ = Parts::read(&headers, body, REGION, 0);
+    if let Ok(text) = std::str::from_utf8(body) {
+        let _ = rules::rules(text);
+    }
+    for status in [200, 301, 400, 403, 404, 409, 412, 500, 503] {
+        let status = StatusCode::from_u16(status).unwrap_or_default();
+        let said = fault::refusal(status, &headers, body, REGION);
+        assert!(said.message.len() <= 80 << 10, "a message of {} bytes", said.message.len());
+    }
+}
+
+/// What headers say of an object, its range, its times and when to ask again.
+pub fn headers(input: &[u8]) {
+    let (headers, body) = head(input);
+    let object = attributes::from_headers("key", &headers);
+    assert_ne!(object.etag.as_deref(), Some(""), "an empty tag is no tag");
+    for status in [StatusCode::OK, StatusCode::PARTIAL_CONTENT] {
+        if let Ok(download::Extent::Of(range, size)) = download::Extent::of(status, &headers) {
+            assert!(range.start <= range.end && range.end <= size, "{range:?} of {size}");
+        }
+    }
+    let _ = retry_after(&headers);
+    let _ = super::super::gcs::fuzzing::described(&headers);
+    if let Ok(text) = std::str::from_utf8(body) {
+        let _ = time(text);
+    }
+}

@@ -1,0 +1,4 @@
+//! Files of records.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| tidegate::fuzzing::records(input));
