@@ -58,12 +58,18 @@ pub(super) fn crc32c(checksum: &Checksum) -> u32 {
     checksum.value() as u32
 }
 
+/// An object as the answer to a request for it describes it.
 pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
     if described.generation == 0 && described.etag.is_empty() {
         let message =
             "the answer is not an object store's: it describes no object, for each has a generation";
         return Err(Fault::new(FaultKind::NotAStore, message));
     }
+    listed(described)
+}
+
+/// An object of a listing, which may leave out what the request did not ask for.
+pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     let mut metadata = described.metadata;
     let token = metadata.remove(TOKEN);
@@ -73,7 +79,7 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
         size: size(described.size)?,
         size_is_unknown: false,
         etag: text(described.etag),
-        version: Some(described.generation.to_string()),
+        version: Some(described.generation).filter(|generation| *generation != 0).map(|it| it.to_string()),
         modified: described.create_time.and_then(|time| SystemTime::try_from(time).ok()),
         crc64nvme: None,
         crc32c: checksum.map(|checksum| STANDARD.encode(checksum.to_be_bytes())),

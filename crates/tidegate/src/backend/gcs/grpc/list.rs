@@ -81,7 +81,7 @@ impl Page {
 impl Listed {
     fn into_object(self) -> Result<Object, Fault> {
         let Self { name, generation, storage_class, size, create_time, checksums, etag } = self;
-        convert::object(proto::Object {
+        convert::listed(proto::Object {
             name,
             generation,
             storage_class,

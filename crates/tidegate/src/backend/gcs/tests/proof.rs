@@ -71,7 +71,7 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
     assert_eq!(store.delete("k").await.unwrap_err().kind(), ErrorKind::NotAStore);
     let options = WriteOptions::default();
     let parts = Session { key: "k".into(), id: "u".into() };
-    let appended = Session { key: "k".into(), id: format!("{}/session", gcs.endpoint()) };
+    let appended = Session { key: "k".into(), id: format!("{}/upload/session", gcs.endpoint()) };
     assert_eq!(kind(gcs.open("k", &options)).await.0, FaultKind::NotAStore);
     assert_eq!(kind(gcs.open_appending("k", &options)).await.0, FaultKind::NotAStore);
     assert_eq!(kind(gcs.part(&parts, 1, 0, in_memory(b"x"))).await.0, FaultKind::NotAStore);

@@ -9,13 +9,13 @@ use crate::{ErrorKind, RetryPolicy, Store, Strategy, Tidegate};
 /// What a session is asked: the `Content-Range`s, in order.
 type Ranges = Arc<Mutex<Vec<String>>>;
 
-/// A server whose sessions are at `{url}/session`: each `Content-Range` goes to `answer`.
+/// A server whose sessions are at `{url}/upload/session`: each `Content-Range` goes to `answer`.
 async fn session(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Store, Ranges) {
     let (ranges, url) = (Ranges::default(), Arc::new(Mutex::new(String::new())));
     let (log, here) = (ranges.clone(), url.clone());
     let (address, _) = raw_server(move |head| {
         if head.starts_with("post") {
-            let session = format!("{}/session", here.lock().unwrap());
+            let session = format!("{}/upload/session", here.lock().unwrap());
             return format!("HTTP/1.1 200 OK\r\nlocation: {session}\r\ncontent-length: 0\r\n\r\n");
         }
         if head.starts_with("delete") {
