@@ -57,7 +57,9 @@ fn find_threads() -> io::Result<()> {
     let found = (0..WORKERS + LEAST_BLOCKING).try_for_each(|_| {
         let waits = waits.clone();
         // Until the channel is closed.
-        let wait = move || drop(waits.lock().unwrap_or_else(PoisonError::into_inner).recv());
+        let wait = move || {
+            let _ = waits.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        };
         threads.push(thread::Builder::new().stack_size(STACK).spawn(wait)?);
         Ok(())
     });
