@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_unknown_rate_has_no_time() {
-        assert_eq!(drawn(&state(), None, 50), "12 of 301  50%  480 MiB stored  –  –");
+        assert_eq!(drawn(&state(), None, 50), "wareh…rquet  12 of 301  50%  480 MiB stored  –  –");
         let mut rate = Rate::default();
         let now = Instant::now();
         assert_eq!(rate.at(now, 0), None);

@@ -116,32 +116,37 @@ impl Actor {
     ) -> Result<usize, Failed> {
         let from = piece.start;
         let bytes = self.content.slice(piece);
+        // A write that was cancelled may have taken some of its bytes: the writer goes on when it was asked how many. Bytes
+        // taken before come first in its position, so that it is never less than `from`.
+        let cancelled_at =
+            |writer: &Writer| from.max(usize::try_from(writer.position()).unwrap_or(usize::MAX));
         match face {
             Face::Bytes => {
                 let len = bytes.len();
                 match timeout(patience, writer.write(bytes)).await {
                     Ok(result) => result.map(|()| from + len).map_err(Failed::from),
-                    // What it took before is first in its position, so this is never less.
-                    Err(_) => Ok(from.max(usize::try_from(writer.position()).unwrap_or(usize::MAX))),
+                    Err(_) => Ok(cancelled_at(writer)),
                 }
             }
             Face::AsyncWrite => match timeout(patience, AsyncWriteExt::write(writer, &bytes)).await {
                 Ok(result) => Ok(from + result?),
-                Err(_) => Ok(from),
+                Err(_) => Ok(cancelled_at(writer)),
             },
             Face::Sink => {
                 let len = bytes.len();
                 match timeout(patience, writer.feed(bytes)).await {
                     Ok(result) => result.map(|()| from + len).map_err(Failed::from),
-                    Err(_) => Ok(from),
+                    Err(_) => Ok(cancelled_at(writer)),
                 }
             }
             Face::ReadFrom => {
                 let mut source = &bytes[..];
                 let read = timeout(patience, writer.read_from(&mut source)).await;
                 let taken = bytes.len() - source.len();
-                read.map_or(Ok(0), |result| result)?;
-                Ok(from + taken)
+                match read {
+                    Ok(result) => result.map(|_| from + taken).map_err(Failed::from),
+                    Err(_) => Ok(cancelled_at(writer)),
+                }
             }
         }
     }

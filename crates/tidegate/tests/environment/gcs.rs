@@ -125,7 +125,7 @@ fn answer(
                 )
             } else {
                 let crc32c = Checksum::of(Algorithm::Crc32c, b"bytes").base64();
-                (200, json!({ "name": "key", "size": "5", "crc32c": crc32c }))
+                (200, json!({ "name": "key", "size": "5", "generation": "1", "crc32c": crc32c }))
             }
         } else if path.ends_with("/token") && *given.lock().unwrap() >= tokens {
             (503, json!({}))

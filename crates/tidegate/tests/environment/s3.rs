@@ -98,8 +98,8 @@ async fn from_the_environment() {
         with(&[("AWS_ENDPOINT_URL", "127.0.0.1:9000")]),
         fault(
             "Invalid",
-            "endpoint `127.0.0.1:9000` is not a URL (relative URL without a base): write http://host:port or \
-             https://host"
+            "AWS_ENDPOINT_URL, or endpoint_url of the profile: endpoint `127.0.0.1:9000` is not a URL (relative URL \
+             without a base): write http://host:port or https://host"
         )
     );
     let bundle = [("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_CA_BUNDLE", "/none.pem")];
