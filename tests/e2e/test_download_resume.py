@@ -3,6 +3,9 @@
 import hashlib
 import os
 import signal
+import socket
+import threading
+import time
 
 import pytest
 
@@ -25,17 +28,21 @@ def slow_bucket(request, proxy_to):
     return Bucket(server.endpoint), server.endpoint.at(proxy.url).env
 
 
+def entries(folder):
+    """How many bytes of each chunk the note of a download says are there, by the specified format: entries of 24 bytes
+    behind a head and the description."""
+    for note in folder.glob(".tidegate-note-*.part"):
+        content = note.read_bytes()
+        if not content.startswith(b"TIDEGET2"):
+            return []
+        behind = 36 + int.from_bytes(content[24:28], "little")
+        return [int.from_bytes(content[at : at + 8], "little") for at in range(behind, len(content), 24)]
+    return []
+
+
 def noted(folder):
-    """How many chunks the file that is being downloaded tells of, by the specified format: entries of 16 bytes behind
-    the object and its description."""
-    for left in folder.glob(".tidegate-*.part"):
-        content = left.read_bytes()
-        if content[SIZE : SIZE + 8] != b"TIDEGET1":
-            return 0
-        entries = SIZE + 20 + int.from_bytes(content[SIZE + 8 : SIZE + 12], "little")
-        chunks = -(-SIZE // (8 * MIB))
-        return sum(any(content[entries + 16 * at : entries + 16 * at + 16]) for at in range(chunks))
-    return 0
+    """How many chunks are there as a whole."""
+    return sum(covers == 8 * MIB for covers in entries(folder))
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -51,8 +58,8 @@ def test_it_goes_on_where_it_was_cut(tidegate, slow_bucket, make_file, tmp_path,
     os.kill(run.pid, how)
     result = run.wait(20)
     if how == signal.SIGINT:
-        one_sentence(result, "interrupted", "goes on", exit=130)
-    assert [name.endswith("-out.part") for name in os.listdir(folder)] == [True]
+        one_sentence(result, "interrupted", "MiB of 64.0 MiB kept; run the same command again to resume", exit=130)
+    assert [name.endswith("-out.part") for name in os.listdir(folder)] == [True, True]
     there = noted(folder)
 
     again = tidegate("cp", bucket.url("k"), folder / "out", "--json", *QUIET, env=bucket.env)
@@ -60,6 +67,98 @@ def test_it_goes_on_where_it_was_cut(tidegate, slow_bucket, make_file, tmp_path,
     assert hashlib.sha256((folder / "out").read_bytes()).hexdigest() == digest
     assert os.listdir(folder) == ["out"]
     assert again.json[0]["requests"] <= 9 - there, "what was there was asked for again"
+
+
+class Counting:
+    """A way to a server that counts the bytes which the server sends."""
+
+    def __init__(self, address):
+        self._address, self.sent, self._lock = address, 0, threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            host, port = self._address.split(":")
+            far = socket.create_connection((host, int(port)))
+            for source, sink, counts in ((near, far, False), (far, near, True)):
+                threading.Thread(target=self._carry, args=(source, sink, counts), daemon=True).start()
+
+    def _carry(self, source, sink, counts):
+        try:
+            while data := source.recv(16384):
+                if counts:
+                    with self._lock:
+                        self.sent += len(data)
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def close(self):
+        self._listener.close()
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_however_often_it_is_cut_the_store_sends_the_object_once(tidegate, embedded, knobs, make_file, tmp_path, how):
+    size, rate = 20 * MIB, 8_000_000
+    bucket = Bucket(embedded.endpoint)
+    path, digest = make_file(size)
+    bucket.put("k", path.read_bytes())
+    knobs(bandwidth={"total_out": rate})
+    way = Counting(embedded.address)
+    env = embedded.endpoint.at(way.url).env
+    cuts = 0
+    while True:
+        run = tidegate.start("cp", bucket.url("k"), tmp_path / "out", *QUIET, env=env)
+        before = way.sent
+        until("bytes come, or it ends", lambda: run.ended or way.sent > before + 4_000_000 + 500_000 * (cuts % 3), 60)
+        if run.ended:
+            break
+        os.kill(run.pid, how)
+        told = time.monotonic()
+        result = run.wait(20)
+        assert time.monotonic() - told < 2
+        if how == signal.SIGINT:
+            one_sentence(result, "interrupted", " of 20.0 MiB kept; run the same command again to resume", exit=130)
+        cuts += 1
+        assert cuts < 30, "it makes no progress"
+    way.close()
+    assert run.wait(20).exit == 0
+    assert cuts >= 2
+    assert hashlib.sha256((tmp_path / "out").read_bytes()).hexdigest() == digest
+    assert os.listdir(tmp_path) == ["out"]
+    assert way.sent <= size * 1.05 + (cuts * rate if how == signal.SIGKILL else 0), f"{way.sent} of {size}, {cuts} cuts"
+
+
+def test_what_others_put_in_its_place_is_left_alone(tidegate, slow_bucket, make_file, tmp_path):
+    """A name that was foreseen, as a link to a file elsewhere."""
+    bucket, slow = slow_bucket
+    path, digest = make_file(SIZE)
+    bucket.put("k", path.read_bytes())
+    folder = tmp_path / "to"
+    folder.mkdir()
+    run = tidegate.start("cp", bucket.url("k"), folder / "out", *QUIET, *TWO, env=slow)
+    until("a chunk is there", lambda: noted(folder) >= 1, 60)
+    run.killed()
+    (note,) = folder.glob(".tidegate-note-*")
+    note.unlink()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    note.symlink_to(victim)
+    again = tidegate("cp", bucket.url("k"), folder / "out", *QUIET, env=bucket.env)
+    assert again.exit == 0 and again.err.startswith("warning: ") and "symbolic link" in again.err, again
+    assert victim.read_text() == "precious" and note.is_symlink()
+    assert hashlib.sha256((folder / "out").read_bytes()).hexdigest() == digest
 
 
 def test_one_of_another_object_is_not_gone_on_with(tidegate, slow_bucket, make_file, tmp_path):

@@ -104,6 +104,7 @@ OBJECT, OTHER = b"the object that is read", b"what came in its place"
 BROKEN = f"error: {URL}: get failed after 8 attempts in 5.0 s: connection reset; it was read up to byte 7\n"
 CORRUPT = f"error: {URL}: get failed: the bytes read have crc, {NOT_ITS_CHECKSUM}\n"
 KEPT = ".tidegate-0123456789abcdef-k.bin.part"
+NOTE = ".tidegate-note-0123456789abcdef-k.bin.part"
 SUMMARY = f"{URL} -> -: 28.5 MiB in 4.3 s (6.6 MiB/s), 65 requests, 8 retries\n"
 
 
@@ -134,7 +135,7 @@ def file(exit=0, given=OBJECT, err="", may_give=(OBJECT,), out="", **rest):
         (file(out=json.dumps({"target": "k", "retries": 2})), WHOLE),
         (file(1, None, BROKEN), CLEAN),
         (file(1, b"old", BROKEN, before=b"old"), CLEAN),
-        (file(1, None, BROKEN, stray=[KEPT], may_keep=True), CLEAN),
+        (file(1, None, BROKEN, stray=[KEPT, NOTE], may_keep=True), CLEAN),
         (file(1, None, BROKEN, again=[Again(0, "", True)]), CLEAN),
         (file(1, None, BROKEN, again=[Again(1, CORRUPT, False), Again(0, "", True)], corrupts=True), CLEAN),
     ],
@@ -178,7 +179,9 @@ def test_which_reads_are_in_order(reading, kind):
         file(1, None, BROKEN, before=b"old"),
         file(1, b"the OBject", CORRUPT, corrupts=True),
         file(1, None, BROKEN, stray=[KEPT]),
+        file(1, None, BROKEN, stray=[KEPT], may_keep=True),
         file(1, None, BROKEN, stray=[KEPT, KEPT + ".part"], may_keep=True),
+        file(1, None, BROKEN, stray=[KEPT, KEPT + ".part", NOTE], may_keep=True),
         file(1, None, BROKEN, stray=["core"], may_keep=True),
         file(1, None, BROKEN, out=json.dumps({"target": "k", "retries": 2})),
         file(1, None, BROKEN, again=[Again(1, BROKEN, False)]),

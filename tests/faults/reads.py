@@ -16,7 +16,7 @@ from .verdict import FAILED
 from .verdict_of_reads import Again, Reading
 
 # Of an object that is larger, a download that failed keeps what it has.
-KEPT_ABOVE = 8 * MIB
+KEPT_ABOVE = 256 * KIB
 # Behind so many bytes of an object a read is of that object.
 CERTAIN = 64 * KIB
 

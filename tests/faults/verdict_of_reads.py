@@ -8,6 +8,7 @@ from .verdict import CLEAN, FAILED, WHOLE, WRONG, Verdict, json_lines, judge_end
 # Of an error of the kind `Integrity`, of a read.
 NOT_ITS_CHECKSUM = "which the store's checksum is not"
 # What a download that failed may leave beside its target.
+NOTE = ".tidegate-note-"
 UNFINISHED = re.compile(r"\.tidegate-[^/]+\.part")
 SUMMARY = re.compile(r"[0-9.]+ \w+ in [^,]+ \([^)]+\), \d+ requests?(, (?P<retries>\d+) retr(y|ies))?(, \d+ hedges?)?")
 
@@ -118,9 +119,10 @@ def judge_again(again: Again, may_refuse: bool, wrong):
 
 
 def stray(reading: Reading) -> list[str]:
-    """What must not be there: all but one file that a download which failed can go on with."""
+    """What must not be there: all but one file, and its note, by which a download that failed can be resumed."""
     kept = [name for name in reading.stray if UNFINISHED.fullmatch(name)]
-    if reading.exit in FAILED and reading.may_keep and len(kept) == 1:
+    notes = [name for name in kept if name.startswith(NOTE)]
+    if reading.exit in FAILED and reading.may_keep and len(notes) == 1 and len(kept) == 2:
         return [name for name in reading.stray if name not in kept]
     return reading.stray
 

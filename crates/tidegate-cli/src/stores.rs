@@ -71,8 +71,6 @@ pub(crate) struct Unfinished {
     bound: Arc<AtomicUsize>,
     /// Those that stay in a journal.
     journaled: Arc<AtomicUsize>,
-    /// Downloads, which stay beside their files.
-    downloads: Arc<AtomicUsize>,
 }
 
 impl Unfinished {
@@ -83,13 +81,8 @@ impl Unfinished {
         Begun(count.clone())
     }
 
-    /// One more download, until the guard is dropped.
-    pub(crate) fn begin_download(&self) -> Begun {
-        self.downloads.fetch_add(1, Relaxed);
-        Begun(self.downloads.clone())
-    }
-
-    /// What is said when they are interrupted; `in_journals` are the bytes that are there.
+    /// What is said when they are interrupted; `in_journals` are the bytes that are there. Of downloads, which can be
+    /// counted only when they have ended, see [`kept`].
     fn interrupted(&self, in_journals: u64) -> String {
         let count = |count: &AtomicUsize| count.load(Relaxed) as u64;
         match (count(&self.bound), count(&self.journaled)) {
@@ -98,11 +91,7 @@ impl Unfinished {
                 format!("interrupted: {uploads} can be gone on with from the journal")
             }
             // One that has taken no byte leaves no journal, and nothing to abort.
-            (0, _) => match count(&self.downloads) {
-                0 => "interrupted".to_owned(),
-                _ => "interrupted: called again, it goes on with objects of more than 8 MiB where they are"
-                    .to_owned(),
-            },
+            (0, _) => "interrupted".to_owned(),
             (bound, _) => format!("interrupted: aborting {}", text::count(bound, "unfinished upload")),
         }
     }
@@ -168,7 +157,8 @@ impl Stores {
                 }
             },
             Err((signal, said)) => {
-                output::say(&said);
+                let progress = stores.tide.progress().snapshot();
+                output::say(&(said + &kept(progress.kept, progress.kept_of)));
                 // Both outcomes end it: what is left after the limit is said.
                 let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
                 stores.say_what_is_left(&signals);
@@ -287,6 +277,18 @@ fn records() -> Option<PathBuf> {
     Some(state.join("tidegate"))
 }
 
+/// What is said of downloads that were interrupted.
+fn kept(bytes: u64, of: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        _ => format!(
+            ": {} of {} kept; run the same command again to resume",
+            text::size(bytes),
+            text::size(of)
+        ),
+    }
+}
+
 /// What is said of uploads that could not be aborted, and where to look for them.
 fn unaborted(objects: &[&str]) -> String {
     let count = text::count(objects.len() as u64, "upload");
@@ -347,6 +349,13 @@ mod tests {
         drop(journaled);
         let _bound = unfinished.begin(false);
         assert_eq!(unfinished.interrupted(0), "interrupted: aborting 1 unfinished upload");
+    }
+
+    #[test]
+    fn bytes_that_are_kept_are_said_to_be() {
+        assert_eq!(kept(0, 0), "");
+        let said = kept(60 << 20, 200 << 20);
+        assert_eq!(said, ": 60.0 MiB of 200.0 MiB kept; run the same command again to resume");
     }
 
     #[test]

@@ -121,6 +121,11 @@ impl Limiter {
         self.lock().overloaded.is_some_and(|at| at.elapsed() < span)
     }
 
+    /// Whether it finds out by itself how many requests pay.
+    pub(crate) fn adapts(&self) -> bool {
+        self.lock().climb.is_some()
+    }
+
     /// Most that it may ever let fly.
     pub(crate) fn most(&self) -> usize {
         let state = self.lock();

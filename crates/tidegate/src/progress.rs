@@ -23,6 +23,8 @@ struct Counters {
     parts: AtomicU64,
     spilled: AtomicU64,
     journaled: AtomicU64,
+    kept: AtomicU64,
+    kept_of: AtomicU64,
     waiting: [AtomicUsize; 4],
     whole: Option<Progress>,
 }
@@ -54,6 +56,11 @@ pub struct Snapshot {
     /// That are in a journal, or were before the store acknowledged them: what of it is not acknowledged
     /// waits there.
     pub journaled: u64,
+    /// Bytes of downloads into files that ended before they were done: they stay beside the file, and the next download
+    /// of the same object to the same path resumes.
+    pub kept: u64,
+    /// The sizes of the objects that those are of.
+    pub kept_of: u64,
     /// What is waited for, where something is; the first of disk, memory, backoff, requests.
     pub waiting: Option<Waiting>,
 }
@@ -104,6 +111,8 @@ impl Progress {
             parts: counters.parts.load(Relaxed),
             spilled: counters.spilled.load(Relaxed),
             journaled: counters.journaled.load(Relaxed),
+            kept: counters.kept.load(Relaxed),
+            kept_of: counters.kept_of.load(Relaxed),
             waiting: waits.into_iter().find(|wait| counters.waiting[*wait as usize].load(Relaxed) > 0),
         }
     }
@@ -155,6 +164,14 @@ impl Progress {
         metrics::counter!("tidegate_bytes_journaled_total").increment(bytes);
         self.each(|counters| {
             counters.journaled.fetch_add(bytes, Relaxed);
+        });
+    }
+
+    /// A download was cut: so many bytes of an object of so many are kept.
+    pub(crate) fn kept(&self, bytes: u64, of: u64) {
+        self.each(|counters| {
+            counters.kept.fetch_add(bytes, Relaxed);
+            counters.kept_of.fetch_add(of, Relaxed);
         });
     }
 

@@ -33,8 +33,8 @@ use report::{Report, Show};
 /// Copy a file, standard input, an object or all that lies below a directory or prefix.
 ///
 /// A target that ends with a slash, or is a directory, keeps the source's name; a directory as source
-/// that ends with a slash gives what is in it, without its own name. A download of more than 8 MiB that was cut, and an
-/// upload with a journal, are gone on with when the same is asked for again.
+/// that ends with a slash gives what is in it, without its own name. A download that was cut, and an upload with a journal, are
+/// resumed when the same command is run again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to copy: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.

@@ -63,7 +63,7 @@ mod waiting;
 mod walk;
 mod write;
 
-pub(crate) use arrival::Arrival;
+pub(crate) use arrival::{Arrival, Place};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};

@@ -1,14 +1,17 @@
-//! Into a file: ranges are written in their places as they come, and the file gets its name when all are there.
+//! Into a file: ranges are written in their places as they come, and the file gets its name when all are there. What has
+//! come is noted meanwhile, so that a download that is cut can be resumed.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::source::{Pieces, Source};
-use crate::backend::local::{Arrival, Publish, Waiter};
+use crate::backend::local::{Arrival, Place, Publish, Waiter, Waiting};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::client::Store;
@@ -18,21 +21,21 @@ use crate::off::off;
 use crate::progress::Progress;
 
 mod arriving;
-mod left;
-mod record;
+mod kept;
+mod note;
 mod small;
+mod width;
 
 use arriving::Arriving;
-use left::Left;
-use record::Description;
+use kept::{Begun, Opened};
 use small::{Ended, Small};
+use width::Width;
 
-/// A chunk; larger ones where there would be more than `MOST_CHUNKS`.
-const CHUNK: u64 = 8 << 20;
-const MOST_CHUNKS: u64 = 1 << 16;
-
-/// How many chunks wait for their turn to be asked for, or are under way.
+/// How many chunks wait for their turn to be asked for, or are under way, at most.
 const AT_ONCE: u64 = 64;
+
+/// How often it is noted what has come, so that each byte is a second after it came.
+const NOTED: Duration = Duration::from_millis(500);
 
 /// Sets up a download into a file.
 ///
@@ -60,13 +63,24 @@ pub struct DownloadBuilder {
     how: Publish,
     size_hint: Option<u64>,
     progress: Progress,
+    warn: Warn,
+}
+
+/// Called with what the caller should know although the download goes on.
+#[derive(Clone, Default)]
+struct Warn(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+
+impl fmt::Debug for Warn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Warn").field(&self.0.as_ref().map(|_| ())).finish()
+    }
 }
 
 impl DownloadBuilder {
     pub(crate) fn new(store: Store, key: String, path: PathBuf) -> Self {
         let progress = store.engine().progress.part();
         let how = Publish { create_only: false, sync: false };
-        Self { store, key, path, how, size_hint: None, progress }
+        Self { store, key, path, how, size_hint: None, progress, warn: Warn::default() }
     }
 
     /// Fails where there is a file already, and leaves it as it is.
@@ -90,6 +104,13 @@ impl DownloadBuilder {
         self
     }
 
+    /// Has `warn` called where an earlier download to the same path is not resumed although it may have left bytes, with
+    /// the reason: what it left is damaged, or is a file that somebody else may have put there.
+    pub fn on_warning(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.warn = Warn(Some(Arc::new(warn)));
+        self
+    }
+
     /// The figures of the download to be. Bytes that were there from an earlier one count as acknowledged.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
@@ -99,11 +120,14 @@ impl DownloadBuilder {
     /// a file that is there is replaced as a whole, when every byte has arrived and agrees with the store's
     /// checksum.
     ///
-    /// Until then the bytes are in a file `.tidegate-….part` beside it. Of an object that is larger than a request
-    /// (8 MiB) it stays when the download fails, is dropped or killed, and a later one of the same object to the
-    /// same path goes on with it: what is there is read again and compared with its checksums. A sweep of the
-    /// directory removes it. It holds 2.5 MiB of the memory budget for each request in flight or waiting for its turn,
-    /// of which there are 64 at most, and half of all at most;
+    /// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. Of an object that
+    /// is larger than 256 KiB it stays when the download fails, is dropped or killed, and a later one of the same object
+    /// to the same path resumes: it reads what is there again, compares it with the checksums that were noted, and asks
+    /// for the rest. When the process is killed outright, the bytes of its last second are lost. A sweep of the directory
+    /// removes the file and its note.
+    ///
+    /// The download holds 2.5 MiB of the memory budget for each request in flight or waiting for its turn, of which there
+    /// are 64 at most, and half of all at most;
     /// of an object that [`size_hint`](Self::size_hint) says is small, twice its size, and there is a file only when it
     /// is written.
     ///
@@ -128,14 +152,15 @@ impl DownloadBuilder {
                 Ended::IsLarge(body) => large = Some(body),
             }
         }
-        let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
-        let begun = off(move || begin(&path, &url, how, algorithm)).await;
-        let (arrival, left) = begun.map_err(at_file)?;
-        let _waits = Waits(arrival.clone());
-        let opened = match left {
-            Some(left) => {
+        let begun = self.begin(&source, algorithm).await.map_err(at_file)?;
+        if let Some(warning) = &begun.warning {
+            self.warn(warning);
+        }
+        let mut leaving = Leaving::of(&begun, &self.progress);
+        let opened = match begun.kept {
+            Some(kept) => {
                 drop(large.take());
-                left.opened(&source).await?
+                kept.opened(&source).await?
             }
             None => None,
         };
@@ -146,21 +171,37 @@ impl DownloadBuilder {
                     Some(body) => body,
                     None => whole(&source).await?,
                 };
-                (Left::nothing(object, source.url(), algorithm), Some(stream))
+                let arrival = leaving.anew(object.size).await.map_err(at_file)?;
+                (Opened::anew(object, source.url(), &arrival.token(), algorithm), Some(stream))
             }
         };
-        let (held, size) = (arrival.clone(), opened.object.size);
-        let is_new = opened.is_new;
-        let description = opened.description.clone();
-        let prepared = off(move || if is_new { prepare(&held, size, description.as_ref()) } else { Ok(()) });
-        prepared.await.map_err(at_file)?;
-        let engine = self.store.engine();
-        let arriving =
-            Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone(), algorithm);
-        let (object, checksum) = self.arrive(Arc::new(arriving), stream).await?;
-        source.check(&object, &checksum, began).inspect_err(|_| arrival.keep(false))?;
+        let (engine, arrival) = (self.store.engine(), leaving.arrival.clone());
+        let arriving = Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone());
+        let arriving = leaving.arriving.insert(Arc::new(arriving)).clone();
+        self.arrive(&arriving, stream).await?;
+        let (object, checksum) = (arriving.object(), arriving.checksum(algorithm));
+        source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
         arrival.publish(object.size, self.how).await.map_err(at_file)?;
-        Ok(self.store.relative(object))
+        leaving.is_done = true;
+        Ok(self.store.relative(object.clone()))
+    }
+
+    /// The file, and what an earlier download has left in it.
+    async fn begin(&self, source: &Source, algorithm: Algorithm) -> Result<Begun, Fault> {
+        let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
+        // Dropped, it ends the reading of what was left.
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let begun = off(move || begin(&path, &url, how, algorithm, &waiting)).await;
+        waiter.done();
+        begun
+    }
+
+    fn warn(&self, warning: &str) {
+        tracing::warn!(file = %self.path.display(), "{warning}");
+        if let Warn(Some(warn)) = &self.warn {
+            warn(&format!("{}: {warning}", self.path.display()));
+        }
     }
 
     /// Downloads what is said to be small in a task of its own, so that it goes on where nobody polls this.
@@ -177,27 +218,40 @@ impl DownloadBuilder {
         self.joined(ended)
     }
 
-    /// Has all that is missing received; the object, and the checksum of its bytes.
-    async fn arrive(
-        &self,
-        arriving: Arc<Arriving>,
-        mut stream: Option<Pieces>,
-    ) -> Result<(Object, Checksum)> {
-        let at_once = arriving.at_once(AT_ONCE);
+    /// Has all that is missing received.
+    async fn arrive(&self, arriving: &Arc<Arriving>, mut stream: Option<Pieces>) -> Result<()> {
+        let most = arriving.at_once(AT_ONCE);
+        // Where the number of requests was set, it is kept.
+        let mut width = arriving.adapts().then(|| Width::new(most, note::CHUNK, Instant::now()));
+        let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
         let mut tasks = JoinSet::new();
         let mut missing = arriving.missing().into_iter();
         loop {
-            while tasks.len() < at_once
+            while tasks.len() < width.as_ref().map_or(most, Width::now)
                 && let Some(chunk) = missing.next()
             {
                 tasks.spawn(arriving.clone().receive(chunk, stream.take()));
             }
-            match tasks.join_next().await {
-                None => break,
-                Some(received) => self.joined(received)?,
+            let next_look = async {
+                match &width {
+                    Some(width) if missing.len() > 0 => sleep(width.next_look(Instant::now())).await,
+                    _ => std::future::pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                biased;
+                ended = tasks.join_next() => Some(ended),
+                () = next_look => None,
+            };
+            if let Some(width) = &mut width {
+                width.look(arriving.received(), tasks.len() + usize::from(ended.is_some()), Instant::now());
+            }
+            match ended {
+                None => {}
+                Some(None) => return Ok(()),
+                Some(Some(received)) => self.joined(received)?,
             }
         }
-        Ok((arriving.object().clone(), arriving.checksum()))
     }
 
     /// What a task came to.
@@ -212,12 +266,49 @@ impl DownloadBuilder {
     }
 }
 
-/// Somebody waits for the file.
-struct Waits(Arc<Arrival>);
+/// A download that is not done: when this is dropped, what has come is kept for the next one.
+struct Leaving {
+    arrival: Arc<Arrival>,
+    arriving: Option<Arc<Arriving>>,
+    /// How many bytes an earlier download has left, and of how many.
+    left: Option<(u64, u64)>,
+    progress: Progress,
+    is_done: bool,
+}
 
-impl Drop for Waits {
+impl Leaving {
+    fn of(begun: &Begun, progress: &Progress) -> Self {
+        let left = begun.kept.as_ref().map(kept::Kept::bytes);
+        let (arrival, progress) = (begun.arrival.clone(), progress.clone());
+        Self { arrival, arriving: None, left, progress, is_done: false }
+    }
+
+    /// Nothing is there of the object, which has `size` bytes: makes room for them, in a new file where there is
+    /// something of another object.
+    async fn anew(&mut self, size: u64) -> Result<Arc<Arrival>, Fault> {
+        let (before, is_of_another) = (self.arrival.clone(), self.left.take().is_some());
+        self.arrival = off(move || {
+            let arrival = if is_of_another { Arc::new(before.begin_again()?) } else { before };
+            arrival.reserve(size)?;
+            Ok::<_, Fault>(arrival)
+        })
+        .await?;
+        Ok(self.arrival.clone())
+    }
+}
+
+impl Drop for Leaving {
     fn drop(&mut self) {
-        self.0.leave();
+        if !self.is_done {
+            let kept = match &self.arriving {
+                Some(arriving) => Some((arriving.cut(), arriving.object().size)),
+                None => self.left,
+            };
+            if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
+                self.progress.kept(bytes, of);
+            }
+        }
+        self.arrival.leave();
     }
 }
 
@@ -231,38 +322,22 @@ async fn whole(source: &Source) -> Result<Body> {
     source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
 }
 
-/// What a download of that object to this path leaves its file under.
+/// What the note of a download of that object to this path is found under.
 fn mark(url: &str, path: &Path) -> String {
     let named = format!("{url}\0{}", path.display());
     format!("{:016x}", Checksum::of(Algorithm::Crc64Nvme, named.as_bytes()).value())
 }
 
-/// The file, and what an earlier download has left in it.
 fn begin(
     path: &Path,
     url: &str,
     how: Publish,
     algorithm: Algorithm,
-) -> Result<(Arc<Arrival>, Option<Left>), Fault> {
+    waiting: &Waiting,
+) -> Result<Begun, Fault> {
     if how.create_only && path.symlink_metadata().is_ok() {
         return Err(Fault::new(FaultKind::Exists, "there is a file already"));
     }
-    let arrival = Arrival::begin(path, &mark(url, path))?;
-    let left = Left::find(&arrival, url, algorithm)?;
-    // What can be gone on with stays, whatever happens to this one.
-    arrival.keep(left.is_some());
-    Ok((Arc::new(arrival), left))
-}
-
-/// Makes room for the object, and writes down what is downloaded.
-fn prepare(arrival: &Arrival, size: u64, description: Option<&Description>) -> Result<(), Fault> {
-    arrival.keep(false);
-    let Some(description) = description else { return arrival.reserve(size) };
-    // What was there is nothing that this record tells of.
-    arrival.reserve(0)?;
-    arrival.reserve(description.file_size())?;
-    let foot = description.foot().to_vec();
-    let at = description.file_size() - foot.len() as u64;
-    arrival.write(&[description.encode().into()], size)?;
-    arrival.write(&[foot.into()], at)
+    let (place, warning) = Place::at(path, &mark(url, path))?;
+    Begun::at(place, warning, url, algorithm, waiting)
 }

@@ -54,6 +54,8 @@ pub(super) struct Odd {
     pub(super) asked: Mutex<Vec<Option<Range<u64>>>>,
     pub(super) bodies: Arc<AtomicU64>,
     pub(super) most_bodies: AtomicU64,
+    /// Bytes of all answers.
+    pub(super) sent: Arc<AtomicU64>,
 }
 
 pub(super) trait Fates: std::fmt::Debug + Send {
@@ -89,6 +91,7 @@ impl Odd {
             asked: Mutex::default(),
             bodies: Arc::default(),
             most_bodies: AtomicU64::new(0),
+            sent: Arc::default(),
         };
         odd.put(data).await;
         Arc::new(odd)
@@ -130,10 +133,11 @@ impl Layer for Odd {
             (body.object.crc64nvme, body.object.crc32c) = (None, None);
         }
         self.most_bodies.fetch_max(self.bodies.fetch_add(1, Relaxed) + 1, Relaxed);
-        let counted = Counted(self.bodies.clone());
+        let (counted, sent) = (Counted(self.bodies.clone()), self.sent.clone());
         body.stream = meet(body.stream, fate)
             .map(move |piece| {
                 let _counted = &counted;
+                sent.fetch_add(piece.as_ref().map_or(0, Bytes::len) as u64, Relaxed);
                 piece
             })
             .boxed();

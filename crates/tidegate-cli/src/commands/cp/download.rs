@@ -10,7 +10,7 @@ use super::job::Job;
 use super::report::Done;
 use super::verify;
 use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::stores::Place;
 
 pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &Place) -> Outcome {
@@ -58,8 +58,9 @@ pub(super) async fn object(
     to: &Place,
 ) -> Outcome<Done> {
     if to.is_local() && !from.is_local() {
-        // Into a file, whole or not at all; one that was cut is gone on with.
-        let mut download = job.writing.download(from, to.file()?);
+        // Into a file, whole or not at all; one that was cut is resumed.
+        let download = job.writing.download(from, to.file()?);
+        let mut download = download.on_warning(|warning| output::say(&format!("warning: {warning}")));
         if let Some(size) = size {
             download = download.size_hint(size);
         }

@@ -178,7 +178,7 @@ impl<'a> Report<'a> {
 
     /// A download of `name` into a file begins.
     pub(super) fn download(&'a self, name: &str, progress: &Progress) -> Live<'a> {
-        self.begin(name, progress, vec![progress.clone()], Some(self.stores.unfinished().begin_download()))
+        self.begin(name, progress, vec![progress.clone()], None)
     }
 
     /// Counts the objects of a tree as they are found, before they are copied.

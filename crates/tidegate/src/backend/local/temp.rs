@@ -1,4 +1,5 @@
-//! Files that are not finished: `.tidegate-<token>-<name>.part` beside where they will be.
+//! Files that are not finished: `.tidegate-<token>-<name>.part` beside where they will be. The note of a download, by
+//! which its file is found again, is `.tidegate-note-<mark>-<name>.part`.
 
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
@@ -22,6 +23,8 @@ use crate::object::Object;
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";
 const TOKEN: usize = 16;
+/// Before the mark of a note; no token begins so.
+const NOTE: &str = "note-";
 /// Longest file name on nearly every file system, in bytes.
 const LONGEST_NAME: usize = 255;
 
@@ -43,8 +46,14 @@ pub(super) fn is_temp(name: &str) -> bool {
 /// Where the file's name had no room for the key's last name, its own stands for it.
 pub(super) fn session(below: &str, name: &str) -> Option<Session> {
     let id = name.strip_prefix(BEGIN)?.strip_suffix(END).filter(|id| !id.is_empty())?;
-    let last = id.get(TOKEN..).and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
+    let last = id.strip_prefix(NOTE).unwrap_or(id).get(TOKEN..);
+    let last = last.and_then(|rest| rest.strip_prefix('-')).unwrap_or(name);
     Some(Session { key: format!("{below}{last}"), id: id.to_owned() })
+}
+
+/// The token in the name of such a file.
+pub(super) fn token(name: &str) -> Option<&str> {
+    name.strip_prefix(BEGIN)?.get(..TOKEN)
 }
 
 /// The file of a session.
@@ -98,8 +107,13 @@ pub(super) fn unused_name() -> String {
 
 /// The session of that token for a key whose last name is `name`.
 pub(super) fn id(token: &str, name: &str) -> String {
-    let has_room = name.len() + BEGIN.len() + TOKEN + 1 + END.len() <= LONGEST_NAME;
+    let has_room = name.len() + BEGIN.len() + token.len() + 1 + END.len() <= LONGEST_NAME;
     if has_room { format!("{token}-{name}") } else { token.to_owned() }
+}
+
+/// The same for the note of a download, which is found by its mark: 16 hexadecimal digits.
+pub(super) fn note_id(mark: &str, name: &str) -> String {
+    id(&format!("{NOTE}{mark}"), name)
 }
 
 /// Whether a process that lives holds the file as a write that is under way. Where the file system knows

@@ -70,7 +70,7 @@ impl Waiting {
     }
 
     /// Faults where nobody waits any more.
-    pub(super) fn check(&self) -> Result<(), Fault> {
+    pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.over.load(Ordering::Acquire) {
             let message = "given up by the caller before the object was published";
             return Err(Fault::new(FaultKind::Transient, message));

@@ -8,6 +8,8 @@ use futures::FutureExt;
 
 use super::*;
 
+mod planted;
+mod resume;
 mod small;
 
 struct Place {
@@ -67,29 +69,51 @@ impl Place {
         }
         *self.odd.fates.lock().unwrap() = Box::new(well());
         assert!(!self.path().exists());
-        assert!(matches!(&self.names()[..], [left] if left.ends_with("-out.part")), "{:?}", self.names());
-        // What was handed off may still write.
-        let left = fs::File::open(self.directory.path().join("new").join(&self.names()[0])).unwrap();
-        while left.try_lock().is_err() {
-            tokio::task::yield_now().await;
+        self.is_let_go().await;
+    }
+
+    /// What was handed off may still write.
+    async fn is_let_go(&self) {
+        for left in [self.part(), self.note()] {
+            let left = fs::File::open(left).unwrap();
+            while left.try_lock().is_err() {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
-    /// How many chunks the file tells of, by the format in `download/record.rs`.
-    fn noted(&self) -> usize {
-        let Some(left) = self.names().into_iter().find(|name| name.ends_with(".part")) else { return 0 };
-        let left = fs::File::open(self.directory.path().join("new").join(left)).unwrap();
-        let read = |at: u64, buffer: &mut [u8]| left.read_exact_at(buffer, at).is_ok();
-        let (mut foot, mut head) = ([0; 16], [0; 12]);
-        let foot_at = left.metadata().unwrap().len().saturating_sub(16);
-        let size = |foot: [u8; 16]| u64::from_le_bytes(foot[..8].try_into().unwrap());
-        if !read(foot_at, &mut foot) || !read(size(foot), &mut head) || &head[..8] != b"TIDEGET1" {
-            return 0;
+    fn named(&self, is_named: impl Fn(&str) -> bool) -> PathBuf {
+        let names = self.names();
+        let mut names = names.iter().filter(|name| is_named(name));
+        let (Some(name), None) = (names.next(), names.next()) else { panic!("{:?}", self.names()) };
+        self.path().with_file_name(name)
+    }
+
+    /// The file that has the bytes of a download that was cut.
+    fn part(&self) -> PathBuf {
+        self.named(|name| name.ends_with("-out.part") && !name.starts_with(".tidegate-note-"))
+    }
+
+    fn note(&self) -> PathBuf {
+        self.named(|name| name.ends_with("-out.part") && name.starts_with(".tidegate-note-"))
+    }
+
+    /// How much of each chunk the note says is there, by the format in `download/note.rs`.
+    fn entries(&self) -> Vec<u64> {
+        let note = self.names().into_iter().find(|name| name.starts_with(".tidegate-note-"));
+        let note = note.map(|name| fs::read(self.path().with_file_name(name)).unwrap_or_default());
+        let note = note.filter(|note| note.starts_with(b"TIDEGET2")).unwrap_or_default();
+        if note.is_empty() {
+            return Vec::new();
         }
-        let entries = size(foot) + 20 + u64::from(u32::from_le_bytes(head[8..].try_into().unwrap()));
-        let mut entry = [0; 16];
-        let is_noted = |at: &u64| read(*at, &mut entry) && entry != [0; 16];
-        (entries..foot_at).step_by(16).filter(is_noted).count()
+        let entries = 36 + u32::from_le_bytes(note[24..28].try_into().unwrap()) as usize;
+        let covers = |entry: &[u8]| u64::from_le_bytes(entry[..8].try_into().unwrap());
+        note.get(entries..).unwrap_or_default().chunks_exact(24).map(covers).collect()
+    }
+
+    /// How many chunks the note says are whole.
+    fn noted(&self) -> usize {
+        self.entries().iter().filter(|covers| **covers == 8 * MIB).count()
     }
 
     /// Bytes that were asked for since.
@@ -132,8 +156,7 @@ async fn what_is_not_as_it_was_is_asked_for_again() {
     let data = bytes_of(100 * MIB, 3);
     let place = Place::with(&data, well(), |tide| tide.concurrency(Concurrency::Fixed(2))).await;
     place.cut(Fate::Well).await;
-    let left = place.directory.path().join("new").join(&place.names()[0]);
-    let file = fs::OpenOptions::new().read(true).write(true).open(&left).unwrap();
+    let file = fs::OpenOptions::new().read(true).write(true).open(place.part()).unwrap();
     file.write_all_at(&[!data[9]], 9).unwrap();
     drop(file);
     place.odd.asked.lock().unwrap().clear();

@@ -6,14 +6,15 @@
 //! tenth of that time. One that might wait for a disk is handed off.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::Arrival;
-use crate::backend::Fault;
+use crate::backend::{Fault, FaultKind};
 
 /// Most writes in a row on a thread that requests are on.
 const FEW: usize = 4;
@@ -22,6 +23,8 @@ const FEW: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// A write has ended.
+    ended: Condvar,
     /// Set where the file system can't be told not to wait.
     writes: OnceLock<Writes>,
 }
@@ -38,6 +41,8 @@ enum Writes {
 struct State {
     jobs: VecDeque<Job>,
     is_at_work: bool,
+    /// Whether the one that is at work is writing now.
+    is_writing: bool,
 }
 
 #[derive(Debug)]
@@ -80,6 +85,30 @@ impl Arrival {
             }
         }
         tells
+    }
+
+    /// Does here and now what is still to be written, and waits for the write that is under way, up to a moment. For a
+    /// download that is cut: what it has received is to be in the file before its process ends.
+    pub(crate) fn finish_writes(&self, until: Instant) {
+        let mut state = self.queue.lock();
+        while let Some(job) = state.jobs.pop_front() {
+            drop(state);
+            let left = until.saturating_duration_since(Instant::now());
+            let written = match left.is_zero() {
+                true => Err(Fault::new(FaultKind::Source, "the download was cut, and its disk is too slow")),
+                false => self.write(&job.pieces, job.at),
+            };
+            job.tell(written);
+            state = self.queue.lock();
+        }
+        while state.is_writing {
+            let left = until.saturating_duration_since(Instant::now());
+            let waited = self.queue.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            state = waited.0;
+            if waited.1.timed_out() {
+                return;
+            }
+        }
     }
 
     /// Writes without waiting for a disk, and says whether that was done: not where it would have to wait, nobody can
@@ -136,7 +165,10 @@ impl Work {
                 return true;
             };
             if !self.arrival.write_at_once(&job.pieces, job.at) {
-                self.arrival.queue.lock().jobs.push_front(job);
+                let mut state = self.arrival.queue.lock();
+                state.jobs.push_front(job);
+                state.is_writing = false;
+                self.arrival.queue.ended.notify_all();
                 return false;
             }
             job.tell(Ok(()));
@@ -148,6 +180,9 @@ impl Work {
         let mut state = self.arrival.queue.lock();
         let job = state.jobs.pop_front();
         state.is_at_work = job.is_some();
+        if std::mem::replace(&mut state.is_writing, job.is_some()) {
+            self.arrival.queue.ended.notify_all();
+        }
         job
     }
 }
@@ -157,6 +192,7 @@ impl Drop for Work {
     fn drop(&mut self) {
         if !self.is_done {
             *self.arrival.queue.lock() = State::default();
+            self.arrival.queue.ended.notify_all();
         }
     }
 }

@@ -1,0 +1,121 @@
+//! The file of a note, by which a download that was cut is found again. Whoever holds its lock has the download.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::{TRIES, is_locked, is_named, refused};
+use crate::backend::local::temp;
+use crate::trusted_file::{self, Access, TrustedOwners};
+
+/// Where the note has the token of the file with the bytes (`read/download/note.rs` has the format).
+const TOKEN: std::ops::Range<u64> = 8..24;
+
+/// A note, locked for as long as this lives.
+#[derive(Debug)]
+pub(super) struct NoteFile {
+    file: File,
+    path: PathBuf,
+    /// Nothing of use is in it.
+    is_blank: bool,
+}
+
+/// What is at the path of a note.
+#[derive(Debug)]
+pub(super) enum Found {
+    Nothing,
+    /// Another download has it.
+    Busy,
+    Note(NoteFile),
+    /// It may be somebody else's, and is left alone.
+    Refused(String),
+}
+
+impl NoteFile {
+    pub(super) fn find(path: &Path) -> Found {
+        for _ in 0..TRIES {
+            match trusted_file::open(path, Access::ReadWrite, &TrustedOwners::default()) {
+                Ok(file) if is_locked(&file) => return Found::Busy,
+                Ok(file) if is_named(&file, path) => {
+                    return Found::Note(Self { file, path: path.to_owned(), is_blank: false });
+                }
+                // Removed between the two looks.
+                Ok(_) => {}
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+                {
+                    return Found::Nothing;
+                }
+                Err(error) => return Found::Refused(refused(path, &error)),
+            }
+        }
+        Found::Refused(format!("{} is never the file that was opened by this name", path.display()))
+    }
+
+    /// A new one; `None` where another has come first.
+    pub(super) fn create(path: &Path) -> io::Result<Option<Self>> {
+        let file = match trusted_file::create_new(path, Access::ReadWrite) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_ours = !is_locked(&file) && is_named(&file, path);
+        Ok(is_ours.then(|| Self { file, path: path.to_owned(), is_blank: true }))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All of it, or of one that is longer than `most` a byte more than that; `None` where it is empty.
+    pub(super) fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
+        let length = self.file.metadata()?.len().min(most + 1);
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; length as usize];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The token that it names, whatever else it says.
+    pub(super) fn token(&self) -> Option<String> {
+        let mut token = [0; (TOKEN.end - TOKEN.start) as usize];
+        self.file.read_exact_at(&mut token, TOKEN.start).ok()?;
+        let is_token = token.iter().all(u8::is_ascii_hexdigit);
+        String::from_utf8(token.to_vec()).ok().filter(|_| is_token)
+    }
+
+    /// Writes entries, each where it belongs; into a blank note first what it begins with, and room up to `len`.
+    pub(super) fn write(&mut self, head: &[u8], len: u64, entries: &[(u64, Vec<u8>)]) -> io::Result<()> {
+        if self.is_blank {
+            self.file.set_len(0)?;
+            self.file.write_all_at(head, 0)?;
+            self.file.set_len(len)?;
+            self.is_blank = false;
+        }
+        entries.iter().try_for_each(|(at, entry)| self.file.write_all_at(entry, *at))
+    }
+
+    /// Empties it.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        self.is_blank = true;
+        self.file.set_len(0)
+    }
+
+    /// Lets another download have it.
+    pub(super) fn unlock(&self) {
+        // A file system that knows no locks has none to give back.
+        let _ = self.file.unlock();
+    }
+
+    pub(super) fn remove(self) {
+        if is_named(&self.file, &self.path) {
+            temp::remove(&self.path); // while it is locked, so that nobody finds it
+        }
+    }
+}

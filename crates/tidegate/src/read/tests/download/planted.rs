@@ -1,0 +1,174 @@
+//! What others have put where a download looks: it is left alone, and the file is right whatever it says.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+use super::*;
+
+impl Place {
+    /// Downloads, and gives what it warned of.
+    async fn run_warned(&self) -> Vec<String> {
+        let warned = Arc::new(Mutex::new(Vec::new()));
+        let into = warned.clone();
+        let download = self.store.download("k", self.path());
+        let download = download.on_warning(move |warning| into.lock().unwrap().push(warning.to_owned()));
+        timeout(Duration::from_secs(60), download.run()).await.expect("it waits for ever").unwrap();
+        let warned = warned.lock().unwrap().clone();
+        warned
+    }
+}
+
+/// A download that was cut, with `MIB` bytes of 3 MiB.
+async fn cut(data: &[u8]) -> Place {
+    let fates = vec![Fate::Stalls(MIB, Duration::from_secs(1000))];
+    let place = Place::with(data, fates.into_iter(), |tide| tide.concurrency(Concurrency::Fixed(1))).await;
+    let begun = async {
+        while place.names().len() < 2 || place.entries() != [MIB] {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        done = place.run() => panic!("it was not cut: {done:?}"),
+        () = begun => {}
+    }
+    place.is_let_go().await;
+    place
+}
+
+/// What another user can put at a path, and what is said of it.
+fn plants(victim: &std::path::Path) -> Vec<(&'static str, Box<dyn Fn(&std::path::Path) + '_>)> {
+    let write = |path: &std::path::Path, mode| {
+        fs::write(path, "planted").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let mut plants: Vec<(&str, Box<dyn Fn(&std::path::Path) + '_>)> = vec![
+        ("symbolic link", Box::new(move |path| symlink(victim, path).unwrap())),
+        ("hard link", Box::new(move |path| fs::hard_link(victim, path).unwrap())),
+        ("regular", Box::new(|path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap())),
+        ("regular", Box::new(|path| fs::create_dir(path).unwrap())),
+        ("other users may have written", Box::new(move |path| write(path, 0o666))),
+    ];
+    if rustix::process::geteuid().is_root() {
+        plants.push((
+            "belongs to",
+            Box::new(move |path| {
+                write(path, 0o600);
+                std::os::unix::fs::chown(path, Some(65534), Some(65534)).unwrap();
+            }),
+        ));
+    }
+    plants
+}
+
+/// In the place of the note, or of the file with the bytes.
+#[tokio::test(start_paused = true)]
+async fn a_file_of_somebody_else_is_left_alone() {
+    let data = bytes_of(3 * MIB, 3);
+    for is_note in [true, false] {
+        let outside = tempfile::tempdir().unwrap();
+        let victim = outside.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        for (said, plant) in plants(&victim) {
+            let place = cut(&data).await;
+            let planted = if is_note { place.note() } else { place.part() };
+            fs::remove_file(&planted).unwrap();
+            plant(&planted);
+            let before = fs::symlink_metadata(&planted).unwrap();
+            let warned = place.run_warned().await;
+            assert!(fs::read(place.path()).unwrap() == data, "{said}");
+            assert!(matches!(&warned[..], [warning] if warning.contains(said)), "{said}: {warned:?}");
+            let after = fs::symlink_metadata(&planted).unwrap();
+            assert_eq!(
+                (after.ino(), after.mode(), after.size()),
+                (before.ino(), before.mode(), before.size())
+            );
+            assert_eq!(fs::read(&victim).unwrap(), b"precious", "{said}");
+            assert_eq!(fs::metadata(place.path()).unwrap().uid(), rustix::process::geteuid().as_raw());
+            if fs::remove_file(&planted).is_err() {
+                fs::remove_dir(&planted).unwrap();
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_finished_is_its_owners_alone_under_a_name_of_chance() {
+    let data = bytes_of(3 * MIB, 3);
+    let (one, other) = (cut(&data).await, cut(&data).await);
+    for file in [one.part(), one.note()] {
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o600, "{file:?}");
+    }
+    assert_ne!(one.part().file_name(), other.part().file_name());
+}
+
+/// A file that an earlier version has left is not resumed, and not removed either: a sweep does that.
+#[tokio::test(start_paused = true)]
+async fn a_file_of_an_earlier_version_is_left_to_a_sweep() {
+    let data = bytes_of(3 * MIB, 3);
+    let place = cut(&data).await;
+    let earlier = place.path().with_file_name(".tidegate-0123456789abcdef-out.part");
+    fs::write(&earlier, "earlier").unwrap();
+    assert!(place.run_warned().await.is_empty());
+    assert!(fs::read(place.path()).unwrap() == data);
+    assert_eq!(fs::read(&earlier).unwrap(), b"earlier");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_finds_the_file_and_its_note() {
+    let place = cut(&bytes_of(3 * MIB, 3)).await;
+    let tide = Tidegate::builder().build().unwrap();
+    let directory =
+        tide.store(Arc::new(crate::backend::local::Local::new(place.directory.path().join("new"))));
+    let report = directory.sweep("").older_than(Duration::ZERO).run().await.unwrap();
+    assert_eq!(report.ended, 2, "{report:?}");
+    assert!(place.names().is_empty());
+}
+
+/// Whatever a note says that is damaged, the file is the object.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_note_makes_no_wrong_file() {
+    let data = bytes_of(3 * MIB, 3);
+    let place = cut(&data).await;
+    let (note, part) = (place.note(), place.part());
+    let (said, bytes) = (fs::read(&note).unwrap(), fs::read(&part).unwrap());
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..150 {
+        let mut damaged = said.clone();
+        match round % 3 {
+            0 => damaged[random.usize(0..said.len())] ^= 1 << random.u32(0..8),
+            1 => damaged.truncate(random.usize(0..said.len())),
+            _ => damaged.extend((0..random.usize(1..100)).map(|_| random.u8(..))),
+        }
+        for (path, content) in [(&note, &damaged), (&part, &bytes)] {
+            let _ = fs::remove_file(path);
+            fs::write(path, content).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        place.run_warned().await;
+        assert!(fs::read(place.path()).unwrap() == data, "round {round}");
+    }
+}
+
+/// A note that is sound in itself, and says more than is there.
+#[tokio::test(start_paused = true)]
+async fn a_note_that_lies_is_found_out() {
+    let data = bytes_of(3 * MIB, 3);
+    let place = cut(&data).await;
+    // The bytes are others than those that the note has a checksum of.
+    let part = fs::OpenOptions::new().write(true).open(place.part()).unwrap();
+    part.write_all_at(&[!data[5]], 5).unwrap();
+    place.run().await.unwrap();
+    place.is_whole(&data);
+    // The file is not as long as the object.
+    let place = cut(&data).await;
+    fs::OpenOptions::new().write(true).open(place.part()).unwrap().set_len(8 << 40).unwrap();
+    let warned = place.run_warned().await;
+    assert!(matches!(&warned[..], [warning] if warning.contains("bytes")), "{warned:?}");
+    place.is_whole(&data);
+    // The note is longer than any.
+    let place = cut(&data).await;
+    fs::OpenOptions::new().write(true).open(place.note()).unwrap().set_len(8 << 40).unwrap();
+    place.run().await.unwrap();
+    assert!(fs::read(place.path()).unwrap() == data);
+}

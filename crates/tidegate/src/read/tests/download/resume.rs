@@ -1,0 +1,187 @@
+//! A download that is cut keeps every byte that has come.
+
+use super::*;
+
+const STALLED: Duration = Duration::from_secs(1000);
+
+/// Each answer stands still behind so many bytes, of those given; the last one of them again and again.
+#[derive(Debug)]
+struct Stalling(Vec<u64>);
+
+impl Fates for Stalling {
+    fn next(&mut self, _: &Option<Range<u64>>) -> Fate {
+        let at = if self.0.len() > 1 { self.0.remove(0) } else { self.0[0] };
+        Fate::Stalls(at, STALLED)
+    }
+}
+
+impl Place {
+    /// Cuts a download when nothing comes any more.
+    async fn cut_after(&self, patience: Duration) {
+        let cut = timeout(patience, self.run()).await;
+        assert!(cut.is_err(), "{cut:?}");
+        self.is_let_go().await;
+    }
+}
+
+async fn place(data: &[u8], requests: usize, stalls: &[u64]) -> Place {
+    let fixed = Concurrency::Fixed(requests);
+    Place::with(data, Stalling(stalls.to_vec()), |tide| tide.concurrency(fixed).hedge(false)).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn bytes_of_unfinished_ranges_are_kept() {
+    let data = bytes_of(40 * MIB, 3);
+    let stalls = [3 * MIB, 7, 5 * MIB + 3];
+    let place = place(&data, 3, &[&stalls[..], &[0]].concat()).await;
+    place.cut_after(Duration::from_secs(5)).await;
+    assert_eq!(place.entries(), [&stalls[..], &[0, 0]].concat());
+    let figures = place.store.engine().progress.snapshot();
+    assert_eq!((figures.kept, figures.kept_of), (stalls.iter().sum(), 40 * MIB));
+
+    *place.odd.fates.lock().unwrap() = Box::new(well());
+    place.odd.asked.lock().unwrap().clear();
+    place.run().await.unwrap();
+    place.is_whole(&data);
+    let asked = place.odd.asked.lock().unwrap().clone();
+    let rest: Vec<_> =
+        stalls.iter().zip(0..).map(|(at, n)| Some(n * 8 * MIB + at..(n + 1) * 8 * MIB)).collect();
+    assert_eq!(asked[..3], rest);
+    assert_eq!(place.odd.sent.load(Relaxed), 40 * MIB, "no byte is sent twice");
+}
+
+/// Of an object that is one request as well.
+#[tokio::test(start_paused = true)]
+async fn one_answer_is_resumed_at_the_exact_byte() {
+    let data = bytes_of(2 * MIB, 3);
+    let place = place(&data, 1, &[300_001, 1, 1_000_000, MIB * 9]).await;
+    for kept in [300_001, 300_002, 1_300_002] {
+        place.cut_after(Duration::from_secs(5)).await;
+        assert_eq!(place.entries(), [kept]);
+    }
+    place.run().await.unwrap();
+    place.is_whole(&data);
+    let from = |at: u64| Some(at..2 * MIB);
+    let asked = [None, from(300_001), from(300_002), from(1_300_002)];
+    assert_eq!(*place.odd.asked.lock().unwrap(), asked);
+    assert_eq!(place.odd.sent.load(Relaxed), 2 * MIB);
+}
+
+/// What a process that is killed leaves: all but the last second's bytes are noted.
+#[tokio::test(start_paused = true)]
+async fn what_has_come_is_noted_within_a_second() {
+    let data = bytes_of(40 * MIB, 3);
+    let place = place(&data, 3, &[3 * MIB, 7, 5 * MIB + 3, 0]).await;
+    let noted = async {
+        sleep(Duration::from_millis(1100)).await;
+        place.entries()
+    };
+    tokio::select! {
+        done = place.run() => panic!("it was not cut: {done:?}"),
+        noted = noted => assert_eq!(noted, [3 * MIB, 7, 5 * MIB + 3, 0, 0]),
+    }
+}
+
+#[test]
+fn however_often_it_is_cut_no_byte_is_sent_twice() {
+    for seed in 0..6 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let data = bytes_of(random.u64(300_000..30 * MIB), seed);
+            let stalls: Vec<u64> = (0..1000).map(|_| random.u64(0..3 * MIB)).collect();
+            let place = place(&data, random.usize(1..5), &stalls).await;
+            let mut runs = 0;
+            while timeout(Duration::from_secs(5), place.run()).await.is_err() {
+                runs += 1;
+                assert!(runs < 200, "seed {seed}: it makes no progress");
+            }
+            place.is_whole(&data);
+            let (sent, size) = (place.odd.sent.load(Relaxed), data.len() as u64);
+            // An answer that is read to the end of a chunk has a little more on the way.
+            assert!(sent <= size + 100_000, "seed {seed}: {sent} for {size} in {runs} runs");
+        });
+    }
+}
+
+/// One has the note; the other works alone, and leaves nothing.
+#[tokio::test(start_paused = true)]
+async fn of_two_at_once_that_are_cut_one_is_kept() {
+    let data = bytes_of(20 * MIB, 3);
+    let place = place(&data, 4, &[MIB]).await;
+    let both = async { tokio::join!(place.run(), place.run()) };
+    assert!(timeout(Duration::from_secs(5), both).await.is_err());
+    place.is_let_go().await;
+    assert!(place.entries().iter().sum::<u64>() >= MIB);
+    *place.odd.fates.lock().unwrap() = Box::new(well());
+    let (one, two) = tokio::join!(place.run(), place.run());
+    assert!(one.is_ok() && two.is_ok(), "{one:?} {two:?}");
+    place.is_whole(&data);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_fails_is_kept_too() {
+    let data = bytes_of(20 * MIB, 3);
+    let fates = vec![Fate::Breaks(MIB), Fate::Refused];
+    let policy = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let with = |tide: crate::Builder| tide.concurrency(Concurrency::Fixed(1)).retry(policy);
+    let place = Place::with(&data, fates.into_iter(), with).await;
+    place.run().await.unwrap_err();
+    assert_eq!(place.entries(), [MIB, 0, 0]);
+    *place.odd.fates.lock().unwrap() = Box::new(vec![Fate::Refused].into_iter());
+    place.run().await.unwrap_err();
+    assert_eq!(place.entries(), [MIB, 0, 0]);
+    *place.odd.fates.lock().unwrap() = Box::new(well());
+    place.run().await.unwrap();
+    place.is_whole(&data);
+    assert!(place.odd.sent.load(Relaxed) <= 20 * MIB + 100_000);
+}
+
+/// A slow link has few ranges in flight, in file order.
+#[tokio::test(start_paused = true)]
+async fn a_slow_link_has_few_in_flight() {
+    /// Hands on a piece of every answer in turn, 5 MB a second in all.
+    #[derive(Debug)]
+    struct Slow(Memory, Arc<tokio::sync::Mutex<()>>, Mutex<Vec<u64>>, Arc<AtomicU64>, AtomicU64);
+    #[async_trait::async_trait]
+    impl Layer for Slow {
+        fn below(&self) -> &dyn Backend {
+            &self.0
+        }
+
+        async fn get(
+            &self,
+            key: &str,
+            range: Option<Range<u64>>,
+            same: Option<&Object>,
+        ) -> Result<Body, Fault> {
+            self.2.lock().unwrap().push(range.as_ref().map_or(0, |range| range.start));
+            let mut body = self.0.get(key, range, same).await?;
+            self.4.fetch_max(self.3.fetch_add(1, Relaxed) + 1, Relaxed);
+            let (turn, counted) = (self.1.clone(), Arc::new(Counted(self.3.clone())));
+            let paced = body.stream.then(move |piece| {
+                let (turn, counted) = (turn.clone(), counted.clone());
+                async move {
+                    let _turn = turn.lock().await;
+                    sleep(Duration::from_millis(10)).await;
+                    drop(counted);
+                    piece
+                }
+            });
+            body.stream = paced.boxed();
+            Ok(body)
+        }
+    }
+    let data = bytes_of(100 * MIB, 3);
+    let odd = Odd::with(&data, well()).await;
+    let slow = Slow(odd.memory.clone(), Arc::default(), Mutex::default(), Arc::default(), AtomicU64::new(0));
+    let slow = Arc::new(slow);
+    let store = Tidegate::builder().memory(256 * MIB).build().unwrap().store(slow.clone());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("out");
+    store.download("k", &path).run().await.unwrap();
+    assert!(fs::read(&path).unwrap() == data);
+    assert!(slow.4.load(Relaxed) <= 6, "{} were in flight", slow.4.load(Relaxed));
+    let asked = slow.2.lock().unwrap().clone();
+    assert!(asked.is_sorted() && asked.len() == 13, "{asked:?}");
+}
