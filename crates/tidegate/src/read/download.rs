@@ -68,7 +68,9 @@ pub struct DownloadBuilder {
 
 /// Called with what the caller should know although the download goes on.
 #[derive(Clone, Default)]
-struct Warn(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+struct Warn(Option<Arc<OnWarning>>);
+
+type OnWarning = dyn Fn(&str) + Send + Sync;
 
 impl fmt::Debug for Warn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

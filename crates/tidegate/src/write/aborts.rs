@@ -117,7 +117,7 @@ pub(super) struct UnderWay {
 
 impl UnderWay {
     /// The session is gone and has published nothing.
-    pub(super) fn is_certain(mut self) {
+    pub(super) fn end_certain(mut self) {
         self.is_certain = true;
     }
 }

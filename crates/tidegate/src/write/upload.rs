@@ -327,7 +327,7 @@ impl Upload {
             }
             let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
             if let Some(under_way) = under_way.filter(|_| is_certain) {
-                under_way.is_certain();
+                under_way.end_certain();
             }
             aborted.map(|_| ())
         };

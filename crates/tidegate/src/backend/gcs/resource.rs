@@ -139,12 +139,12 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     #[serde(untagged)]
     enum Number {
         Text(String),
-        Number(u64),
+        Integer(u64),
         Other(IgnoredAny),
     }
     Ok(match Option::<Number>::deserialize(deserializer)? {
         Some(Number::Text(text)) => Some(text),
-        Some(Number::Number(number)) => Some(number.to_string()),
+        Some(Number::Integer(number)) => Some(number.to_string()),
         Some(Number::Other(_)) | None => None,
     })
 }

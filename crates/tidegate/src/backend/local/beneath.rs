@@ -61,7 +61,7 @@ pub(super) fn is_directory(parent: impl AsFd, name: &str) -> bool {
 
 /// Device and inode.
 pub(super) fn id(found: &Stat) -> (u64, u64) {
-    (found.st_dev as u64, found.st_ino as u64)
+    (found.st_dev, found.st_ino)
 }
 
 /// Why nothing below a link is listed or removed.

@@ -43,7 +43,7 @@ impl S3 {
             return Ok(());
         }
         let client = S3Client { shared: self.bucket.shared.clone() };
-        let bucket = client.bucket(bucket_of(&self.bucket.shared.settings.scheme, from)?)?;
+        let bucket = client.bucket(bucket_of(self.bucket.shared.settings.scheme, from)?)?;
         same_or_replaced(bucket.head(&from.key).await.map_err(gone)?, Some(&from.object)).map(drop)
     }
 

@@ -211,6 +211,16 @@ impl Arriving {
     }
 }
 
+/// A download of an object of 4 MiB.
+#[cfg(test)]
+fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
+    let source = Arc::new(Source::new(store, "k", store.engine().progress.part()));
+    let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
+    let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
+    let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);
+    Arriving::new(source, arrival, opened, store.engine().budget.clone())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,14 +240,4 @@ mod tests {
             assert!(arriving.holds * at_once as u64 <= most && arriving.holds <= mib << 20, "{mib} MiB");
         }
     }
-}
-
-/// A download of an object of 4 MiB.
-#[cfg(test)]
-fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
-    let source = Arc::new(Source::new(store, "k", store.engine().progress.part()));
-    let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
-    let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
-    let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);
-    Arriving::new(source, arrival, opened, store.engine().budget.clone())
 }

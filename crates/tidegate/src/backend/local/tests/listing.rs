@@ -154,7 +154,7 @@ async fn a_directory_that_may_not_be_read_is_told_and_the_rest_listed() {
         disk.file(key, b"");
     }
     let closed = disk.root().join("closed");
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0)).expect("permissions");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).expect("permissions");
     if fs::read_dir(&closed).is_ok() {
         println!("skipped: this user may read everywhere");
         return;

@@ -14,8 +14,7 @@ impl Place {
         let download = self.store.download("k", self.path());
         let download = download.on_warning(move |warning| into.lock().unwrap().push(warning.to_owned()));
         timeout(Duration::from_secs(60), download.run()).await.expect("it waits for ever").unwrap();
-        let warned = warned.lock().unwrap().clone();
-        warned
+        std::mem::take(&mut *warned.lock().unwrap())
     }
 }
 
@@ -36,13 +35,15 @@ async fn cut(data: &[u8]) -> Place {
     place
 }
 
-/// What another user can put at a path, and what is said of it.
-fn plants(victim: &std::path::Path) -> Vec<(&'static str, Box<dyn Fn(&std::path::Path) + '_>)> {
+/// What is said of a file that another user put at a path, and how it is put there.
+type Plant<'a> = (&'static str, Box<dyn Fn(&std::path::Path) + 'a>);
+
+fn plants(victim: &std::path::Path) -> Vec<Plant<'_>> {
     let write = |path: &std::path::Path, mode| {
         fs::write(path, "planted").unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     };
-    let mut plants: Vec<(&str, Box<dyn Fn(&std::path::Path) + '_>)> = vec![
+    let mut plants: Vec<Plant<'_>> = vec![
         ("symbolic link", Box::new(move |path| symlink(victim, path).unwrap())),
         ("hard link", Box::new(move |path| fs::hard_link(victim, path).unwrap())),
         ("regular", Box::new(|path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap())),
