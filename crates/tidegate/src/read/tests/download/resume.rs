@@ -122,13 +122,15 @@ async fn of_two_at_once_that_are_cut_one_is_kept() {
 #[tokio::test(start_paused = true)]
 async fn one_that_fails_is_kept_too() {
     let data = bytes_of(20 * MIB, 3);
-    let fates = vec![Fate::Breaks(MIB), Fate::Refused];
+    // Whatever is asked for beside the first range, or after it.
+    let refused = vec![Fate::Refused; 100];
+    let fates = [vec![Fate::Breaks(MIB)], refused.clone()].concat();
     let policy = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
     let with = |tide: crate::Builder| tide.concurrency(Concurrency::Fixed(1)).retry(policy);
     let place = Place::with(&data, fates.into_iter(), with).await;
     place.run().await.unwrap_err();
     assert_eq!(place.entries(), [MIB, 0, 0]);
-    *place.odd.fates.lock().unwrap() = Box::new(vec![Fate::Refused].into_iter());
+    *place.odd.fates.lock().unwrap() = Box::new(refused.into_iter());
     place.run().await.unwrap_err();
     assert_eq!(place.entries(), [MIB, 0, 0]);
     *place.odd.fates.lock().unwrap() = Box::new(well());
@@ -159,7 +161,20 @@ async fn a_slow_link_has_few_in_flight() {
             let mut body = self.0.get(key, range, same).await?;
             self.4.fetch_max(self.3.fetch_add(1, Relaxed) + 1, Relaxed);
             let (turn, counted) = (self.1.clone(), Arc::new(Counted(self.3.clone())));
-            let paced = body.stream.then(move |piece| {
+            // So much every ten milliseconds.
+            let pieces = body.stream.flat_map(|piece| {
+                let mut pieces = Vec::new();
+                match piece {
+                    Ok(mut bytes) => {
+                        while !bytes.is_empty() {
+                            pieces.push(Ok(bytes.split_to(bytes.len().min(50_000))));
+                        }
+                    }
+                    Err(fault) => pieces.push(Err(fault)),
+                }
+                futures::stream::iter(pieces)
+            });
+            let paced = pieces.then(move |piece| {
                 let (turn, counted) = (turn.clone(), counted.clone());
                 async move {
                     let _turn = turn.lock().await;

@@ -1,8 +1,8 @@
 //! How many parts of a journaled upload are in flight at once.
 //!
 //! Parts that share a slow link all end late, and a process that is ended before that has sent them for nothing: sixteen
-//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with one part, and tries three times as many where the
-//! last ones did not slow each other down. Where they did, as many are in flight as the link carries in a few seconds,
+//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB, one part mostly, and tries three times as
+//! many where the last ones did not slow each other down. Where they did, as many are in flight as the link carries in a few seconds,
 //! and the store acknowledges one after the other, in order. A fast connection ends this at once: the limiter alone
 //! decides then.
 
@@ -16,7 +16,9 @@ const FAST: f64 = (32 << 20) as f64;
 const AHEAD: Duration = Duration::from_secs(3);
 /// Parts that slow each other down have less than this share of the speed that they had alone.
 const ALONE: f64 = 0.7;
-/// Least in flight once a part has ended: while one is being acknowledged, another moves.
+/// Bytes that may always be in flight.
+const FREE: u64 = 8 << 20;
+/// Least parts in flight once one has ended: while one is being acknowledged, another moves.
 const LEAST: usize = 2;
 const MORE: usize = 3;
 /// How long nothing may be acknowledged before more are tried: the first request may hang.
@@ -27,6 +29,8 @@ const REMEMBERED: Duration = Duration::from_secs(30);
 /// The pace of one upload's parts.
 #[derive(Debug)]
 pub(super) struct Pacing {
+    /// As many parts as may always be in flight.
+    free: usize,
     limit: usize,
     /// The most bytes a second that one part had.
     best: f64,
@@ -46,8 +50,10 @@ struct Round {
 }
 
 impl Pacing {
-    pub(super) fn new() -> Self {
-        Self { limit: 1, best: 0.0, crowded: None, round: Round::default() }
+    /// Of parts of so many bytes, at first.
+    pub(super) fn new(part: u64) -> Self {
+        let free = usize::try_from(FREE / part.max(1)).unwrap_or(usize::MAX).max(1);
+        Self { free, limit: free, best: 0.0, crowded: None, round: Round::default() }
     }
 
     /// Whether another part may be sent beside `outstanding` ones. It is asked only where there is one.
@@ -62,13 +68,13 @@ impl Pacing {
 
     /// When to ask again, although nothing was acknowledged; then [`is_stuck`](Self::is_stuck).
     pub(super) fn asks_at(&self) -> Option<Instant> {
-        let is_first = self.limit == 1 && self.round.is_full;
+        let is_first = self.limit == self.free && self.round.is_full && self.round.ended == 0;
         self.round.began.filter(|_| is_first).map(|began| began + STUCK)
     }
 
     /// The first part takes long.
     pub(super) fn is_stuck(&mut self) {
-        self.limit = MORE;
+        self.limit = self.free.saturating_mul(MORE);
     }
 
     /// The store has acknowledged a part of so many bytes, whose request took so long.
@@ -99,7 +105,7 @@ impl Pacing {
         self.crowded.get_or_insert(now);
         let part = (round.bytes / round.ended.max(1) as u64).max(1);
         let parts = rate * AHEAD.as_secs_f64() / part as f64;
-        self.limit = (parts as usize).max(LEAST);
+        self.limit = (parts as usize).max(LEAST).max(self.free);
     }
 }
 
@@ -117,7 +123,7 @@ mod tests {
     /// Sends for so long over a link that carries so many bytes a second, of which one connection gets at most `each`.
     /// How many parts are acknowledged, and the most that were in flight at the end of the first ten seconds or later.
     fn send(total: f64, each: f64, most: usize, span: Duration) -> (usize, usize) {
-        let (mut pacing, began) = (Pacing::new(), Instant::now());
+        let (mut pacing, began) = (Pacing::new(PART), Instant::now());
         let step = Duration::from_millis(10);
         let mut in_flight: Vec<(Instant, f64)> = Vec::new();
         let (mut now, mut stored, mut late) = (began, 0, 0);

@@ -47,12 +47,13 @@ impl Parts {
         stored: BTreeMap<u32, Part>,
     ) -> Self {
         let plan = Plan::new(link.upload().backend.capabilities(), cut);
+        let pacing = Pacing::new(plan.part());
         Self {
             link,
             cut,
             plan,
             in_flight,
-            pacing: Pacing::new(),
+            pacing,
             tasks: JoinSet::new(),
             tracker,
             finished: false,

@@ -188,9 +188,13 @@ async fn no_damage_publishes_another_object() -> Result<()> {
                     ends[0] += 1;
                 }
                 Ok(Resumed::Writer(mut writer)) => {
-                    let position = usize::try_from(writer.position()).unwrap();
-                    writer.write(bytes.slice(position..)).await?;
-                    writer.finish().await?;
+                    // Bytes that were durable are checked when they are read.
+                    let rest = bytes.slice(usize::try_from(writer.position()).unwrap()..);
+                    let written = writer.write(rest).await;
+                    if written.is_err() || writer.finish().await.is_err() {
+                        ends[2] += 1;
+                        continue;
+                    }
                     assert_eq!(stored(&store, "k").await, bytes, "seed {seed}");
                     store.delete("k").await?;
                     ends[1] += 1;
