@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import socket
+import termios
 import threading
 import time
 
@@ -95,8 +96,8 @@ def ends(run, number):
     result = run.wait(20)
     took = time.monotonic() - began
     assert result.exit == CODES[number], result
-    # The measuring process needs a moment of its own.
-    assert took < SOON + 0.5, f"{took:.2f} s: {result}"
+    # Nothing else ends it so soon; a machine that is busy takes a moment of its own for each process.
+    assert took < SOON + 1.5, f"{took:.2f} s: {result}"
     return result
 
 
@@ -104,17 +105,16 @@ SIGNALS = pytest.mark.parametrize("number", CODES, ids=lambda number: number.nam
 
 
 @SIGNALS
-@pytest.mark.parametrize("words", [("ls", "-r"), ("ls", "-r", "--json"), ("rm", "-r")], ids=" ".join)
+@pytest.mark.parametrize("words", [("ls", "-r"), ("ls", "-r", "--json"), ("rm", "-r", "--dry-run")], ids=" ".join)
 def test_a_listing_without_an_end(tidegate, number, words):
     """Into a pipe that nobody reads, which is full long before."""
     server = Listening(endless)
     reader, writer = os.pipe()
-    run = tidegate.start(*words, "s3://bucket/k", env=server.env(), stdout=writer)
+    run = tidegate.start(*words, "s3://bucket/", env=server.env(), stdout=writer)
     os.close(writer)
     until("the listing is under way", lambda: server.met)
-    if words[0] == "ls":
-        buffered = lambda: int.from_bytes(fcntl.ioctl(reader, 0x541B, bytes(4)), "little")
-        until("the pipe is full", lambda: buffered() >= 60_000)
+    buffered = lambda: int.from_bytes(fcntl.ioctl(reader, termios.FIONREAD, bytes(4)), "little")
+    until("the pipe is full", lambda: buffered() >= 60_000)
     ends(run, number)
     os.close(reader)
 

@@ -13,8 +13,8 @@ use tokio::sync::watch;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
-/// How long a command may clean up after a signal.
-pub(crate) const GRACE: Duration = Duration::from_millis(1800);
+/// How long a command may clean up after a signal. The rest of the two seconds is for a machine that is busy.
+const GRACE: Duration = Duration::from_millis(1600);
 /// How long the last words may take: standard error may be a pipe that nobody reads.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 

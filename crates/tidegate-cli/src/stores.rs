@@ -18,7 +18,7 @@ use crate::spread::Root;
 use crate::{output, text};
 
 /// How long sessions may take to be aborted after a signal: all must be over within two seconds.
-const ABORTING: Duration = Duration::from_millis(1400);
+const ABORTING: Duration = Duration::from_millis(1200);
 /// How long the embedded server may take to end after that.
 const STOPPING: Duration = Duration::from_millis(200);
 /// Uploads that are named one by one.
