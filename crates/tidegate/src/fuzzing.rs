@@ -5,6 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 pub use crate::backend::gcs::fuzzing::{grpc_messages, json_documents};
 pub use crate::backend::s3::fuzzing::{headers, xml_documents};
+pub use crate::read::download::fuzzing::download_notes;
 pub use crate::records::fuzzing::records;
 
 /// Takes a head of lines `name: value` off the input, up to an empty line. Lines that no HTTP head can have are left out.
@@ -43,5 +44,6 @@ mod tests {
         replay("headers", super::headers);
         replay("grpc_messages", super::grpc_messages);
         replay("records", super::records);
+        replay("download_notes", super::download_notes);
     }
 }

@@ -21,7 +21,7 @@ mod ahead;
 mod blocks;
 mod chunk;
 mod direct;
-mod download;
+pub(crate) mod download;
 mod position;
 mod ranges;
 mod source;

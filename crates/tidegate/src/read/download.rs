@@ -21,6 +21,8 @@ use crate::off::off;
 use crate::progress::Progress;
 
 mod arriving;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
 mod kept;
 mod note;
 mod small;
