@@ -27,8 +27,7 @@ pub enum WrongSize {
 impl Writer {
     /// How many bytes are still to come; `None` where that is not known.
     pub(super) fn missing(&self) -> Option<u64> {
-        let given = self.side.position() + self.item.len() as u64;
-        self.exact.map(|exact| exact.saturating_sub(given))
+        self.exact.map(|exact| exact.saturating_sub(self.given()))
     }
 
     /// Fails, and the writer with it, where `more` bytes are past the exact size.

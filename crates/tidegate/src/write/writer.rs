@@ -124,7 +124,7 @@ impl Writer {
 
     async fn write_all(&mut self, mut given: Given) -> Result<()> {
         self.check_more(given.len())?;
-        self.interrupted.begin(self.side.position());
+        self.interrupted.begin(self.given());
         let taken = self.take_all(&mut given).await;
         self.interrupted.end();
         taken
@@ -171,7 +171,7 @@ impl Writer {
     /// Takes everything that `source` gives, read straight into this writer's buffers; says how many
     /// bytes that was. An error of the source aborts the upload.
     pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<u64> {
-        let began = self.side.position();
+        let began = self.given();
         self.interrupted.begin(began);
         let read = async {
             while poll_fn(|cx| self.poll_read_from(cx, source)).await? {}
@@ -179,13 +179,19 @@ impl Writer {
         };
         let read = read.await;
         self.interrupted.end();
-        read.map(|()| self.side.position() - began)
+        read.map(|()| self.given() - began)
     }
 
     /// Bytes taken so far. After a write that was cancelled, call this before going on or finishing.
     pub fn position(&self) -> u64 {
         self.interrupted.was_asked();
-        self.side.position()
+        self.given()
+    }
+
+    /// Bytes taken, and those of an item that waits for room: a sink's, or the byte by which a read that was cancelled
+    /// looked whether its source goes on.
+    pub(super) fn given(&self) -> u64 {
+        self.side.position() + self.item.len() as u64
     }
 
     /// Sets the size that the object is to have, as [`WriterBuilder::exact_size`](crate::WriterBuilder::exact_size)
@@ -314,7 +320,7 @@ impl Writer {
 
     /// Fails where the producer cannot know that all its bytes are in.
     fn check_known(&mut self) -> Result<()> {
-        let at = self.side.position();
+        let at = self.given();
         let Err(unknown) = self.interrupted.check(at) else { return Ok(()) };
         // What has failed before says so.
         self.side.check_open()?;

@@ -114,6 +114,31 @@ async fn a_read_that_was_cancelled_is_to_be_looked_at_before_the_end() -> Result
     Ok(())
 }
 
+/// A read asks its source for one byte more before it makes room for another part. That byte waits for memory.
+#[tokio::test]
+async fn a_byte_that_a_cancelled_read_has_taken_ahead_is_counted() -> Result<()> {
+    let mut ahead = 0;
+    for held in (80..=124).step_by(4) {
+        let tide = engine();
+        let store = store(&tide);
+        let mut other = store.writer("other").strategy(Strategy::Put).size_hint(held * KIB).start().await?;
+        other.write(data(held * KIB)).await?;
+        let mut writer = store.writer("k").strategy(Strategy::Parallel).start().await?;
+        let given = 100 * KIB;
+        let mut source = Odd { bytes: given as usize, panics: false };
+        assert!(futures::poll!(std::pin::pin!(writer.read_from(&mut source))).is_pending());
+        let taken = given - source.bytes as u64;
+        ahead += u32::from(writer.side.position() < taken);
+        assert_eq!(writer.position(), taken, "{held} KiB are held");
+        other.abort().await?;
+        writer.write(vec![7; source.bytes].into()).await?;
+        writer.finish().await?;
+        assert_eq!(stored(&store, "k").await, vec![7; given as usize]);
+    }
+    assert!(ahead > 0, "no read had a byte ahead");
+    Ok(())
+}
+
 #[tokio::test]
 async fn nothing_is_published_whose_source_panicked() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
