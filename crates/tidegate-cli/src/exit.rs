@@ -120,7 +120,7 @@ fn code_of(error: &Error) -> u8 {
     match error.kind() {
         _ if is_input(error) => 2,
         ErrorKind::NotFound | ErrorKind::NoBucket => 3,
-        ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => 4,
+        ErrorKind::PermissionDenied | ErrorKind::Credentials => 4,
         _ if error.is_unreachable() => 5,
         _ => 1,
     }
