@@ -127,10 +127,10 @@ def test_what_can_not_be_meant_is_refused(tidegate, root):
         (("prefix", "init", url, "--count", "12"), 2, "8 or 16"),
         (("prefix", "init", url, "--count", "32"), 2, "16 prefixes"),
         (("prefix", "init", "somewhere/", "--count", "4"), 2, "directory"),
-        (("prefix", "show", root.url("other")), 1, "prefix init"),
+        (("prefix", "show", root.url("other")), 3, "prefix init"),
         (("cat", root.url("other/a"), "--prefixed", url), 2, "below"),
-        (("cat", f"{url}/none", "--prefixed", url), 1, f"{url}/none"),
-        (("stat", root.url("other/x"), "--prefixed", root.url("other")), 1, "prefix init"),
+        (("cat", f"{url}/none", "--prefixed", url), 3, f"{url}/none"),
+        (("stat", root.url("other/x"), "--prefixed", root.url("other")), 3, "prefix init"),
     ):
         run = tidegate(*arguments, env=env)
         one_sentence(run, said, exit=code)
