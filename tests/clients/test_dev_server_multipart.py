@@ -156,7 +156,7 @@ def test_disk_survives_a_restart(start, tmp_path):
     data = tmp_path / "data"
     assert len(list(data.iterdir())) == 5
     first.stop()
-    (data / "ffff").write_bytes(b"left by a killed server")
+    (data / "000000000000ffff").write_bytes(b"left by a killed server")
 
     s3 = start(*storage).client()
     got = s3.get_object(Bucket=bucket, Key="a")
