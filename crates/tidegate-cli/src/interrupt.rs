@@ -71,8 +71,10 @@ pub(crate) fn listen() -> Outcome {
 impl Listener {
     async fn watch(&self, arriving: &mut Arriving) {
         let signal = arriving.next().await;
+        // Counted before the command hears of it: one that ends at once has said so itself.
+        let nobody_cleans_up = self.heard.receiver_count() == 0;
         self.heard.send_replace(Some(signal));
-        if self.heard.receiver_count() == 0 {
+        if nobody_cleans_up {
             self.leave(signal, Some("interrupted"));
         }
         // Both outcomes end the process: a second signal, or the time is over.
