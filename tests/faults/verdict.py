@@ -14,8 +14,8 @@ NOT_ABORTED = "could not be aborted and may hold parts"
 # Of an error of the kind `AlreadyExists`.
 EXISTS = "an object exists there"
 DEBRIS = ("panicked", "Caused by", "stack backtrace", "Os {", "Error {", "Some(")
-# Exit codes of a program that failed: of itself, and for want of an answer.
-FAILED = (1, 5)
+# Exit codes of a program that failed: in general, because the object was removed, and for want of an answer.
+FAILED = (1, 3, 5)
 TRACE = re.compile(r"^\d{4}-\d\d-\d\dT\S+ +(TRACE|DEBUG|INFO|WARN|ERROR) ")
 
 
