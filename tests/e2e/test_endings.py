@@ -39,10 +39,11 @@ class Listening:
 
     def _meet(self, connection):
         self.met += 1
-        try:
-            self._serve(connection)
-        except OSError:
-            pass  # The program ended: that is what the test is about.
+        with connection:
+            try:
+                self._serve(connection)
+            except OSError:
+                pass  # The program ended: that is what the test is about.
 
     def env(self, scheme="http"):
         return KEYS | {"AWS_ENDPOINT_URL": f"{scheme}://{self.address}"}
@@ -64,13 +65,13 @@ def page(keys, token=""):
 
 def endless(connection):
     """A listing that never ends: each page has 1000 keys and another token."""
-    asked = connection.makefile("rb")
     number = 0
-    while asked.readline():
-        while asked.readline().strip():
-            pass
-        number += 1
-        connection.sendall(page([f"k{number:06}-{at:04}-{'x' * 80}" for at in range(1000)], f"token{number}"))
+    with connection.makefile("rb") as asked:
+        while asked.readline():
+            while asked.readline().strip():
+                pass
+            number += 1
+            connection.sendall(page([f"k{number:06}-{at:04}-{'x' * 80}" for at in range(1000)], f"token{number}"))
 
 
 @pytest.fixture
