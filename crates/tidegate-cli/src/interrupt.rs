@@ -77,7 +77,7 @@ impl Listener {
         if nobody_cleans_up {
             self.leave(signal, Some("interrupted"));
         }
-        // Both outcomes end the process: a second signal, or the time is over.
+        // The process ends after a second signal, or when the time limit passes.
         let _ = tokio::time::timeout(GRACE, arriving.next()).await;
         self.leave(signal, None)
     }
@@ -94,7 +94,7 @@ impl Listener {
             drop(said);
         });
         if saying.is_ok() {
-            // Both outcomes end the wait: all is said, or the time is over.
+            // The wait ends when everything is printed, or when the time limit passes.
             let _ = is_said.recv_timeout(LAST_WORDS);
         }
         std::process::exit(i32::from(signal.exit_code()))
