@@ -26,7 +26,7 @@ pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST { printable(text) } else { printable_bytes(text.as_bytes(), LONGEST).into() }
 }
 
-/// Says a line on standard error, past the progress bar. That nobody may be there to read it is no reason to fail.
+/// Prints a line on standard error, above the progress bar. A closed standard error is not a failure.
 ///
 /// A thread writes, in the order in which lines were said: a reader that has stopped holds up nobody else, until
 /// [`WAITING`](Stderr::WAITING) lines wait.

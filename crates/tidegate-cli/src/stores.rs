@@ -214,7 +214,7 @@ impl Stores {
                 Place { store, key }
             }
         };
-        // A store may have an object whose key ends with a slash; a directory is none.
+        // A store may have an object whose key ends with a slash; a local directory is not an object.
         if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. }))
         {
             return Err(nameless());

@@ -133,7 +133,7 @@ impl Attributes {
     pub const RESERVED: &'static str = "tidegate-writer";
 
     /// Refuses metadata that the store would not keep as given: names that differ only by case are one header, the
-    /// name of the writer's token is taken, and white space around a value is no part of a header.
+    /// name of the writer's token is taken, and a header drops white space around its value.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         let refuse = |message: String| Err(Fault::new(FaultKind::Invalid, message));
         let mut names = BTreeMap::new();

@@ -136,7 +136,7 @@ impl TidegateStore {
         }
     }
 
-    /// That a range is none of the object's.
+    /// The error for a range that lies outside the object.
     fn refused(&self, location: &Path, why: impl fmt::Display) -> Error {
         let url = self.store.url(location.as_ref());
         convert(crate::Error::new(ErrorKind::InvalidInput, Operation::Get, url, why.to_string()), location)

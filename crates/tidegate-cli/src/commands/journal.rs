@@ -50,7 +50,7 @@ struct Described {
     id: String,
     file: PathBuf,
     /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process has it; `damaged`, `newer`,
-    /// `refused` (another user may have written it) or `unreadable`: `problem` says why. Of those five last nothing else is known.
+    /// `refused` (another user may have written it) or `unreadable`: `problem` says why. In the last five states the other fields are empty.
     state: &'static str,
     url: Option<String>,
     bytes: u64,
@@ -164,8 +164,8 @@ impl Undone {
     }
 }
 
-/// Takes an upload, so that nobody else goes on with it. A local directory is named by the journal alone, so that only
-/// one of the caller's own may be used there.
+/// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory, so
+/// a journal with such a target must belong to the caller.
 async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Found> {
     let is_local = |left: &Left| {
         let location = left.recovered().map(|found| found.state.header.url.parse());

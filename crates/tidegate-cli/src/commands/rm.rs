@@ -177,7 +177,7 @@ fn refuse_trees(location: &Location) -> Outcome {
         | Location::Gcs { key, .. }
         | Location::Dev { key, .. }
         | Location::Memory { key, .. } => key.is_empty(),
-        // A link to a directory is none, unless a slash behind its name says that what it leads to is meant.
+        // A link to a directory counts as a link, unless its name ends with a slash: then the directory is meant.
         Location::Local { path } => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         _ => false,
     };

@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     pub(super) fn remove_bucket(&self, name: &str) -> Result<(), Error> {
-        // First the record that makes it a bucket, so that a half-removed one is none.
+        // The record that makes the folder a bucket goes first, so that a half-removed bucket is not listed.
         self.buckets.open(name)?.remove(BUCKET)?;
         self.clear_bucket(name)
     }

@@ -117,8 +117,8 @@ impl Loader {
         true
     }
 
-    /// The session in the directory `id`, unless it was being removed. One whose pieces are an object's has been
-    /// finished, though nobody came to write that down: the session is gone, and the object tells of it.
+    /// The session in the directory `id`, unless it was being removed. If its pieces belong to an object, the session was
+    /// finished, although the server was killed before it noted that.
     fn session(&mut self, sessions: &Folder, id: &str) -> Result<Option<Session>, Error> {
         let folder = sessions.open(id)?;
         if !folder.has_file(SESSION) {

@@ -157,7 +157,7 @@ impl Layer for Failing {
         if self.aborts_fail {
             return Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true));
         }
-        // Slow enough that whoever does not wait for it is ahead of it.
+        // Slow enough that a caller which does not wait for it is done first.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         self.below.abort(session).await
     }

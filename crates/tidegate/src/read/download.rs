@@ -175,8 +175,8 @@ impl DownloadBuilder {
                     Some(body) => body,
                     None => whole(&source).await?,
                 };
-                let arrival = leaving.anew(object.size).await.map_err(at_file)?;
-                (Opened::anew(object, source.url(), &arrival.token(), algorithm), Some(stream))
+                let opened = leaving.anew(object, source.url(), algorithm).await.map_err(at_file)?;
+                (opened, Some(stream))
             }
         };
         let (engine, arrival) = (self.store.engine(), leaving.arrival.clone());
@@ -287,17 +287,23 @@ impl Leaving {
         Self { arrival, arriving: None, left, progress, is_done: false }
     }
 
-    /// Nothing is there of the object, which has `size` bytes: makes room for them, in a new file where there is
-    /// something of another object.
-    async fn anew(&mut self, size: u64) -> Result<Arc<Arrival>, Fault> {
+    /// Nothing is there of the object yet: makes room for its bytes, in a new file where there is something of another
+    /// object. The note comes first, so that the file is found again even if the process is killed at once.
+    async fn anew(&mut self, object: Object, url: &str, algorithm: Algorithm) -> Result<Opened, Fault> {
         let (before, is_of_another) = (self.arrival.clone(), self.left.take().is_some());
-        self.arrival = off(move || {
+        let url = url.to_owned();
+        let (arrival, opened) = off(move || {
             let arrival = if is_of_another { Arc::new(before.begin_again()?) } else { before };
-            arrival.reserve(size)?;
-            Ok::<_, Fault>(arrival)
+            arrival.reserve(object.size)?;
+            let opened = Opened::anew(object, &url, &arrival.token(), algorithm);
+            if let Some(note) = &opened.note {
+                arrival.note(note.head(), note.len(), &[]);
+            }
+            Ok::<_, Fault>((arrival, opened))
         })
         .await?;
-        Ok(self.arrival.clone())
+        self.arrival = arrival;
+        Ok(opened)
     }
 }
 

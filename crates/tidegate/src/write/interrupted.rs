@@ -73,7 +73,7 @@ impl Interrupted {
         }
     }
 
-    /// Whoever calls this has the writer, so that a write that has not ended was cancelled.
+    /// The caller has the writer to itself, so a write that has not ended was cancelled.
     fn settle(&mut self, at: u64) -> &mut State {
         let state = self.state();
         if let State::Writing { from } = *state {

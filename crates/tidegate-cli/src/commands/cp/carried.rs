@@ -52,7 +52,7 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
     {
         left_out.push("storage class");
     }
-    // The target encrypts as its bucket says. A key of the source's key service is none of another store.
+    // The target's bucket decides about encryption: a KMS key of the source means nothing to another store.
     if matches!(attributes.encryption.take(), Some(Encryption::Kms { .. })) {
         left_out.push("encryption key");
     }

@@ -128,7 +128,7 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
             job.report.expect(size);
             download::object(job, &from.url(), &from, size, &to).await.into()
         };
-        // One whose size is not known is none of many small ones; and no sum of sizes is to overflow.
+        // An object of unknown size counts as a large one. The cap keeps the sum of sizes from overflowing.
         (size.unwrap_or(SMALL_BYTES).min(SMALL_BYTES), copy)
     });
     let cause = CommonCause::of(job.stores.tide(), std::iter::once(from).chain(target.if_remote()));

@@ -233,7 +233,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Takes in a transfer that failed for the cause which ends the whole command, and is told at its end.
+    /// Counts the transfer whose failure ends the whole command. Its error is printed at the end.
     pub(super) fn failed_first(&self) {
         self.totals().failed += 1;
     }

@@ -34,7 +34,7 @@ pub(super) fn files(
     except: Option<PathBuf>,
     journals: &[PathBuf],
 ) -> impl Stream<Item = Result<Found, Missed>> + use<> {
-    // One that can't be looked at now takes no journal either, and that is told.
+    // A directory that can't be read holds no journal of this command; opening the journal reports the error.
     let journals: Vec<_> = journals.iter().filter_map(|journal| journal.canonicalize().ok()).collect();
     let except = except.and_then(|except| key_below(&root, &except));
     let found = listing::ahead(store.list("", true)).filter_map(move |entry| {
@@ -81,10 +81,10 @@ fn look_at(
     })
 }
 
-/// What is said of a link that leads to a directory of journals: they change while they are copied, and those of
-/// the copies of them would, too.
+/// The error for a link that leads to a directory of journals: journals change while they are copied, and so would
+/// the journals of those copies.
 fn refused(path: &Path, journals: &[PathBuf]) -> Option<Failure> {
-    // What is no link is in the directory that was named, which was looked at before.
+    // Anything but a link lies below the directory that the user named, which was checked before.
     if journals.is_empty() || !path.is_symlink() || path.is_dir() {
         return None;
     }

@@ -99,7 +99,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
         return xml::refusal(status, headers, body, "");
     }
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
-        // No store says so that there is no such object.
+        // A web page without any header of a store does not prove that the object is missing.
         return not_a_store("word of an object", headers, body);
     }
     let said = Said::of(body);

@@ -84,7 +84,7 @@ async fn size_told_elsewhere(
     Ok(there.size)
 }
 
-/// That two answers, of which the second tells the size, are about one object.
+/// Fails where two answers are about different objects. `there` tells the size.
 pub(in crate::backend) fn not_replaced(object: &Object, there: &Object) -> Result<(), Fault> {
     if object.has_tag_of(there) == Some(false) {
         let message = "the object was replaced while the store was asked for its size";
@@ -125,7 +125,7 @@ pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> 
     })
 }
 
-/// How many bytes there are of what an answer carries, or a part of which, where it tells.
+/// The size of the whole object, where a response says it (also a response that carries only a range).
 pub(in crate::backend) fn total(response: &Response) -> Option<u64> {
     match Extent::of(response.status(), response.headers()) {
         Ok(Extent::Of(_, size)) => Some(size),

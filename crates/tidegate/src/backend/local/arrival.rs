@@ -207,8 +207,8 @@ impl Arrival {
     }
 
     /// Writes `entries` to the note, each where it belongs, and makes the note, which begins with `head` and is `len`
-    /// bytes long, where there is none yet. From then on the file is kept, and found again. False where there can be no
-    /// note: the download goes on without.
+    /// bytes long, where there is none yet. With the first entry the file is worth keeping: it stays when this is
+    /// dropped. False where there can be no note: the download goes on without.
     pub(crate) fn note(&self, head: &[u8], len: u64, entries: &[(u64, Vec<u8>)]) -> bool {
         let mut noted = self.noted();
         if let Noted::NotYet(path) = &*noted {
@@ -227,7 +227,7 @@ impl Arrival {
             tracing::warn!(note = %note.path().display(), %error, "the note of a download could not be written");
             return false;
         }
-        self.is_kept.store(true, Relaxed);
+        self.is_kept.fetch_or(!entries.is_empty(), Relaxed);
         true
     }
 

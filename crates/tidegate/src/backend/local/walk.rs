@@ -63,7 +63,7 @@ struct Level {
 
 /// A name in a directory.
 struct Name {
-    /// That of a directory ends with a slash.
+    /// A directory's name ends with a slash.
     name: String,
     kind: Kind,
 }
@@ -296,7 +296,7 @@ impl Walk {
         };
         let kind = Kind::of(FileType::from_raw_mode(found.st_mode));
         if self.want == Want::Sessions {
-            // A link of such a name is none of ours.
+            // Tidegate makes no links of such a name.
             let session = (kind == Kind::File).then(|| self.session(&directory, &name, &found)).flatten()?;
             return Some(Ok(Found::Session(session)));
         }

@@ -35,7 +35,7 @@ pub(in crate::backend) fn refusal(
         _ => xml::Error::default(),
     };
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
-        // No store says so that there is no such object.
+        // A web page without any header of a store does not prove that the object is missing.
         return not_a_store("word of an object", headers, body);
     }
     let kind = kind_of_code(&said.code).unwrap_or_else(|| kind_of_status(status));

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::attributes;
 use crate::object::Object;
 
-/// Reads a document whose root may have any name; `None` where the body ends in its middle. White space that a server
-/// sends ahead of it, to keep the connection open, is no part of it.
+/// Reads a document whose root may have any name; `None` where the body ends in its middle. Skips white space at the
+/// beginning, which servers send to keep the connection open.
 pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, DeError> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
     match quick_xml::de::from_reader(body) {

@@ -57,7 +57,7 @@ async fn keys_that_do_not_advance_end_a_listing() {
     assert!(listed(Order::ByKey, back_and_forth).await.is_err());
     assert!(listed(Order::None, same).await.is_err());
     assert!(listed(Order::None, back_and_forth).await.is_err());
-    // A store that is out of order now and then is none that stands still.
+    // A store whose keys are out of order now and then still makes progress.
     let odd = |at: u64| (key(at ^ 7), (at < 1_000).then_some(at + 1));
     assert_eq!(listed(Order::ByKey, odd).await.unwrap().len(), 1_001);
     let descending = |at: u64| (key(10_000 - at), (at < 2_000).then_some(at + 1));

@@ -122,7 +122,7 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
         let rule = AbortRule::new("r", "", 1);
         assert_eq!(kind(s3.add_abort_rule(&Lifecycle::default(), &rule)).await.0, expected);
     }
-    // One that may pass is tried again.
+    // A temporary error is retried.
     let count = AtomicUsize::new(0);
     let (s3, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
         0 => error("SlowDown"),

@@ -156,7 +156,7 @@ async fn a_damaged_note_makes_no_wrong_file() {
 async fn a_note_that_lies_is_found_out() {
     let data = bytes_of(3 * MIB, 3);
     let place = cut(&data).await;
-    // The bytes are others than those that the note has a checksum of.
+    // The bytes no longer match the checksum in the note.
     let part = fs::OpenOptions::new().write(true).open(place.part()).unwrap();
     part.write_all_at(&[!data[5]], 5).unwrap();
     place.run().await.unwrap();

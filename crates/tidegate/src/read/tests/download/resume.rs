@@ -82,6 +82,29 @@ async fn what_has_come_is_noted_within_a_second() {
     }
 }
 
+/// A process that is killed before a byte has come leaves a file that the next download finds, and removes.
+#[tokio::test(start_paused = true)]
+async fn a_file_without_bytes_is_found_again() {
+    let data = bytes_of(20 * MIB, 3);
+    let place = place(&data, 3, &[0]).await;
+    let killed = async {
+        sleep(Duration::from_millis(100)).await;
+        [place.part(), place.note()].map(|path| (fs::read(&path).unwrap(), path))
+    };
+    let left = tokio::select! {
+        done = place.run() => panic!("it was not cut: {done:?}"),
+        left = killed => left,
+    };
+    assert!(place.names().is_empty(), "a download that is only dropped leaves nothing: {:?}", place.names());
+    fs::create_dir_all(place.path().parent().unwrap()).unwrap();
+    for (bytes, path) in left {
+        fs::write(path, bytes).unwrap();
+    }
+    *place.odd.fates.lock().unwrap() = Box::new(well());
+    place.run().await.unwrap();
+    place.is_whole(&data);
+}
+
 #[test]
 fn however_often_it_is_cut_no_byte_is_sent_twice() {
     for seed in 0..6 {
