@@ -88,7 +88,7 @@ impl Unfinished {
         match (count(&self.bound), count(&self.journaled)) {
             (0, journaled) if journaled > 0 && in_journals > 0 => {
                 let uploads = text::count(journaled, "unfinished upload");
-                format!("interrupted: {uploads} can be gone on with from the journal")
+                format!("interrupted: {uploads} in the journal; run the same command again to resume")
             }
             // One that has taken no byte leaves no journal, and nothing to abort.
             (0, _) => "interrupted".to_owned(),
@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(unfinished.interrupted(0), "interrupted");
         let journaled = unfinished.begin(true);
         assert_eq!(unfinished.interrupted(0), "interrupted", "it has taken no byte");
-        assert!(unfinished.interrupted(1).contains("1 unfinished upload can be gone on with"));
+        assert!(unfinished.interrupted(1).contains("1 unfinished upload in the journal"));
         drop(journaled);
         let _bound = unfinished.begin(false);
         assert_eq!(unfinished.interrupted(0), "interrupted: aborting 1 unfinished upload");

@@ -9,10 +9,11 @@
 
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
-use tidegate::{Claimed, ErrorKind, Left, Resumed, Store, WriterBuilder};
+use tidegate::{Claimed, ErrorKind, Left, Progress, Resumed, Store, WriterBuilder};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::job::Job;
+use super::report::Live;
 use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
 use crate::text;
@@ -30,15 +31,16 @@ pub(in crate::commands) enum Found {
     InUse(String),
 }
 
-/// A writer that goes on where an earlier copy to the same place was cut, or a new one; the object, where
-/// the earlier one had read all of its source.
-pub(super) async fn begin(
-    job: &Job<'_>,
+/// Resumes an earlier copy to the same place that was cut, or begins a new one. Gives the object where the earlier copy
+/// had read all of its source: then only the store's part was left to do.
+pub(super) async fn begin<'a>(
+    job: &'a Job<'_>,
     builder: WriterBuilder,
     input: &mut (impl AsyncRead + Unpin),
     to: &Place,
     source: &str,
-) -> Outcome<Resumed> {
+) -> Outcome<(Live<'a>, Resumed)> {
+    let live = |progress: &Progress| job.report.upload(&to.key, progress, vec![progress.clone()]);
     // What is damaged, or of a later version, can't be gone on with, and is in nobody's way.
     let goes_on = |left: &&Left| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
     let left = to.store.left(&to.key).await?;
@@ -61,12 +63,16 @@ pub(super) async fn begin(
             )));
         }
     };
-    let Some((left, claimed)) = claimed else { return Ok(Resumed::Writer(builder.start().await?)) };
+    let Some((left, claimed)) = claimed else {
+        let writer = builder.start().await?;
+        return Ok((live(&writer.progress()), Resumed::Writer(writer)));
+    };
     if let Some(expected) = job.writing.expect_size {
         check_size(left, &claimed, expected, to)?;
     }
     compare(left, &claimed, input, to, source).await?;
-    Ok(claimed.resume().await?)
+    let live = live(&claimed.progress());
+    Ok((live, claimed.resume().await?))
 }
 
 /// Takes an upload that was found, so that nothing is added to it.

@@ -100,22 +100,20 @@ async fn stream(
     let expected = job.writing.expect_size;
     let builder = job.writing.builder(to);
     let builder = if let Some(bytes) = expected { builder.exact_size(bytes) } else { builder };
-    let progress = builder.progress();
-    let begun = if job.writing.is_journaled() {
+    let (live, begun) = if job.writing.is_journaled() {
         journaled::begin(job, builder, input, to, &source).await?
     } else {
-        Resumed::Writer(builder.start().await?)
+        let writer = builder.start().await?;
+        let progress = writer.progress();
+        (job.report.upload(&to.key, &progress, vec![progress.clone()]), Resumed::Writer(writer))
     };
     let mut writer = match begun {
         Resumed::Writer(writer) => writer,
         Resumed::Object(object) => {
-            let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
             let done = live.done(source, to.url(), object.size, &object);
             return verify::if_dev(job, to, &object, done.by(Strategy::Journal)).await;
         }
     };
-    let progress = writer.progress();
-    let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
     let strategy = writer.strategy();
     let of_size = |error| of_size(error, to);
     if let Some(expected) = expected {

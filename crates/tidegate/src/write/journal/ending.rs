@@ -24,6 +24,10 @@ const CLOSING: Duration = Duration::from_secs(10);
 /// answers takes, and not as long as one that is down.
 const OPENING: Duration = Duration::from_secs(3);
 
+/// How long parts in flight may take to be acknowledged once their writer is gone. A process that was told to end
+/// has two seconds in all.
+const DRAINING: Duration = Duration::from_secs(1);
+
 /// How long what is being written to a journal is waited for once its writer is gone.
 const ENDING: Duration = Duration::from_secs(1);
 
@@ -128,19 +132,19 @@ impl Drop for Journaled {
             return;
         }
         let (sending, appending) = (self.sending.take(), self.appending.take());
-        if let Some(sending) = &sending {
-            sending.abort();
-        }
         let (tracker, upload) = (self.tracker.clone(), self.upload.clone());
         // Nothing was ever taken: there is nothing to go on with.
         let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
         let journal = self.appender.journal.clone();
         let task = async move {
-            if let Some(sending) = sending {
+            end(appending).await;
+            if let Some(mut sending) = sending
+                && timeout(DRAINING, &mut sending).await.is_err()
+            {
+                sending.abort();
                 let _ = sending.await;
             }
             tracker.wait().await;
-            end(appending).await;
             if !unused {
                 write_down_session(&upload, &journal).await;
                 // Whoever waits for this can go on with it then.

@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::off::off;
+use crate::progress::Progress;
 use crate::recover::Resumed;
 use crate::trusted_file::TrustedOwners;
 use crate::write::append::Order;
@@ -39,6 +40,12 @@ impl Claimed {
     /// What is in its journal.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
+    }
+
+    /// The figures of the upload. Bytes that the store acknowledged to an earlier process count once
+    /// [`resume`](Self::resume) has begun.
+    pub fn progress(&self) -> Progress {
+        self.upload.requests.progress.clone()
     }
 
     /// Opens the journal at `path`, which is of an upload to this store.

@@ -1,10 +1,10 @@
 //! How many parts of a journaled upload are in flight at once.
 //!
 //! Parts that share a slow link all end late, and a process that is ended before that has sent them for nothing: sixteen
-//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB, one part mostly, and tries three times as
-//! many where the last ones did not slow each other down. Where they did, as many are in flight as the link carries in a few seconds,
-//! and the store acknowledges one after the other, in order. A fast connection ends this at once: the limiter alone
-//! decides then.
+//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB, one part mostly, then tries one more, then
+//! three times as many, while parts do not slow each other down. Once parts do, as many are in flight as the link carries
+//! in a few seconds, and the store acknowledges one after the other, in order. A fast connection ends this at once: the
+//! limiter alone decides then.
 
 use std::time::Duration;
 
@@ -99,7 +99,8 @@ impl Pacing {
             self.best = rate / self.limit as f64;
         }
         if self.crowded.is_none() && rate >= self.best * self.limit as f64 * ALONE {
-            self.limit = self.limit.saturating_mul(MORE);
+            self.limit =
+                if self.limit == self.free { self.free + 1 } else { self.limit.saturating_mul(MORE) };
             return;
         }
         self.crowded.get_or_insert(now);

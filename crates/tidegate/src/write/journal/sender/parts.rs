@@ -79,6 +79,10 @@ impl Parts {
                     }
                 }
             }
+            if self.link.feed.has_changed().is_err() {
+                self.drain().await?;
+                return Err(self.link.source.left_alone());
+            }
             let Feed { length, finish, full } = *self.link.feed.borrow_and_update();
             if let Some(object) = self.link.was_published().await? {
                 return Ok(object);
@@ -119,10 +123,23 @@ impl Parts {
                         }
                     }
                 },
-                news = self.link.news() => news?,
+                // An error means that the writer is gone, which the loop looks at first.
+                _ = self.link.feed.changed() => {}
                 () = until(self.pacing.asks_at()) => self.pacing.is_stuck(),
             }
         }
+    }
+
+    /// The writer is gone: lets the parts in flight end and notes them, so that the next process need not send them
+    /// again. The writer's drop sets the time limit.
+    async fn drain(&mut self) -> Result<()> {
+        while let Some(joined) = self.tasks.join_next().await {
+            // A part that failed is sent again by the process that resumes.
+            if self.stored(joined).is_ok() {
+                self.write_down(u64::MAX).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn act(&mut self, action: Action) -> Result<Option<Object>> {
