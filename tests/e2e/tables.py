@@ -1,4 +1,5 @@
-"""Sorted tables, made and read by what docs/COMPACTION.md says of their bytes; nothing here is shared with the program."""
+"""Sorted tables, made and read by what examples/compaction/README.md says of their bytes; nothing here is shared with
+the program."""
 
 import struct
 

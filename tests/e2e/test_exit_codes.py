@@ -1,4 +1,4 @@
-"""The exit codes, as README.md and `--help` have them: 0 done, 1 failed or failed in part, 2 usage, 3 not found, 4 denied,
+"""The exit codes, as docs/ERRORS.md and `--help` have them: 0 done, 1 failed or failed in part, 2 usage, 3 not found, 4 denied,
 5 unreachable, 130 and 143 interrupted."""
 
 import os

@@ -26,7 +26,7 @@ TRACED = 25
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="python -m faults", description="The fault suite; see docs/FAULTS.md.")
+    parser = argparse.ArgumentParser(prog="python -m faults", description="The fault suite; see tests/faults/README.md.")
     parser.add_argument("--runs", type=int, default=180, metavar="N", help="how many, over all cases and servers (default: 180)")
     parser.add_argument("--seconds", type=float, default=240, metavar="LIMIT", help="begin no run after so long (default: 240)")
     parser.add_argument("--seed", default="1", help="what the parameters of all runs are drawn from (default: 1)")

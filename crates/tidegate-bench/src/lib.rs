@@ -12,7 +12,7 @@
 //! commands of their own. `growth` is time and memory by size ([`mod@growth`]). `all` is all of these ([`published`]),
 //! `peers` all contests ([`peers`]), and `report` a page with plots of what they said ([`page`]).
 //!
-//! What every number is, and how the last ones came out: `docs/BENCHMARKS.md`.
+//! What every number is, and how the last ones came out: `results/BENCHMARKS.md` in this crate.
 
 pub mod certificate;
 pub mod compaction;

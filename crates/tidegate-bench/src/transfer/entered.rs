@@ -13,7 +13,7 @@ pub(super) fn entered(source: &Source) -> (Vec<Tool>, Vec<(&'static str, &'stati
 mod tests {
     use super::*;
 
-    /// As docs/PEERS.md has it.
+    /// As results/PEERS.md has it.
     #[test]
     fn who_is_left_out_is_named() {
         let [file, tree, pipe] = [Source::File, Source::Directory, Source::Pipe].map(|of| of("/s".into()));

@@ -134,8 +134,8 @@ impl From<Instant> for Window {
 }
 
 impl Climb {
-    /// The limit before anything is known. More connections cost processor time and memory (docs/BENCHMARKS.md,
-    /// "download"), which a store near by is better not given.
+    /// The limit before anything is known. More connections cost processor time and memory ("download" in
+    /// crates/tidegate-bench/results/BENCHMARKS.md), which a store near by is better not given.
     pub(super) const AT_FIRST: usize = 3;
     /// The limit once requests have been in flight for so long and none of them was very fast.
     pub(super) const WIDE: usize = 16;

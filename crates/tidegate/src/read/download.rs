@@ -101,7 +101,8 @@ impl DownloadBuilder {
     }
 
     /// The object's size in bytes, as a listing has it; it may be wrong. A small object (up to 256 KiB) is received
-    /// before its file is made, written and named in one go, which spares the processor ("profiles" in docs/BENCHMARKS.md).
+    /// before its file is made, written and named in one go, which spares the processor ("profiles" in
+    /// crates/tidegate-bench/results/BENCHMARKS.md).
     /// Not with [`create_only`](Self::create_only), which looks for a file first.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);

@@ -36,9 +36,10 @@ async fn each_case_ends_as_it_should_with_no_request_more() {
 fn the_table_in_the_documentation_has_every_case() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/CERTAINTY.md");
     let text = std::fs::read_to_string(path).unwrap();
+    // Over gRPC a case ends as it does over HTTP: the page has such cases once.
     let missing: Vec<_> = cases::all()
         .iter()
-        .map(|case| run::row(case, case.requests))
+        .map(|case| run::row(case, case.requests).replace("| gs over gRPC, ", "| gs, "))
         .filter(|row| !text.contains(row))
         .collect();
     assert!(missing.is_empty(), "not in docs/CERTAINTY.md:\n{}", missing.join("\n"));
