@@ -108,14 +108,21 @@ class Versitygw:
 class Embedded:
     """The project's own server, through the command line: `tidegate serve`; over TLS where it has a certificate."""
 
-    def __init__(self, folder: Path, *options, certificate: Certificate | None = None):
+    def __init__(
+        self,
+        folder: Path,
+        *options,
+        certificate: Certificate | None = None,
+        listen="127.0.0.1:0",
+        storage="objects",
+    ):
         authority = certificate and certificate.authority
         self._context = certificate and ssl.create_default_context(cafile=authority)
         if certificate:
             options = (*options, "--tls-cert", certificate.path, "--tls-key", certificate.key)
         self._server = Server(
             "tidegate serve",
-            [binary(), "serve", "--listen", "127.0.0.1:0", "--storage", f"disk:{folder / 'objects'}", *options],
+            [binary(), "serve", "--listen", listen, "--storage", f"disk:{folder / storage}", *options],
             folder / "tidegate-serve.log",
             env=clean_env(),
         )
@@ -128,7 +135,7 @@ class Embedded:
         self.endpoint = Endpoint(self.url, "tidegate", "tidegate", authority)
 
     def _said_url(self):
-        said = re.search(r"listening on (https?://127\.0\.0\.1:\d+)\n", self._server.log.read_text(errors="replace"))
+        said = re.search(r"listening on (https?://127[\d.]+:\d+)\n", self._server.log.read_text(errors="replace"))
         return said and answers(f"{said[1]}/_tidegate/counts", self._context) and said[1]
 
     def control(self, method, what, body=None):
