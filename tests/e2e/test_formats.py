@@ -69,13 +69,14 @@ def ids(tidegate, url):
 def test_records_are_swept(tidegate, left):
     server = left("records")
     swept = 0
-    for place, stores in ((f"s3://{BUCKET}/", ["s3"]), (f"gs://{BUCKET}/", ["gs", "gs-grpc"]), (f"file://{ROOT}/target/", ["file"])):
-        for options in {STORES[store][1] for store in stores}:
-            run = tidegate("sweep", place, "--older-than", "0s", "--json", *options, env=ENV)
-            assert run.exit == 0, run
-            *found, total = run.json
-            assert total["failed"] == total["live"] == 0, run
-            swept += total["ended"]
+    # An upload that was begun over gRPC can't be ended over HTTP, so gRPC comes first.
+    for store in ("s3", "gs-grpc", "gs", "file"):
+        place, options = STORES[store]
+        run = tidegate("sweep", place, "--older-than", "0s", "--json", *options, env=ENV)
+        assert run.exit == 0, run
+        *found, total = run.json
+        assert total["failed"] == total["live"] == 0, run
+        swept += total["ended"]
     assert swept == len(REMOTE) * len(STRATEGIES) + 2
     client = server.endpoint.client()
     assert "Uploads" not in client.list_multipart_uploads(Bucket=BUCKET)
