@@ -2,23 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use crate::backend::gcs::{GcsClient, GcsSettings};
-use crate::backend::local::{Batches, Local};
+use crate::backend::local::Local;
 use crate::backend::memory::Memory;
 use crate::backend::s3::{S3Client, S3Settings};
 use crate::backend::{Backend, Fault};
-use crate::budget::{Budget, Usage};
-use crate::endpoint::Endpoint;
+use crate::budget::Usage;
+use crate::engine::aborts::Unsettled;
+use crate::engine::{Context, Engine};
 use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::limiter::Concurrency;
 use crate::location::Location;
 use crate::progress::Progress;
-use crate::records::Records;
-use crate::retry::Retry;
-use crate::trusted_file::TrustedOwners;
-use crate::write::{Aborts, Journaling, Relief, Unsettled};
 
 mod builder;
 mod store;
@@ -47,32 +42,16 @@ pub use store::Store;
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
+    clients: Arc<Clients>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Engine {
-    pub(crate) budget: Budget,
-    pub(crate) relief: Arc<Relief>,
-    /// Bytes of the memory that are set aside for sending from the spool.
-    reserved: u64,
-    pub(crate) idle_limit: Option<Duration>,
-    pub(crate) journaling: Journaling,
-    pub(crate) retry: Arc<Retry>,
-    pub(crate) hedge: bool,
-    pub(crate) progress: Progress,
-    pub(crate) aborts: Aborts,
-    pub(crate) records: Records,
-    /// Whose local files are used.
-    pub(crate) owners: TrustedOwners,
-    pub(crate) batches: Batches,
-    pub(crate) part_size: Option<u64>,
-    pub(crate) parts_in_flight: usize,
-    concurrency: Concurrency,
+/// What stores are opened with: settings, and a client for each kind of store once one was opened.
+#[derive(Debug, Default)]
+struct Clients {
     s3: S3Settings,
     gcs: GcsSettings,
-    endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
-    s3_clients: tokio::sync::Mutex<Option<S3Client>>,
-    gcs_clients: tokio::sync::Mutex<Option<GcsClient>>,
+    s3_client: tokio::sync::Mutex<Option<S3Client>>,
+    gcs_client: tokio::sync::Mutex<Option<GcsClient>>,
     memory_stores: Mutex<BTreeMap<String, Memory>>,
 }
 
@@ -99,11 +78,11 @@ impl Tidegate {
         match parsed {
             Location::S3 { bucket, key } => {
                 let client = {
-                    let mut clients = self.engine.s3_clients.lock().await;
+                    let mut clients = self.clients.s3_client.lock().await;
                     match &*clients {
                         Some(client) => client.clone(),
                         None => {
-                            clients.insert(S3Client::connect(&self.engine.s3).await.map_err(fault)?).clone()
+                            clients.insert(S3Client::connect(&self.clients.s3).await.map_err(fault)?).clone()
                         }
                     }
                 };
@@ -112,12 +91,12 @@ impl Tidegate {
             }
             Location::Gcs { bucket, key } => {
                 let client = {
-                    let mut clients = self.engine.gcs_clients.lock().await;
+                    let mut clients = self.clients.gcs_client.lock().await;
                     match &*clients {
                         Some(client) => client.clone(),
-                        None => {
-                            clients.insert(GcsClient::connect(&self.engine.gcs).await.map_err(fault)?).clone()
-                        }
+                        None => clients
+                            .insert(GcsClient::connect(&self.clients.gcs).await.map_err(fault)?)
+                            .clone(),
                     }
                 };
                 let bucket = client.bucket(&bucket).map_err(fault)?;
@@ -125,7 +104,7 @@ impl Tidegate {
             }
             Location::Local { path } => Ok(self.store(Arc::new(Local::new(path)))),
             Location::Memory { name, key } => {
-                let mut stores = self.engine.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut stores = self.clients.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
                 let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
                 drop(stores);
                 Ok(self.store(Arc::new(memory)).within(&key))
@@ -139,23 +118,11 @@ impl Tidegate {
 
     /// A store on a backend of the caller's.
     pub fn store(&self, backend: Arc<dyn Backend>) -> Store {
-        let endpoint = {
-            let mut endpoints = self.engine.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
-            let endpoint = endpoints.entry(backend.endpoint().to_owned());
-            let engine = &self.engine;
-            let journaled = engine.journaling.of_endpoint();
-            let new = || Arc::new(Endpoint::new(engine.concurrency, &engine.retry.policy, journaled));
-            endpoint.or_insert_with(new).clone()
-        };
-        Store::new(self.engine.clone(), backend, endpoint)
+        Store::new(self.clone(), Context::new(self.engine.clone(), backend))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
-    }
-
-    pub(crate) fn of(engine: Arc<Engine>) -> Self {
-        Self { engine }
     }
 
     /// The figures of everything that it does together.

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 
 use crate::backend::{CopySource, WriteOptions};
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::{Attributes, Encryption, Object};
 use crate::progress::Progress;
 use crate::write::{Copy, NoWay, Upload, Way};
 
-/// Sets up a copy of an object that the store makes itself; see [`Store::copy`].
+/// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy).
 #[derive(Clone, Debug)]
 #[must_use = "nothing is copied before `run`"]
 pub struct CopyBuilder {
-    from: Store,
+    from: Context,
     key: String,
-    to: Store,
+    to: Context,
     to_key: String,
     part_size: Option<u64>,
     concurrency: Option<usize>,
@@ -26,7 +26,7 @@ pub struct CopyBuilder {
 }
 
 impl CopyBuilder {
-    pub(crate) fn new(from: Store, key: String, to: Store, to_key: String) -> Self {
+    pub(crate) fn new(from: Context, key: String, to: Context, to_key: String) -> Self {
         let progress = to.engine().progress.part();
         let options = WriteOptions::default();
         Self { from, key, to, to_key, part_size: None, concurrency: None, described: None, options, progress }
@@ -101,7 +101,7 @@ impl CopyBuilder {
             Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
         })?;
         if way != Way::Whole && options.attributes.tags.is_empty() {
-            options.attributes.tags = tags(&self.from, &self.key, &self.progress).await?;
+            options.attributes.tags = self.from.tags(&self.key, &self.progress).await?;
         }
         options.token = Some(self.to.engine().retry.token());
         let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);
@@ -159,41 +159,6 @@ impl CopyBuilder {
     }
 }
 
-impl Store {
-    /// Whether `key` and `to_key` of `to` are one place, so that what is written to one replaces the other.
-    pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
-        if self.backend().endpoint() != to.backend().endpoint() {
-            return false;
-        }
-        match (self.places(), to.places()) {
-            // Where the objects of a key are is known by the layout alone.
-            (Some(_), Some(_)) => self.url(key) == to.url(to_key),
-            (None, None) => {
-                let (location, from) = (self.backend().location(), self.full_key(key));
-                to.backend().is_one_place(location, &from, &to.full_key(to_key)).await
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
-    /// copies, and neither spreads its keys over prefixes, so that both places are known. The target's credentials
-    /// are the ones that count.
-    pub fn is_one_with(&self, to: &Self) -> bool {
-        let is_spread = self.places().is_some() || to.places().is_some();
-        let (from, to) = (self.backend(), to.backend());
-        let copies = to.capabilities().max_copy > 0 || to.capabilities().copy_parts;
-        !is_spread
-            && copies
-            && from.endpoint() == to.endpoint()
-            && scheme(from.location()) == scheme(to.location())
-    }
-}
-
-fn scheme(location: &str) -> Option<&str> {
-    location.split_once("://").map(|(scheme, _)| scheme)
-}
-
 /// What a copy carries: what is given, and for the rest what its source does.
 fn merged(given: Attributes, source: Attributes) -> Attributes {
     Attributes {
@@ -208,16 +173,4 @@ fn merged(given: Attributes, source: Attributes) -> Attributes {
         // Keys that the store manages are what a bucket has where nothing is said, if not a better one.
         encryption: given.encryption.or(source.encryption.filter(|kept| *kept != Encryption::Managed)),
     }
-}
-
-/// The tags of what is copied, which a session takes only when it is opened.
-pub(crate) async fn tags(
-    store: &Store,
-    key: &str,
-    progress: &Progress,
-) -> Result<std::collections::BTreeMap<String, String>> {
-    let full = store.full_key(key);
-    let requests = store.requests(key, progress.clone());
-    let tags = requests.send(Operation::Head, None, None, || store.backend().tags(&full)).await;
-    tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
 }

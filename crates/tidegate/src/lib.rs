@@ -27,6 +27,7 @@ mod client;
 mod copy;
 mod date;
 mod endpoint;
+mod engine;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
@@ -61,6 +62,7 @@ mod write;
 pub use budget::Usage;
 pub use client::{Builder, Store, Tidegate};
 pub use copy::CopyBuilder;
+pub use engine::aborts::Unsettled;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use limiter::Concurrency;
 pub use location::Location;
@@ -70,8 +72,8 @@ pub use prefix::{Layout, Migrated, Naming, PrefixedStore};
 pub use printable::{printable, printable_bytes, without_passwords};
 pub use progress::{Progress, Snapshot, Waiting};
 pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};
-pub use recover::{Left, Resumed};
+pub use recover::Left;
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile};
-pub use write::{Claimed, Strategy, Unsettled, Writer, WriterBuilder, WrongSize};
+pub use write::{Claimed, Resumed, Strategy, Writer, WriterBuilder, WrongSize};

@@ -138,7 +138,7 @@ impl TidegateStore {
 
     /// The error for a range that lies outside the object.
     fn refused(&self, location: &Path, why: impl fmt::Display) -> Error {
-        let url = self.store.url(location.as_ref());
+        let url = self.store.context().url(location.as_ref());
         convert(crate::Error::new(ErrorKind::InvalidInput, Operation::Get, url, why.to_string()), location)
     }
 
@@ -171,7 +171,7 @@ impl ObjectStore for TidegateStore {
         let writer = match options.mode {
             PutMode::Overwrite => writer,
             PutMode::Create => writer.create_only(),
-            PutMode::Update(_) if !self.store.backend().capabilities().replaces => {
+            PutMode::Update(_) if !self.store.context().backend().capabilities().replaces => {
                 return Err(without_condition(&self.store));
             }
             PutMode::Update(version) => {
@@ -296,7 +296,7 @@ impl ObjectStore for TidegateStore {
 
     /// A copy and a removal; where both are one place, nothing is to be done but to see that there is an object.
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        if self.store.is_one_place(from.as_ref(), &self.store, to.as_ref()).await {
+        if self.store.context().is_one_place(from.as_ref(), self.store.context(), to.as_ref()).await {
             return self.store.head(from.as_ref()).await.map(|_| ()).map_err(|error| convert(error, from));
         }
         let mode = match options.target_mode {

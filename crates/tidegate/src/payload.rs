@@ -31,6 +31,10 @@ pub(crate) use spooled::Spooled;
 pub(crate) use unending::Giver;
 pub use unending::Unending;
 
+/// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
+/// while the third is read.
+pub(crate) const RING: u64 = 3;
+
 /// The bytes of one request; a clone is the same bytes again.
 #[derive(Clone, Debug)]
 pub struct Payload {

@@ -107,7 +107,9 @@ impl PrefixedStore {
 
     fn of(places: Places) -> Self {
         let places = Arc::new(places);
-        let store = places.store().spread(places.clone(), Arc::new(Spread::new(places.clone())));
+        let context = places.store().context();
+        let context = context.spread(places.clone(), Arc::new(Spread::new(places.clone())));
+        let store = places.store().with(context);
         Self { store, places }
     }
 
@@ -218,7 +220,7 @@ impl PrefixedStore {
 
 /// Prefixes below prefixes would be found by nobody who opens the root.
 fn refuse_spread(store: &Store, what: &str) -> Result<()> {
-    if store.places().is_none() {
+    if store.context().keys().is_none() {
         return Ok(());
     }
     let message = format!("a layout {what} on the root's own store, and this one's keys are spread already");

@@ -3,7 +3,7 @@
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Poll, ready};
 
 use bytes::Bytes;
 use futures::Stream;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::backend::Body;
 use crate::checksum::Hasher;
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
@@ -43,7 +43,7 @@ const FIRST_REACH: u64 = 256 << 10;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before `start`"]
 pub struct ReaderBuilder {
-    store: Store,
+    context: Context,
     key: String,
     range: Option<(u64, Option<u64>)>,
     same: Option<Object>,
@@ -51,9 +51,9 @@ pub struct ReaderBuilder {
 }
 
 impl ReaderBuilder {
-    pub(crate) fn new(store: Store, key: String) -> Self {
-        let progress = store.engine().progress.part();
-        Self { store, key, range: None, same: None, progress }
+    pub(crate) fn new(context: Context, key: String) -> Self {
+        let progress = context.engine().progress.part();
+        Self { context, key, range: None, same: None, progress }
     }
 
     /// Reads only these bytes; an end beyond the object's is the object's.
@@ -90,26 +90,26 @@ impl ReaderBuilder {
     /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
     /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) says.
     pub async fn start(self) -> Result<Reader> {
-        let source = Arc::new(Source::new(&self.store, &self.key, self.progress.clone()));
+        let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range
             && end < start
         {
             let message = format!("the range {start}..{end} ends before it begins");
             return Err(Error::new(ErrorKind::InvalidInput, Operation::Get, source.url(), message));
         }
-        self.store.check(Operation::Get, &self.key, None)?;
+        self.context.check(Operation::Get, &self.key, None)?;
         let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let opened = source.open(range, self.same.as_ref()).await;
         let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
         // What is read whole is compared with the checksum that the store keeps.
-        let algorithm = self.store.backend().capabilities().checksum;
+        let algorithm = self.context.backend().capabilities().checksum;
         let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
         let ranges = Ranges::one(range.clone());
-        let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
+        let ahead = Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget);
         Ok(Reader {
             source,
-            object: Arc::new(self.store.relative(object)),
+            object: Arc::new(self.context.relative(object)),
             at: range.start,
             direct: Some(Direct::of(stream, range)),
             reach: u64::MAX,
@@ -186,7 +186,7 @@ impl Reader {
     }
 
     /// The next bytes, `None` behind the last.
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+    fn poll_piece(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         if let Some(error) = &self.failed {
             return Poll::Ready(Some(Err(error.again())));
         }
@@ -293,7 +293,7 @@ impl Reader {
 impl Stream for Reader {
     type Item = Result<Bytes>;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         let turn = ready!(poll_proceed(cx));
         let next = match self.piece.is_empty() {
             true => self.poll_piece(cx),

@@ -10,7 +10,7 @@ use crate::object::Object;
 use crate::off::off;
 use crate::records;
 use crate::trusted_file::TrustedOwners;
-use crate::write::{self, Claimed, Writer};
+use crate::write::{self, Claimed, Resumed};
 
 /// An upload that was left in a journal, or is being written by another process.
 ///
@@ -30,26 +30,6 @@ pub struct Left {
     tide: Tidegate,
     path: PathBuf,
     found: Result<Recovered, JournalError>,
-}
-
-/// An upload that was gone on with.
-#[derive(Debug)]
-pub enum Resumed {
-    /// Its producer had not finished: a writer that goes on where the journal ends
-    /// ([`Writer::position`]).
-    Writer(Writer),
-    /// Its producer had finished: the object is there now.
-    Object(Object),
-}
-
-impl Resumed {
-    /// The object, where the upload needed no producer.
-    pub fn object(&self) -> Option<&Object> {
-        match self {
-            Self::Object(object) => Some(object),
-            Self::Writer(_) => None,
-        }
-    }
 }
 
 impl Tidegate {
@@ -106,8 +86,8 @@ impl Store {
     /// # Errors
     /// Where a directory can't be read: those of `key` may be there.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
-        let ids = write::ids(&**self.backend(), &self.full_key(key));
-        let (mut left, unread) = Tidegate::of(self.engine().clone()).left(ids).await;
+        let ids = write::ids(&**self.context().backend(), &self.context().full_key(key));
+        let (mut left, unread) = self.tide().left(ids).await;
         all_read(unread)?;
         left.retain(|left| left.is_of(self, key));
         Ok(left)
@@ -145,7 +125,7 @@ impl Left {
     /// Whether it is of `key` in `store`, whoever writes it now: what another process has, and what is
     /// damaged, is known by its name.
     pub fn is_of(&self, store: &Store, key: &str) -> bool {
-        let (backend, key) = (&**store.backend(), store.full_key(key));
+        let (backend, key) = (&**store.context().backend(), store.context().full_key(key));
         match self.recovered() {
             Some(found) => {
                 let header = &found.state.header;
@@ -173,12 +153,12 @@ impl Left {
     /// damaged; [`ErrorKind::NotFound`] where it has ended meanwhile.
     pub async fn claim(&self) -> Result<Claimed> {
         let (store, own) = (self.store().await?, TrustedOwners::default());
-        if store.backend().endpoint() != LOCAL {
+        if store.context().backend().endpoint() != LOCAL {
             return self.claim_on(&store).await;
         }
         // A store's endpoint is in the caller's settings. Nobody but the journal names the directory: that of a user who
         // may be trusted for its bytes must not say what this process writes to.
-        let claimed = Box::pin(Claimed::open(&store, &self.path, &own)).await;
+        let claimed = Box::pin(Claimed::open(store.context(), &self.path, &own)).await;
         claimed.map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => {
                 let object = self.path.display().to_string();
@@ -195,7 +175,7 @@ impl Left {
 
     /// The same on a store that is open already, such as one of a backend of the caller's.
     pub async fn claim_on(&self, store: &Store) -> Result<Claimed> {
-        Box::pin(Claimed::open(store, &self.path, &self.tide.engine().owners)).await
+        Box::pin(Claimed::open(store.context(), &self.path, &self.tide.engine().owners)).await
     }
 
     /// Goes on with it. Where its producer had finished, this ends with the object: sent from the

@@ -167,7 +167,7 @@ impl Store {
     /// What the listings of unfinished uploads leave out on this store, in one sentence. Known once the
     /// store has answered a request.
     pub fn unlisted_sessions(&self) -> Option<&'static str> {
-        self.backend().unlisted_sessions()
+        self.context().backend().unlisted_sessions()
     }
 
     /// Adds up what an unfinished upload holds.
@@ -177,9 +177,9 @@ impl Store {
     /// tell.
     pub async fn held(&self, session: &Session) -> Result<Held> {
         let full = self.full(session);
-        let requests = self.requests(&session.key, self.engine().progress.clone());
-        let held = requests.send(Operation::List, None, None, || self.backend().held(&full)).await;
-        held.map_err(|failure| failure.into_error(Operation::List, &self.url(&session.key)))
+        let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
+        let held = requests.send(Operation::List, None, None, || self.context().backend().held(&full)).await;
+        held.map_err(|failure| failure.into_error(Operation::List, &self.context().url(&session.key)))
     }
 
     /// Ends an unfinished upload and frees what it holds, whoever works on it. Dropping the future leaves
@@ -189,18 +189,20 @@ impl Store {
     /// [`ErrorKind::SessionLost`] where there is none; not every store tells (MinIO does not).
     pub async fn abort_session(&self, session: &Session) -> Result<()> {
         let full = self.full(session);
-        let requests = self.requests(&session.key, self.engine().progress.clone());
-        let abort = requests.send(Operation::Abort, None, None, || self.backend().abort(&full)).await;
+        let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
+        let abort =
+            requests.send(Operation::Abort, None, None, || self.context().backend().abort(&full)).await;
         match abort {
             // An earlier attempt of this very request is what ended it.
             Err(failure) if failure.attempts > 1 && failure.fault.kind == FaultKind::NoSession => Ok(()),
-            other => other.map_err(|failure| failure.into_error(Operation::Abort, &self.url(&session.key))),
+            other => other
+                .map_err(|failure| failure.into_error(Operation::Abort, &self.context().url(&session.key))),
         }
     }
 
     /// Whether a journal goes on with a session, or may: what one has that can't be read is not known.
     async fn has_journal_of(&self, session: &Session) -> Result<bool> {
-        if self.engine().journaling.directories.is_empty() {
+        if self.context().engine().journaling.directories.is_empty() {
             return Ok(false);
         }
         let left = self.left(&session.key).await?;
@@ -211,7 +213,7 @@ impl Store {
     }
 
     fn full(&self, session: &Session) -> Session {
-        Session { key: self.full_key(&session.key), id: session.id.clone() }
+        Session { key: self.context().full_key(&session.key), id: session.id.clone() }
     }
 }
 

@@ -4,20 +4,25 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Engine, Tidegate};
+use super::{Clients, Tidegate};
 use crate::backend::gcs::GcsSettings;
 use crate::backend::local::Batches;
 use crate::backend::s3::S3Settings;
 use crate::budget::Budget;
+use crate::engine::Engine;
+use crate::engine::aborts::Aborts;
+use crate::engine::journaling::Journaling;
+use crate::engine::relief::Relief;
+use crate::engine::spooling::Spooling;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::Durability;
 use crate::limiter::Concurrency;
+use crate::payload::RING;
 use crate::progress::Progress;
 use crate::records::Records;
 use crate::retry::{Retry, RetryPolicy};
 use crate::spool::{Disk, Spool};
 use crate::trusted_file::TrustedOwners;
-use crate::write::{Aborts, Journaling, RING, Relief, Spooling};
 
 /// Sets up a [`Tidegate`].
 #[derive(Clone, Debug)]
@@ -279,14 +284,10 @@ impl Builder {
             part_size: self.part_size,
             parts_in_flight: self.parts_in_flight,
             concurrency: self.concurrency,
-            s3: self.s3,
-            gcs: self.gcs,
             endpoints: Mutex::default(),
-            s3_clients: tokio::sync::Mutex::default(),
-            gcs_clients: tokio::sync::Mutex::default(),
-            memory_stores: Mutex::default(),
         };
-        Ok(Tidegate { engine: Arc::new(engine) })
+        let clients = Clients { s3: self.s3, gcs: self.gcs, ..Clients::default() };
+        Ok(Tidegate { engine: Arc::new(engine), clients: Arc::new(clients) })
     }
 
     fn spooling(&self) -> Result<Option<Arc<Spooling>>> {

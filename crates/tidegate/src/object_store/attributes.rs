@@ -47,7 +47,7 @@ pub(super) fn from_attributes(kept: &Attributes) -> object_store::Attributes {
 
 /// Refuses what a store would take and lose. A file has its bytes and nothing beside them.
 pub(super) fn check_kept(store: &Store, attributes: &Attributes) -> Result<()> {
-    if store.backend().capabilities().tokens || *attributes == Attributes::default() {
+    if store.context().backend().capabilities().tokens || *attributes == Attributes::default() {
         return Ok(());
     }
     Err(Error::NotImplemented { operation: "attributes and tags".into(), implementer: store.location() })

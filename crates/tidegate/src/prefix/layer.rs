@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::places::{Place, Places};
 use crate::backend::{Appended, Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
+use crate::engine::KeyMap as _;
 use crate::object::Object;
 use crate::payload::Payload;
 

@@ -10,6 +10,7 @@ use super::layout::Layout;
 use super::places::{Known, Places};
 use super::record::Record;
 use crate::backend::{Entry, Fault};
+use crate::engine::KeyMap as _;
 use crate::listing;
 use crate::merge::{MergeStream, Merged};
 

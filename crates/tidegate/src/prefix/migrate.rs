@@ -171,17 +171,18 @@ impl Step {
     /// for stores have no condition that a removal could be bound to.
     async fn remove(&self, place: &str) -> Result<bool> {
         let store = self.places.store();
-        let full = store.full_key(place);
+        let full = store.context().full_key(place);
         let attempt = || async {
             let is_due = self.places.known_within(LOOK).await?.number == self.number;
             if is_due {
-                store.backend().delete(&full).await?;
+                store.context().backend().delete(&full).await?;
             }
             Ok(is_due)
         };
-        let requests = self.places.whole().requests(&full, store.engine().progress.clone());
+        let requests =
+            self.places.whole().context().requests(&full, store.context().engine().progress.clone());
         let removed = requests.send(Operation::Delete, None, None, attempt).await;
-        removed.map_err(|failure| failure.into_error(Operation::Delete, &store.url(place)))
+        removed.map_err(|failure| failure.into_error(Operation::Delete, &store.context().url(place)))
     }
 }
 
@@ -192,7 +193,7 @@ async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
     };
-    let capabilities = store.backend().capabilities();
+    let capabilities = store.context().backend().capabilities();
     if capabilities.create_only_copy && size <= capabilities.max_copy {
         let found = match store.head(from).await {
             Ok(found) => found,
@@ -218,7 +219,7 @@ async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step
     };
     let object = reader.object().clone();
     let mut attributes = object.attributes.clone();
-    attributes.tags = crate::copy::tags(store, from, &store.engine().progress).await?;
+    attributes.tags = store.context().tags(from, &store.context().engine().progress).await?;
     let writer = store.writer(to).create_only().attributes(attributes).size_hint(object.size);
     let mut writer = writer.start().await?;
     writer.read_from(&mut reader).await?;

@@ -4,12 +4,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures::TryStreamExt;
+use futures::stream::BoxStream;
 use tokio::time::Instant;
 
 use super::layout::Layout;
+use super::list;
 use super::record::{self, DIRECTORY, LARGEST, Record};
 use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
 use crate::client::Store;
+use crate::engine::KeyMap;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::listing;
 use crate::request::Failure;
@@ -62,13 +65,13 @@ impl Places {
     pub(super) async fn open(store: &Store, refresh: Duration) -> Result<Option<Self>> {
         let places = |(number, record)| Self {
             store: store.clone(),
-            root: store.full_key(""),
+            root: store.context().full_key(""),
             refresh,
             known: RwLock::new(Known { number, record, at: Instant::now() }),
             reading: tokio::sync::Mutex::default(),
         };
-        let requests = store.requests(DIRECTORY, store.engine().progress.clone());
-        let (backend, root) = (&**store.backend(), store.full_key(""));
+        let requests = store.context().requests(DIRECTORY, store.context().engine().progress.clone());
+        let (backend, root) = (&**store.context().backend(), store.context().full_key(""));
         let read_latest = || async {
             match latest_number(backend, &root).await? {
                 Some(number) => read(backend, &root, number).await.map(|record| Some((number, record))),
@@ -87,7 +90,8 @@ impl Places {
 
     /// The whole bucket that the root is in. Its requests are in the lanes of the root's prefixes.
     pub(super) fn whole(self: &Arc<Self>) -> Store {
-        self.store.root_in_lanes(self.clone())
+        let whole = self.store.context().root_in_lanes(self.clone());
+        self.store.with(whole)
     }
 
     /// What became of a listing of the root.
@@ -96,12 +100,7 @@ impl Places {
     }
 
     pub(super) fn backend(&self) -> &dyn Backend {
-        &**self.store.backend()
-    }
-
-    /// What all keys of the root begin with: nothing, or something with a slash at its end.
-    pub(crate) fn root(&self) -> &str {
-        &self.root
+        &**self.store.context().backend()
     }
 
     /// How old what is known may be.
@@ -112,29 +111,6 @@ impl Places {
     /// The record as it was last read.
     pub(super) fn record(&self) -> Record {
         self.known().record
-    }
-
-    /// Where `key` is written, as far as is known.
-    pub(crate) fn current(&self, key: &str) -> String {
-        self.of(self.record().current, key)
-    }
-
-    /// What is limited together with `key`: its prefix, with the root.
-    pub(crate) fn lane(&self, key: &str) -> String {
-        format!("{}{}", self.root, self.record().current.name(key))
-    }
-
-    /// The same of what is at `place`, a whole key of the store, wherever that belongs; `None` where that is below
-    /// no prefix.
-    pub(crate) fn lane_at(&self, place: &str) -> Option<String> {
-        let key = self.key(place)?;
-        Some(place[..place.len() - key.len() - 1].to_owned())
-    }
-
-    /// The key of what is at `place`, a whole key of the store; `None` where that is below no prefix.
-    pub(crate) fn key<'a>(&self, place: &'a str) -> Option<&'a str> {
-        let (name, key) = place.strip_prefix(&self.root)?.split_once('/')?;
-        (!name.is_empty() && name.bytes().all(|letter| letter.is_ascii_digit())).then_some(key)
     }
 
     /// Where `layout` has `key`.
@@ -162,7 +138,8 @@ impl Places {
         if let Some(known) = self.young(age) {
             return Ok(known);
         }
-        let requests = self.store.requests(DIRECTORY, self.store.engine().progress.clone());
+        let requests =
+            self.store.context().requests(DIRECTORY, self.store.context().engine().progress.clone());
         requests.send(Operation::Layout, None, None, || self.known_within(age)).await
     }
 
@@ -222,6 +199,38 @@ impl Places {
         if new.number >= known.number {
             *known = new;
         }
+    }
+}
+
+impl KeyMap for Places {
+    fn root(&self) -> &str {
+        &self.root
+    }
+
+    fn current(&self, key: &str) -> String {
+        self.of(self.record().current, key)
+    }
+
+    fn lane(&self, key: &str) -> String {
+        format!("{}{}", self.root, self.record().current.name(key))
+    }
+
+    fn lane_at(&self, place: &str) -> Option<String> {
+        let key = self.key(place)?;
+        Some(place[..place.len() - key.len() - 1].to_owned())
+    }
+
+    fn key<'a>(&self, place: &'a str) -> Option<&'a str> {
+        let (name, key) = place.strip_prefix(&self.root)?.split_once('/')?;
+        (!name.is_empty() && name.bytes().all(|letter| letter.is_ascii_digit())).then_some(key)
+    }
+
+    fn list(
+        self: Arc<Self>,
+        prefix: String,
+        recursive: bool,
+    ) -> BoxStream<'static, std::result::Result<Entry, Fault>> {
+        list::list(self, prefix, recursive)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{self, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use futures::Stream;
@@ -17,7 +17,7 @@ use super::direct::Direct;
 use super::ranges::Ranges;
 use super::source::Source;
 use crate::backend::Body;
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
@@ -43,7 +43,7 @@ use crate::progress::Progress;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before `start`"]
 pub struct BlocksBuilder {
-    store: Store,
+    context: Context,
     key: String,
     blocks: Vec<(usize, Range<u64>)>,
     gap: u64,
@@ -67,10 +67,10 @@ impl BlocksBuilder {
     /// What costs no more time to read over than another request would take: 256 KiB is 10 ms at 25 MB/s.
     const GAP: u64 = 256 << 10;
 
-    pub(crate) fn new(store: Store, key: String, index: impl IntoIterator<Item = Range<u64>>) -> Self {
-        let progress = store.engine().progress.part();
+    pub(crate) fn new(context: Context, key: String, index: impl IntoIterator<Item = Range<u64>>) -> Self {
+        let progress = context.engine().progress.part();
         let blocks = index.into_iter().enumerate().collect();
-        Self { store, key, blocks, gap: Self::GAP, same: None, progress }
+        Self { context, key, blocks, gap: Self::GAP, same: None, progress }
     }
 
     /// Reads only the blocks of which `wanted` says so; it is given their number and range.
@@ -103,7 +103,7 @@ impl BlocksBuilder {
     /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
     /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) says.
     pub async fn start(self) -> Result<BlockStream> {
-        let source = Arc::new(Source::new(&self.store, &self.key, self.progress.clone()));
+        let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
         let wrong = |block: &(usize, Range<u64>), what: String| {
             let (number, range) = block;
             let message =
@@ -118,7 +118,7 @@ impl BlocksBuilder {
             }
             end = block_end;
         }
-        self.store.check(Operation::Get, &self.key, None)?;
+        self.context.check(Operation::Get, &self.key, None)?;
         let check_end = |object: &Object| match self.blocks.iter().find(|(_, block)| block.end > object.size)
         {
             Some(block) => Err(wrong(block, format!("lies past the object's end at byte {}", object.size))),
@@ -132,7 +132,7 @@ impl BlocksBuilder {
                     let described = source.head(self.same.as_ref()).await;
                     let object = described.map_err(|failure| source.failed(failure, 0))?;
                     check_end(&object)?;
-                    Some(Arc::new(self.store.relative(object)))
+                    Some(Arc::new(self.context.relative(object)))
                 }
             };
             return Ok(BlockStream {
@@ -145,10 +145,10 @@ impl BlocksBuilder {
         let opened = source.open(Some(first.clone()), self.same.as_ref()).await;
         let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
         check_end(&object)?;
-        let ahead = Ahead::for_more_than_one_request(&ranges, &self.store.engine().budget);
+        let ahead = Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget);
         let reader = Reader {
             source,
-            object: Arc::new(self.store.relative(object)),
+            object: Arc::new(self.context.relative(object)),
             at: range.start,
             direct: Some(Direct::of(stream, range)),
             reach: u64::MAX,
@@ -211,7 +211,7 @@ impl Reader {
         &mut self,
         range: &Range<u64>,
         begun: &mut BytesMut,
-        cx: &mut Context<'_>,
+        cx: &mut task::Context<'_>,
     ) -> Poll<Result<Bytes>> {
         let length = (range.end - range.start) as usize;
         loop {
@@ -246,7 +246,7 @@ impl Reader {
 impl Stream for BlockStream {
     type Item = Result<Block>;
 
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Block>>> {
+    fn poll_next(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Option<Result<Block>>> {
         let this = self.get_mut();
         let Some((number, range)) = this.blocks.front().cloned() else { return Poll::Ready(None) };
         let turn = ready!(poll_proceed(cx));

@@ -14,7 +14,7 @@ use super::source::{Pieces, Source};
 use crate::backend::local::{Arrival, Place, Publish, Waiter, Waiting};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::off::off;
@@ -59,7 +59,7 @@ const NOTED: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 #[must_use = "nothing is downloaded before `run`"]
 pub struct DownloadBuilder {
-    store: Store,
+    context: Context,
     key: String,
     path: PathBuf,
     how: Publish,
@@ -81,10 +81,10 @@ impl fmt::Debug for Warn {
 }
 
 impl DownloadBuilder {
-    pub(crate) fn new(store: Store, key: String, path: PathBuf) -> Self {
-        let progress = store.engine().progress.part();
+    pub(crate) fn new(context: Context, key: String, path: PathBuf) -> Self {
+        let progress = context.engine().progress.part();
         let how = Publish { create_only: false, sync: false };
-        Self { store, key, path, how, size_hint: None, progress, warn: Warn::default() }
+        Self { context, key, path, how, size_hint: None, progress, warn: Warn::default() }
     }
 
     /// Fails where there is a file already, and leaves it as it is.
@@ -142,18 +142,18 @@ impl DownloadBuilder {
     /// meanwhile; [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
     pub async fn run(self) -> Result<Object> {
         let small = self.size_hint.filter(|size| *size <= small::MOST);
-        let mut source = Source::new(&self.store, &self.key, self.progress.clone());
+        let mut source = Source::new(&self.context, &self.key, self.progress.clone());
         source.requests.brings = small.unwrap_or(0);
         let source = Arc::new(source);
-        self.store.check(Operation::Get, &self.key, None)?;
+        self.context.check(Operation::Get, &self.key, None)?;
         let began = Instant::now();
         let at_file = |fault: Fault| at_file(fault, &self.path, began);
-        let algorithm = self.store.backend().capabilities().checksum;
+        let algorithm = self.context.backend().capabilities().checksum;
         let mut large = None;
         // Where a file that is there is an error, that is looked for before a byte is asked for.
         if small.is_some() && !self.how.create_only {
             match self.small(source.clone(), algorithm, began).await? {
-                Ended::InFile(object) => return Ok(self.store.relative(object)),
+                Ended::InFile(object) => return Ok(self.context.relative(object)),
                 Ended::IsLarge(body) => large = Some(body),
             }
         }
@@ -180,7 +180,7 @@ impl DownloadBuilder {
                 (opened, Some(stream))
             }
         };
-        let (engine, arrival) = (self.store.engine(), leaving.arrival.clone());
+        let (engine, arrival) = (self.context.engine(), leaving.arrival.clone());
         let arriving = Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone());
         let arriving = leaving.arriving.insert(Arc::new(arriving)).clone();
         self.arrive(&arriving, stream).await?;
@@ -188,7 +188,7 @@ impl DownloadBuilder {
         source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
         arrival.publish(object.size, self.how).await.map_err(at_file)?;
         leaving.is_done = true;
-        Ok(self.store.relative(object.clone()))
+        Ok(self.context.relative(object.clone()))
     }
 
     /// The file, and what an earlier download has left in it.
@@ -214,7 +214,7 @@ impl DownloadBuilder {
         // Dropped, it takes the file away at once; the task ends when it may.
         let waiter = Waiter::default();
         let (path, how, waiting) = (self.path.clone(), self.how, waiter.waiting());
-        let batch = self.store.engine().batches.here();
+        let batch = self.context.engine().batches.here();
         let small = Small { source, path, how, algorithm, began, batch, waiting };
         let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
         if ended.is_ok() {
@@ -264,7 +264,7 @@ impl DownloadBuilder {
         ended.unwrap_or_else(|ended| match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => {
-                let (url, message) = (self.store.url(&self.key), "the runtime is shutting down");
+                let (url, message) = (self.context.url(&self.key), "the runtime is shutting down");
                 Err(Error::new(ErrorKind::Closed, Operation::Get, url, message))
             }
         })

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::backend::{Backend, Body, Fault, FaultKind, same_or_replaced};
 use crate::budget::Budget;
 use crate::checksum::Checksum;
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, Operation, Result};
 use crate::object::Object;
 use crate::progress::Progress;
@@ -43,13 +43,13 @@ pub(super) trait Sink: Send + Sync {
 }
 
 impl Source {
-    pub(super) fn new(store: &Store, key: &str, progress: Progress) -> Self {
+    pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
         Self {
-            backend: store.backend().clone(),
-            key: store.full_key(key),
-            requests: store.requests(key, progress),
-            hedge: store.engine().hedge,
-            budget: store.engine().budget.clone(),
+            backend: context.backend().clone(),
+            key: context.full_key(key),
+            requests: context.requests(key, progress),
+            hedge: context.engine().hedge,
+            budget: context.engine().budget.clone(),
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::time::{sleep, timeout};
 
 use super::*;
+use crate::Store;
 use crate::backend::memory::Memory;
 use crate::backend::{Backend, Capabilities, Fault, FaultKind, Layer, WriteOptions};
 use crate::checksum::{Algorithm, Checksum};
@@ -241,7 +242,7 @@ async fn what_is_large_is_read_ahead_in_order() {
     // An eighth of half of the memory each: the first answer, and the others from its end on.
     let asked = odd.asked.lock().unwrap().clone();
     assert_eq!((asked.len(), &asked[0], &asked[1]), (25, &None, &Some(4 * MIB..8 * MIB)));
-    assert_eq!(store.engine().budget.usage().held, 0);
+    assert_eq!(store.context().engine().budget.usage().held, 0);
 }
 
 #[tokio::test]
@@ -341,7 +342,7 @@ async fn a_reader_that_is_dropped_cancels_its_requests() {
     while odd.bodies.load(Relaxed) > 0 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(store.engine().budget.usage().held, 0);
+    assert_eq!(store.context().engine().budget.usage().held, 0);
 }
 
 #[tokio::test(start_paused = true)]

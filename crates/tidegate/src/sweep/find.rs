@@ -54,7 +54,7 @@ impl Store {
     }
 
     fn owned(&self, open: OpenSession, roll: &Roll) -> Unfinished {
-        let object = place(&**self.backend(), &self.full_key(&open.session.key));
+        let object = place(&**self.context().backend(), &self.context().full_key(&open.session.key));
         let gone = roll.gone(&open.session.id);
         let process = match (roll.live(&object, &open.session.id), gone) {
             (Some(pid), _) => Process::Live(Some(pid)),
@@ -86,17 +86,17 @@ impl Store {
                 ended.push(gone);
             }
         }
-        self.engine().records.forget(ended).await;
+        self.context().engine().records.forget(ended).await;
     }
 
     /// What processes left below `prefix`, with its key.
     async fn left_below(&self, prefix: &str) -> Result<Vec<(Gone, String)>> {
-        self.refuse_spread(Operation::List, "unfinished uploads")?;
-        let backend = &**self.backend();
-        let (root, below) = (place(backend, ""), place(backend, &self.full_key(prefix)));
+        self.context().refuse_spread(Operation::List, "unfinished uploads")?;
+        let backend = &**self.context().backend();
+        let (root, below) = (place(backend, ""), place(backend, &self.context().full_key(prefix)));
         let left = self.roll().await?.gone_below(backend.endpoint(), &below);
         let keyed = left.into_iter().filter_map(|gone| {
-            let key = self.relative_key(gone.record.object.strip_prefix(&root)?);
+            let key = self.context().relative_key(gone.record.object.strip_prefix(&root)?);
             Some((gone, key))
         });
         Ok(keyed.collect())
@@ -106,11 +106,11 @@ impl Store {
     async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
         let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
         let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
-        let may_be_unlisted = listed.is_empty() && self.backend().capabilities().append.is_some();
+        let may_be_unlisted = listed.is_empty() && self.context().backend().capabilities().append.is_some();
         let Some(id) = id.filter(|_| may_be_unlisted) else { return Ok(listed) };
-        let session = Session { key: self.full_key(key), id: id.to_owned() };
-        let requests = self.requests(key, self.engine().progress.clone());
-        let look = || self.backend().unlisted(&session);
+        let session = Session { key: self.context().full_key(key), id: id.to_owned() };
+        let requests = self.context().requests(key, self.context().engine().progress.clone());
+        let look = || self.context().backend().unlisted(&session);
         let unlisted = requests.send(Operation::List, None, None, look).await;
         let unlisted = match unlisted {
             // Of this one alone (one that was begun over gRPC can't be asked for over HTTP): it may be there, and
@@ -123,7 +123,9 @@ impl Store {
             {
                 Some(OpenSession::new(session))
             }
-            looked => looked.map_err(|failure| failure.into_error(Operation::List, &self.url(key)))?,
+            looked => {
+                looked.map_err(|failure| failure.into_error(Operation::List, &self.context().url(key)))?
+            }
         };
         Ok(unlisted
             .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })
@@ -132,7 +134,7 @@ impl Store {
     }
 
     async fn roll(&self) -> Result<Roll> {
-        self.engine().records.roll().await.map_err(|error| {
+        self.context().engine().records.roll().await.map_err(|error| {
             let message = format!("nothing is swept where it is not known what lives: {error}");
             Error::new(ErrorKind::Source, Operation::Sweep, self.location(), message).with_source(error)
         })

@@ -32,9 +32,10 @@ impl Store {
     /// # Errors
     /// [`ErrorKind::Unsupported`] where the store knows no such rules.
     pub async fn lifecycle(&self) -> Result<Lifecycle> {
-        self.refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
-        let requests = self.requests("", self.engine().progress.clone());
-        let rules = requests.send(Operation::Lifecycle, None, None, || self.backend().lifecycle()).await;
+        self.context().refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
+        let requests = self.context().requests("", self.context().engine().progress.clone());
+        let rules =
+            requests.send(Operation::Lifecycle, None, None, || self.context().backend().lifecycle()).await;
         rules.map_err(|failure| failure.into_error(Operation::Lifecycle, &self.location()))
     }
 
@@ -50,13 +51,13 @@ impl Store {
     /// drops it (it is read back); the message says which.
     pub async fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
         let before = self.lifecycle().await?;
-        let prefix = self.full_key("");
+        let prefix = self.context().full_key("");
         if let Some(rule) = before.rules.iter().find(|rule| covers(rule, &prefix)) {
             return Ok(LifecycleOutcome { rule: rule.clone(), added: false, disturbed: Vec::new() });
         }
         let ours = AbortRule::new(free_id(&before), prefix, DAYS);
-        let requests = self.requests("", self.engine().progress.clone());
-        let put = || self.backend().add_abort_rule(&before, &ours);
+        let requests = self.context().requests("", self.context().engine().progress.clone());
+        let put = || self.context().backend().add_abort_rule(&before, &ours);
         requests
             .send(Operation::Lifecycle, None, None, put)
             .await

@@ -14,7 +14,7 @@ use super::strategy::{Policy, Strategy, Target};
 use super::upload::Upload;
 use super::writer::Writer;
 use crate::backend::WriteOptions;
-use crate::client::Store;
+use crate::engine::Context;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::{Attributes, Encryption, Object};
 use crate::payload::SourceFile;
@@ -25,7 +25,7 @@ use crate::progress::Progress;
 #[derive(Clone, Debug)]
 #[must_use = "nothing is written before `start` or `upload`"]
 pub struct WriterBuilder {
-    store: Store,
+    context: Context,
     key: String,
     strategy: Strategy,
     part_size: Option<u64>,
@@ -38,10 +38,10 @@ pub struct WriterBuilder {
 }
 
 impl WriterBuilder {
-    pub(crate) fn new(store: Store, key: String) -> Self {
-        let progress = store.engine().progress.part();
+    pub(crate) fn new(context: Context, key: String) -> Self {
+        let progress = context.engine().progress.part();
         Self {
-            store,
+            context,
             key,
             strategy: Strategy::default(),
             part_size: None,
@@ -164,9 +164,9 @@ impl WriterBuilder {
     /// memory budget, and where no request could say the key or what the object is to carry;
     /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
     pub async fn start(self) -> Result<Writer> {
-        self.store.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
-        let relief = self.store.engine().relief.clone();
+        let relief = self.context.engine().relief.clone();
         let policy = self.policy(self.size_hint.or(self.exact_size), Some(relief.budget().total()))?;
         let exact = self.exact_size;
         if policy.strategy == Strategy::Journal {
@@ -174,7 +174,7 @@ impl WriterBuilder {
             writer.exact = exact;
             return Ok(writer);
         }
-        let idle_limit = self.idle_limit.or(self.store.engine().idle_limit);
+        let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
         let key = Some(self.key.clone());
         let upload = Arc::new(self.into_upload(&policy));
         let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
@@ -190,9 +190,9 @@ impl WriterBuilder {
     /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
     /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
     pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
-        self.store.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.context.check(Operation::Write, &self.key, Some(&self.options))?;
         self.check_replaces()?;
-        let budget = self.store.engine().budget.clone();
+        let budget = self.context.engine().budget.clone();
         let file = file::open(path.as_ref(), &self.url()).await?;
         if let Some(exact) = self.exact_size.filter(|exact| *exact != file.size() && file.size() > 0) {
             let given = file.size();
@@ -214,9 +214,9 @@ impl WriterBuilder {
             checked.map_err(|error| file::unreadable(&url, error))?;
             return writer.finish().await;
         }
-        let (policy, store) = (self.policy(Some(file.size()), None)?, self.store.clone());
+        let (policy, context) = (self.policy(Some(file.size()), None)?, self.context.clone());
         let object = file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await?;
-        Ok(store.relative(object))
+        Ok(context.relative(object))
     }
 
     /// The journal has a copy of the file: it may change or go away when all of it was read.
@@ -235,17 +235,17 @@ impl WriterBuilder {
 
     fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
         let target = Target {
-            capabilities: self.store.backend().capabilities(),
-            part_size: self.part_size.or(self.store.engine().part_size),
+            capabilities: self.context.backend().capabilities(),
+            part_size: self.part_size.or(self.context.engine().part_size),
             size_hint,
             memory,
-            spool: self.store.engine().relief.spooling().is_some(),
-            journal: !self.store.engine().journaling.directories.is_empty(),
+            spool: self.context.engine().relief.spooling().is_some(),
+            journal: !self.context.engine().journaling.directories.is_empty(),
             create_only: self.options.create_only || self.options.replaces.is_some(),
-            concurrency: self.concurrency.unwrap_or(self.store.engine().parts_in_flight),
+            concurrency: self.concurrency.unwrap_or(self.context.engine().parts_in_flight),
             parallel: self.concurrency.is_some_and(|parts| parts > 1),
-            most: self.store.most_requests(),
-            best: self.store.best(),
+            most: self.context.most_requests(),
+            best: self.context.best(),
         };
         self.strategy.policy(&target).map_err(|refused| {
             let kind = match refused {
@@ -270,7 +270,7 @@ impl WriterBuilder {
                                could know it (describe it with `head` first)";
                 return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
             }
-            Some(_) if !self.store.backend().capabilities().replaces => {
+            Some(_) if !self.context.backend().capabilities().replaces => {
                 "the store knows no condition on the object that is replaced"
             }
             Some(_) if self.strategy == Strategy::Journal => {
@@ -282,13 +282,13 @@ impl WriterBuilder {
     }
 
     fn url(&self) -> String {
-        self.store.url(&self.key)
+        self.context.url(&self.key)
     }
 
     fn into_upload(self, policy: &Policy) -> Upload {
         let mut options = self.options;
-        options.token = Some(self.store.engine().retry.token());
-        let mut upload = Upload::new(&self.store, &self.key, options, self.progress);
+        options.token = Some(self.context.engine().retry.token());
+        let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
         let algorithm = upload.backend.capabilities().checksum;
         upload.order = Order::of(policy.cut, algorithm);
         upload
@@ -296,7 +296,7 @@ impl WriterBuilder {
 
     /// Starts a writer whose bytes go to a journal first.
     async fn start_journaled(self, policy: Policy) -> Result<Writer> {
-        let engine = self.store.engine().clone();
+        let engine = self.context.engine().clone();
         let key = Some(self.key.clone());
         let mut upload = self.into_upload(&policy);
         upload.is_journaled = true;

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use super::fill::Taken;
 use super::held::Held;
-use super::relief::Relief;
-use super::spooling::Spooling;
+use crate::engine::relief::Relief;
+use crate::engine::spooling::Spooling;
 use crate::spool::SpoolError;
 
 /// A part that is whole.

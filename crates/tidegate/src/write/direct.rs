@@ -12,12 +12,12 @@ use super::deferred::Deferred;
 use super::held::Held;
 use super::narrowing::Narrowing;
 use super::plan::Plan;
-use super::relief::Relief;
-use super::spooling::Line;
 use super::strategy::Policy;
 use super::taking::{Filling, LEAST_SLAB, Memory, Taking};
 use super::upload::Upload;
 use crate::budget::{Lease, Starved};
+use crate::engine::relief::Relief;
+use crate::engine::spooling::Line;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::spooling::{Lent, Line};
 use crate::budget::{Lease, Slab};
 use crate::checksum::{Algorithm, Checksum, Hasher};
+use crate::engine::spooling::{Lent, Line};
 use crate::payload::{Payload, Spooled};
 use crate::spool::{Spool, SpoolError, Stored};
 

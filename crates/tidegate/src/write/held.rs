@@ -10,9 +10,9 @@ use futures::future::{BoxFuture, Shared, WeakShared};
 use tokio::time::Instant;
 
 use super::fill::{Fill, Taken};
-use super::relief::Relief;
 use super::upload::{Tasks, Upload};
 use crate::budget::{Account, Acquire, Holder, Lease};
+use crate::engine::relief::Relief;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::spool::{Spool, SpoolError};
 

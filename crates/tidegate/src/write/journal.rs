@@ -13,18 +13,16 @@ use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
-use super::journaling::Journaling;
 use super::plan::{Cut, Plan};
 use super::taking::{LEAST_SLAB, Memory, Taking};
 use super::upload::Upload;
 use crate::budget::Budget;
+use crate::engine::journaling::{Disk, Feed, InUse, Journaling};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError};
 use crate::object::Object;
 
 mod append;
-mod disk;
-mod dropped;
 mod ending;
 mod gather;
 mod intent;
@@ -36,15 +34,12 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-use append::{Appender, Feed};
-pub(super) use disk::Disk;
-use dropped::InUse;
-pub(crate) use dropped::Live;
+use append::Appender;
 use gather::Gathered;
 use intent::Intent;
 pub(crate) use intent::ids;
-pub use resume::Claimed;
 pub(crate) use resume::forget;
+pub use resume::{Claimed, Resumed};
 use sender::{Before, Sender};
 use source::{Source, failed};
 

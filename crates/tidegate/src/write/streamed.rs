@@ -6,12 +6,8 @@ use super::file::unreadable;
 use super::upload::Upload;
 use crate::budget::Budget;
 use crate::error::{ErrorKind, Operation, Result};
-use crate::payload::{Payload, ReadAt, Ring};
+use crate::payload::{Payload, RING, ReadAt, Ring};
 use crate::progress::Waiting;
-
-/// Slabs that one request is streamed through: the connection holds up to two that it has not sent yet
-/// while the third is read.
-pub(crate) const RING: u64 = 3;
 
 /// A range of `file` and the memory that it is sent through.
 pub(super) struct Streamed {

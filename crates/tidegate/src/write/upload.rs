@@ -9,13 +9,14 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
-use super::aborts::{Aborts, GivenUp, Unsettled};
 use super::append::Order;
 use super::copies::Parts;
+use super::given_up::GivenUp;
 use super::settle::Written;
 use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
 use crate::checksum::Checksum;
-use crate::client::Store;
+use crate::engine::Context;
+use crate::engine::aborts::{Aborts, Settling, Unsettled};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::limiter::Permit;
 use crate::object::Object;
@@ -76,10 +77,23 @@ pub(crate) struct Upload {
     pub(crate) may_be_published: bool,
 }
 
+impl Settling for Upload {
+    fn unsettled(&self) -> Unsettled {
+        let opening = self.lock().clone();
+        let session =
+            opening.and_then(|opening| opening.peek().and_then(|opened| opened.as_ref().ok().cloned()));
+        Unsettled {
+            object: self.requests.object.clone(),
+            session: session.map(|session| session.id),
+            may_be_there: self.publishing.is_set(),
+        }
+    }
+}
+
 impl Upload {
     /// Of an object in `store`, with its content type guessed where none is given.
-    pub(crate) fn new(store: &Store, key: &str, mut options: WriteOptions, progress: Progress) -> Self {
-        let engine = store.engine();
+    pub(crate) fn new(context: &Context, key: &str, mut options: WriteOptions, progress: Progress) -> Self {
+        let engine = context.engine();
         if options.attributes.content_type.is_none() {
             options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
         }
@@ -88,11 +102,11 @@ impl Upload {
         options.attributes.metadata =
             std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
         Self {
-            requests: store.requests(key, progress),
-            key: store.full_key(key),
-            backend: store.backend().clone(),
+            requests: context.requests(key, progress),
+            key: context.full_key(key),
+            backend: context.backend().clone(),
             order: None,
-            hedge: engine.hedge && store.backend().capabilities().hedge,
+            hedge: engine.hedge && context.backend().capabilities().hedge,
             options,
             runtime: Handle::current(),
             aborts: engine.aborts.clone(),
@@ -341,18 +355,6 @@ impl Upload {
         async move {
             let Some(task) = task else { return Ok(()) };
             task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
-        }
-    }
-
-    /// What is known of it while it is given up.
-    pub(super) fn unsettled(&self) -> Unsettled {
-        let opening = self.lock().clone();
-        let session =
-            opening.and_then(|opening| opening.peek().and_then(|opened| opened.as_ref().ok().cloned()));
-        Unsettled {
-            object: self.requests.object.clone(),
-            session: session.map(|session| session.id),
-            may_be_there: self.publishing.is_set(),
         }
     }
 

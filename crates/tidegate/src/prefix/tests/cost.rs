@@ -103,7 +103,8 @@ async fn what_prefixes_refuse_of_a_migration_slows_down_no_others() {
         assert_eq!(copied(&store).await, 1);
         let asked = take(&mut *noted.asked.lock().unwrap());
         assert_eq!(asked.len(), requests, "{asked:?}");
-        let (endpoint, ever) = (root.requests("", Progress::default()).endpoint, Duration::from_secs(3600));
+        let (endpoint, ever) =
+            (root.context().requests("", Progress::default()).endpoint, Duration::from_secs(3600));
         for layout in [base2(4), base2(64)] {
             let lane = endpoint.lanes.lane(&format!("memory://m/root/{}", layout.name("k/a")));
             assert!(lane.was_refused(ever), "{layout}");

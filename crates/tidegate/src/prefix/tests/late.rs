@@ -226,7 +226,8 @@ async fn a_prefix_that_refuses_removals_slows_down_no_other() {
     emptying(&memory).await;
     let root = engine().store(LateDelete::new(&memory, Removal::IsRefused)).within("root");
     assert_eq!(attentive(&root).await.migrate(Duration::ZERO).await.unwrap().removed, 1);
-    let (endpoint, ever) = (root.requests("", Progress::default()).endpoint, Duration::from_secs(3600));
+    let (endpoint, ever) =
+        (root.context().requests("", Progress::default()).endpoint, Duration::from_secs(3600));
     let lane = endpoint.lanes.lane(&format!("memory://m/root/{}", base2(4).name("a")));
     assert!(lane.was_refused(ever) && !endpoint.limiter.was_overloaded(ever));
 }

@@ -214,11 +214,11 @@ impl Arriving {
 /// A download of an object of 4 MiB.
 #[cfg(test)]
 fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
-    let source = Arc::new(Source::new(store, "k", store.engine().progress.part()));
+    let source = Arc::new(Source::new(store.context(), "k", store.context().engine().progress.part()));
     let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
     let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
     let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);
-    Arriving::new(source, arrival, opened, store.engine().budget.clone())
+    Arriving::new(source, arrival, opened, store.context().engine().budget.clone())
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
             }
         }
     }
-    let usage = store.engine().budget.usage();
+    let usage = store.context().engine().budget.usage();
     if usage.peak > memory {
         return Err(format!("{usage:?}"));
     }
@@ -113,7 +113,7 @@ async fn run(seed: u64) -> std::result::Result<(), String> {
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
-    match (store.engine().budget.usage().held, odd.bodies.load(Relaxed)) {
+    match (store.context().engine().budget.usage().held, odd.bodies.load(Relaxed)) {
         (0, 0) => Ok(()),
         left => Err(format!("bytes held, and bodies open, behind the end: {left:?}")),
     }

@@ -90,7 +90,7 @@ proptest! {
             let got = read(blocks.start().await.unwrap(), &data).await;
             let returned = async {
                 // What was under way gives its memory back as the runtime drops it.
-                while store.engine().budget.usage().held > 0 {
+                while store.context().engine().budget.usage().held > 0 {
                     tokio::task::yield_now().await;
                 }
             };

@@ -49,7 +49,7 @@ impl Place {
     fn is_whole(&self, data: &[u8]) {
         assert!(fs::read(self.path()).unwrap() == data);
         assert_eq!(self.names(), ["out"]);
-        assert_eq!(self.store.engine().budget.usage().held, 0);
+        assert_eq!(self.store.context().engine().budget.usage().held, 0);
     }
 
     /// Cuts a download when six chunks of it are there, of which the first came like this, and no more come.
@@ -308,7 +308,7 @@ fn in_the_end_every_byte_is_right() {
                 assert!(attempt < 20, "seed {seed}");
             }
             place.is_whole(&data);
-            assert!(place.store.engine().budget.usage().peak <= memory);
+            assert!(place.store.context().engine().budget.usage().peak <= memory);
         });
     }
 }

@@ -29,7 +29,7 @@ async fn many_readers_go_on_with_little_memory_and_one_request_at_a_time() {
             readers.push(store.reader("k").start().await.unwrap());
         }
         in_turns(readers, &data, MIB as usize).await;
-        let usage = store.engine().budget.usage();
+        let usage = store.context().engine().budget.usage();
         assert!(usage.peak <= 4 * MIB && usage.held == 0, "{usage:?}");
     }
 }
@@ -41,7 +41,7 @@ async fn what_is_read_ahead_gives_way_to_writers() {
     let store = store(&odd, |tide| tide.memory(20 * MIB).part_size(5 * MIB));
     let mut reader = store.reader("k").start().await.unwrap();
     let mut got = 0;
-    while store.engine().budget.usage().held < 6 * MIB {
+    while store.context().engine().budget.usage().held < 6 * MIB {
         got += reader.try_next().await.unwrap().expect("it reads further and further ahead").len() as u64;
     }
     // Its consumer writes, and does not read meanwhile.
@@ -63,7 +63,7 @@ async fn what_is_read_ahead_gives_way_to_writers() {
         got += piece.len() as u64;
     }
     assert_eq!(got, 60 * MIB);
-    assert!(store.engine().budget.usage().peak <= 20 * MIB);
+    assert!(store.context().engine().budget.usage().peak <= 20 * MIB);
 }
 
 #[tokio::test]

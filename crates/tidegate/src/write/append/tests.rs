@@ -231,7 +231,7 @@ async fn a_part_size_is_rounded_up_to_what_the_store_takes(over: GcsTransport) {
 async fn bytes_that_arrive_otherwise_are_not_published(over: GcsTransport) {
     let place = place_with(over, |policy| RetryPolicy { attempts: 2, ..policy }).await;
     let options = crate::backend::WriteOptions::default();
-    let backend = place.store.backend();
+    let backend = place.store.context().backend();
     let session = backend.open_appending("k", &options).await.unwrap();
     let sum = |bytes: &[u8]| crate::checksum::Checksum::of(crate::checksum::Algorithm::Crc32c, bytes);
     let payload = crate::payload::Payload::from_memory(vec![data(10)], sum(&data(10)));

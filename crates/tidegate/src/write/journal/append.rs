@@ -6,22 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use super::disk::Disk;
 use super::gather::Gathered;
-use crate::checksum::Checksum;
+use crate::engine::journaling::{Disk, Feed};
 use crate::journal::{Journal, JournalError};
 use crate::progress::Progress;
-
-/// What the writer's side tells the store's side.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Feed {
-    /// Bytes of the object that are in the journal.
-    pub(super) length: u64,
-    /// The whole object's checksum, once its producer has finished.
-    pub(super) finish: Option<Checksum>,
-    /// The disk is full: all that can be given back is wanted.
-    pub(super) full: bool,
-}
 
 /// A journal that is written to, with what is needed to wait for room on its disk.
 #[derive(Clone, Debug)]

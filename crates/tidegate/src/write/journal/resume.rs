@@ -5,22 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Journaled;
-use super::append::Feed;
-use super::dropped::InUse;
 use super::ending::end_upload;
 use super::intent::Intent;
 use super::sender::Before;
 use super::source::failed;
-use crate::client::Store;
+use crate::engine::Context;
+use crate::engine::journaling::{Feed, InUse, Journaling};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{self, End, Journal, JournalError, Recovered, SessionKind};
 use crate::object::Object;
 use crate::off::off;
 use crate::progress::Progress;
-use crate::recover::Resumed;
 use crate::trusted_file::TrustedOwners;
 use crate::write::append::Order;
-use crate::write::journaling::Journaling;
 use crate::write::taking::Taking;
 use crate::write::upload::Upload;
 use crate::write::writer::Writer;
@@ -28,12 +25,31 @@ use crate::write::writer::Writer;
 /// An upload that was left, and is this process's own now, from [`Left::claim`](crate::Left::claim): nobody
 /// adds to it until it is gone on with. Dropped, it is as it was.
 pub struct Claimed {
-    store: Store,
+    context: Context,
     upload: Arc<Upload>,
     journal: Journal,
     recovered: Recovered,
     intent: Intent,
     in_use: InUse,
+}
+
+/// An upload that was resumed.
+#[derive(Debug)]
+pub enum Resumed {
+    /// Its producer had not finished: this writer continues where the journal ends ([`Writer::position`]).
+    Writer(Writer),
+    /// Its producer had finished: the object is there now.
+    Object(Object),
+}
+
+impl Resumed {
+    /// The object, where the upload needed no producer.
+    pub fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Writer(_) => None,
+        }
+    }
 }
 
 impl Claimed {
@@ -49,18 +65,18 @@ impl Claimed {
     }
 
     /// Opens the journal at `path`, which is of an upload to this store.
-    pub(crate) async fn open(store: &Store, path: &Path, owners: &TrustedOwners) -> Result<Self> {
-        let (store, journaling) = (store.root(), &store.engine().journaling);
+    pub(crate) async fn open(context: &Context, path: &Path, owners: &TrustedOwners) -> Result<Self> {
+        let (context, journaling) = (context.root(), &context.engine().journaling);
         let resume = async || Journal::resume(path, journaling.durability, owners).await;
         let resumed = journaling.live.past_dropped(path, resume).await;
         let (journal, recovered) = resumed.map_err(|error| of(path, error))?;
         let in_use = journaling.live.uses(path);
         recovered.check(path).map_err(|error| of(path, error))?;
         let header = &recovered.state.header;
-        let intent = Intent::of(header, store.backend())?;
-        intent.check_parts(&recovered, store.backend())?;
-        let progress = store.engine().progress.part();
-        let mut upload = Upload::new(&store, &header.key, intent.clone().into_options(), progress);
+        let intent = Intent::of(header, context.backend())?;
+        intent.check_parts(&recovered, context.backend())?;
+        let progress = context.engine().progress.part();
+        let mut upload = Upload::new(&context, &header.key, intent.clone().into_options(), progress);
         upload.is_journaled = true;
         upload.order = Order::of(intent.cut(), header.checksum.algorithm());
         upload.may_be_published = recovered.state.finish.is_some();
@@ -72,7 +88,7 @@ impl Claimed {
             }
             upload.go_on_with(session.id.clone()).await;
         }
-        Ok(Self { store, upload, journal, recovered, intent, in_use })
+        Ok(Self { context, upload, journal, recovered, intent, in_use })
     }
 
     /// Goes on with it: to its end, where its producer had finished.
@@ -98,7 +114,7 @@ impl Claimed {
             session: state.session.as_ref().map(|session| session.id.clone()),
             created: state.header.created,
         };
-        let engine = self.store.engine().clone();
+        let engine = self.context.engine().clone();
         // Before the writer says so itself: there is one name for both.
         drop(self.in_use);
         let disk = engine.journaling.disk(self.journal.path()).await;
@@ -136,7 +152,7 @@ impl Claimed {
         self.journal.end(end).await.map_err(|error| failed(&self.upload, error))?;
         match end {
             End::Completed => {
-                let object = self.store.head(&self.recovered.state.header.key).await?;
+                let object = self.context.head(&self.recovered.state.header.key).await?;
                 Ok(Resumed::Object(object))
             }
             End::Aborted => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use super::disk::Disk;
+use crate::engine::journaling::Disk;
 use crate::journal::JournalError;
 use crate::progress::{Progress, Waiting};
 

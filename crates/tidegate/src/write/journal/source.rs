@@ -9,9 +9,8 @@ use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
 use tracing::warn;
 
-use super::append::Feed;
-use super::disk::{Disk, Leaving};
 use crate::budget::Budget;
+use crate::engine::journaling::{Disk, Feed, Leaving};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part};
 use crate::object::Object;

@@ -33,7 +33,7 @@ async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
     for _ in 0..3000 {
         let tide = engine();
         let store = store(&tide);
-        let budget = store.engine().budget.clone();
+        let budget = store.context().engine().budget.clone();
         let mut writer = store.writer("k").start().await?;
         writer.write(data(4096)).await?;
         let rest = budget.try_lease(budget.total() - budget.usage().held).unwrap();

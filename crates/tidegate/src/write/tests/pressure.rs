@@ -328,7 +328,7 @@ async fn thousands_that_hold_memory_do_not_make_requests_slow() -> Result<()> {
     while tide.usage().waiting == 0 {
         tokio::task::yield_now().await;
     }
-    let budget = store.engine().budget.clone();
+    let budget = store.context().engine().budget.clone();
     let began = std::time::Instant::now();
     for _ in 0..1000 {
         drop(budget.lease(EACH).await.unwrap());

@@ -3,12 +3,12 @@
 use futures::StreamExt;
 use tokio::time::timeout;
 
-use super::super::spooling::Spooling;
 use super::*;
 use crate::checksum::{Algorithm, Checksum};
+use crate::engine::spooling::Spooling;
+use crate::payload::RING;
 use crate::payload::{Payload, Spooled};
 use crate::spool::{Spool, Stored};
-use crate::write::RING;
 
 const SLAB: usize = 4096;
 const LONG: Duration = Duration::from_secs(2);

@@ -36,7 +36,7 @@ async fn bytes_of_unfinished_ranges_are_kept() {
     let place = place(&data, 3, &[&stalls[..], &[0]].concat()).await;
     place.cut_after(Duration::from_secs(5)).await;
     assert_eq!(place.entries(), [&stalls[..], &[0, 0]].concat());
-    let figures = place.store.engine().progress.snapshot();
+    let figures = place.store.context().engine().progress.snapshot();
     assert_eq!((figures.kept, figures.kept_of), (stalls.iter().sum(), 40 * MIB));
 
     *place.odd.fates.lock().unwrap() = Box::new(well());

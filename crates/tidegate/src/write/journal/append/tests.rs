@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::super::disk::Leaving;
 use super::super::room::LOOK_AGAIN;
 use super::*;
 use crate::checksum::Algorithm;
+use crate::engine::journaling::Leaving;
 use crate::journal::{Durability, Header};
 use crate::payload::ReadAt;
 

@@ -7,8 +7,8 @@ use futures::stream::FuturesUnordered;
 use proptest::prelude::*;
 use tokio::sync::watch;
 
-use super::super::append::Feed;
 use super::*;
+use crate::engine::journaling::Feed;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 

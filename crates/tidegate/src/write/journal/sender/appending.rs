@@ -18,12 +18,12 @@ use tracing::debug;
 use super::link::Link;
 use crate::backend::{Fault, FaultKind, connected};
 use crate::checksum::Checksum;
+use crate::engine::journaling::Feed;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, SessionKind};
 use crate::limiter::Outcome;
 use crate::object::Object;
 use crate::request::answer;
-use crate::write::journal::append::Feed;
 use crate::write::plan::Schedule;
 
 /// Sends to a session that is appended to.

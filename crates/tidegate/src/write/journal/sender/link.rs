@@ -7,10 +7,10 @@ use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::lost::Sessions;
+use crate::engine::journaling::Feed;
 use crate::error::{Operation, Result};
 use crate::journal::{Journal, JournalError, Session, SessionKind};
 use crate::object::Object;
-use crate::write::journal::append::Feed;
 use crate::write::journal::source::Source;
 use crate::write::upload::Upload;
 

@@ -11,10 +11,10 @@ use tokio_util::task::TaskTracker;
 
 use super::link::Link;
 use super::pacing::Pacing;
+use crate::engine::journaling::Feed;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part, SessionKind};
 use crate::object::Object;
-use crate::write::journal::append::Feed;
 use crate::write::plan::{Action, Cut, Plan};
 
 /// Sends to a session of parts.

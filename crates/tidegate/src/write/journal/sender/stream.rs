@@ -21,11 +21,11 @@ use tracing::debug;
 
 use super::appending::Appending;
 use crate::backend::{Appended, Fault, FaultKind, Session, connected};
+use crate::engine::journaling::Feed;
 use crate::error::{Error, Operation, Result};
 use crate::limiter::Outcome;
 use crate::payload::{Giver, Unending};
 use crate::request::answer;
-use crate::write::journal::append::Feed;
 use crate::write::journal::source::Source;
 
 /// When a store is asked again that has not all that it was sent; then after twice as long.

@@ -56,7 +56,7 @@ async fn what_producers_hold_does_not_keep_requests_from_memory() -> Result<()> 
         let mut writer = place.writer(&store).await?;
         writer.write(data(size)).await?;
         // As appends do that wait for room on a full disk.
-        let budget = store.engine().budget.clone();
+        let budget = store.context().engine().budget.clone();
         let _all = budget.lease(budget.total()).await.unwrap();
         place.backend.go_down(false);
         timeout(LONG, writer.finish()).await.expect("it waits for memory")?;
@@ -108,7 +108,7 @@ async fn a_sink_that_is_fed_no_more_keeps_nothing_from_others() -> Result<()> {
 async fn what_a_cancelled_write_was_granted_goes_to_others() -> Result<()> {
     let place = Place::new();
     let (_tide, store) = place.process();
-    let budget = store.engine().budget.clone();
+    let budget = store.context().engine().budget.clone();
     let all = budget.lease(budget.total()).await.unwrap();
     let mut writer = place.writer(&store).await?;
     assert!(timeout(Duration::from_millis(20), writer.write(data(100))).await.is_err());

@@ -8,11 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::journal::{Disk, Live};
-use super::streamed::RING;
 use crate::budget::Budget;
 use crate::journal::Durability;
 use crate::off::off;
+use crate::payload::RING;
+
+mod disk;
+mod live;
+
+pub(crate) use disk::{Disk, Feed, Leaving};
+pub(crate) use live::{InUse, Live};
 
 /// The journal directories of an engine, and what holds for every journal in them.
 #[derive(Debug)]
@@ -68,14 +73,14 @@ impl Journaling {
     }
 
     /// The disk that a journal, or a directory for them, is on.
-    pub(super) async fn disk(&self, path: &Path) -> Arc<Disk> {
+    pub(crate) async fn disk(&self, path: &Path) -> Arc<Disk> {
         // One that can't be asked is told by whoever writes to it.
         let id = tokio::fs::metadata(path).await.map_or(0, |found| found.dev());
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
     }
 
     /// The directories, the best one for a new journal first.
-    pub(super) async fn order(&self) -> Vec<PathBuf> {
+    pub(crate) async fn order(&self) -> Vec<PathBuf> {
         // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
         if self.directories.len() < 2 {
             return self.directories.clone();

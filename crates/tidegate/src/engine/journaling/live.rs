@@ -22,13 +22,13 @@ pub(crate) struct Live(Arc<Mutex<BTreeSet<PathBuf>>>);
 
 impl Live {
     /// Says that the journal at `path` is used, until the guard is dropped.
-    pub(super) fn uses(&self, path: &Path) -> InUse {
+    pub(crate) fn uses(&self, path: &Path) -> InUse {
         self.lock().insert(path.to_owned());
         InUse { live: self.clone(), path: path.to_owned() }
     }
 
     /// Makes an attempt at the journal at `path`, and makes it again while a dropped writer of this process has it.
-    pub(super) async fn past_dropped<T>(
+    pub(crate) async fn past_dropped<T>(
         &self,
         path: &Path,
         attempt: impl AsyncFn() -> Result<T, JournalError>,
@@ -68,7 +68,7 @@ impl Live {
 
 /// That a journal is used.
 #[derive(Debug)]
-pub(super) struct InUse {
+pub(crate) struct InUse {
     live: Live,
     path: PathBuf,
 }

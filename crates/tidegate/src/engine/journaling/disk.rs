@@ -8,9 +8,20 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::append::Feed;
+use crate::checksum::Checksum;
 use crate::journal::JournalReader;
 use crate::payload::ReadAt;
+
+/// What the producer's side of a journaled upload tells the store's side.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Feed {
+    /// Bytes of the object that are in the journal.
+    pub(crate) length: u64,
+    /// The whole object's checksum, once its producer has finished.
+    pub(crate) finish: Option<Checksum>,
+    /// The disk is full: all that can be given back is wanted.
+    pub(crate) full: bool,
+}
 
 /// What all uploads of this engine share whose journals are on one disk.
 #[derive(Debug, Default)]
@@ -19,9 +30,9 @@ pub(crate) struct Disk {
     moved: AtomicU64,
     uploads: Mutex<Uploads>,
     /// Those who wait to append: whoever has it is first.
-    pub(super) line: tokio::sync::Mutex<()>,
+    pub(crate) line: tokio::sync::Mutex<()>,
     /// There may be more room.
-    pub(super) room: Notify,
+    pub(crate) room: Notify,
     pace: Mutex<Pace>,
 }
 
@@ -79,7 +90,7 @@ impl Drop for Appending<'_> {
 
 impl Disk {
     /// Appends `bytes`, and measures how fast the disk is.
-    pub(super) async fn append<T, E>(
+    pub(crate) async fn append<T, E>(
         &self,
         bytes: u64,
         append: impl Future<Output = Result<T, E>>,
@@ -113,7 +124,7 @@ impl Disk {
     }
 
     /// An upload has its journal there.
-    pub(super) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
+    pub(crate) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
         let mut uploads = self.lock();
         uploads.all.retain(|upload| upload.strong_count() > 0);
         uploads.all.push(Arc::downgrade(upload));
@@ -123,18 +134,18 @@ impl Disk {
     }
 
     /// Something that stands still while nothing leaves it for a store.
-    pub(super) fn moved(&self) -> u64 {
+    pub(crate) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 
     /// Some of what is there has left.
-    pub(super) fn moves(&self) {
+    pub(crate) fn moves(&self) {
         self.moved.fetch_add(1, Relaxed);
     }
 
     /// Somebody more waits for room, or somebody less: while anybody does, all uploads are to give back what
     /// they can.
-    pub(super) fn is_wanted(&self, more: bool) {
+    pub(crate) fn is_wanted(&self, more: bool) {
         let mut uploads = self.lock();
         let before = uploads.waiting;
         uploads.waiting = if more { before + 1 } else { before - 1 };
@@ -147,7 +158,7 @@ impl Disk {
     }
 
     /// Space of a journal was given back.
-    pub(super) fn has_room(&self) {
+    pub(crate) fn has_room(&self) {
         self.room.notify_one();
     }
 
@@ -159,11 +170,11 @@ impl Disk {
 /// Bytes of a journal on their way to the store. They are read as the connection takes them: so a part that
 /// takes minutes is seen to move. What is read again for a retry is no news.
 #[derive(Debug)]
-pub(super) struct Leaving {
-    pub(super) reader: JournalReader,
-    pub(super) disk: Arc<Disk>,
+pub(crate) struct Leaving {
+    pub(crate) reader: JournalReader,
+    pub(crate) disk: Arc<Disk>,
     /// How far the part was read, by any attempt.
-    pub(super) read: Arc<AtomicU64>,
+    pub(crate) read: Arc<AtomicU64>,
 }
 
 impl Leaving {

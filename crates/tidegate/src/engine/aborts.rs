@@ -1,8 +1,9 @@
 //! Aborts that go on after their writers are gone, and those that failed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Handle;
@@ -10,8 +11,6 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::upload::Upload;
-use crate::backend::Fault;
 use crate::error::{Error, Result};
 
 #[cfg(test)]
@@ -26,6 +25,12 @@ pub(crate) struct Aborts {
     tasks: TaskTracker,
     failed: Arc<Mutex<Vec<Error>>>,
     given_up: Arc<Uploads>,
+}
+
+/// An upload that was given up and whose end is not certain yet.
+pub(crate) trait Settling: fmt::Debug + Send + Sync {
+    /// What would be left of it if the process ended now.
+    fn unsettled(&self) -> Unsettled;
 }
 
 /// An upload that was given up, as far as its end is not certain.
@@ -45,13 +50,13 @@ pub struct Unsettled {
 struct Uploads {
     next: AtomicU64,
     /// Uploads whose abort is under way.
-    under_way: Mutex<BTreeMap<u64, Arc<Upload>>>,
+    under_way: Mutex<BTreeMap<u64, Arc<dyn Settling>>>,
     /// Uploads whose abort failed or proved nothing; at most [`KEPT`].
     uncertain: Mutex<Vec<Unsettled>>,
 }
 
 impl Uploads {
-    fn under_way(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Upload>>> {
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<dyn Settling>>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +76,7 @@ impl Default for Aborts {
 impl Aborts {
     /// Runs an abort on `runtime`, whether or not somebody waits for it, and keeps its error; `lost` where it
     /// has something to abort and the runtime ends before it has.
-    pub(super) fn spawn_on(
+    pub(crate) fn spawn_on(
         &self,
         abort: impl Future<Output = Result<()>> + Send + 'static,
         lost: Option<Error>,
@@ -88,7 +93,7 @@ impl Aborts {
     }
 
     /// Counts `upload` as one whose abort is under way, until the guard is dropped.
-    pub(super) fn begin(&self, upload: Arc<Upload>) -> UnderWay {
+    pub(crate) fn begin(&self, upload: Arc<dyn Settling>) -> UnderWay {
         let id = self.given_up.next.fetch_add(1, Ordering::Relaxed);
         self.given_up.under_way().insert(id, upload);
         UnderWay { given_up: self.given_up.clone(), id, is_certain: false }
@@ -109,7 +114,7 @@ impl Aborts {
 }
 
 /// An abort that is under way.
-pub(super) struct UnderWay {
+pub(crate) struct UnderWay {
     given_up: Arc<Uploads>,
     id: u64,
     is_certain: bool,
@@ -117,7 +122,7 @@ pub(super) struct UnderWay {
 
 impl UnderWay {
     /// The session is gone and has published nothing.
-    pub(super) fn end_certain(mut self) {
+    pub(crate) fn end_certain(mut self) {
         self.is_certain = true;
     }
 }
@@ -148,37 +153,5 @@ impl Drop for Outcome {
             failed.remove(0);
         }
         failed.push(error);
-    }
-}
-
-/// Whether a request of a part was given up before the store answered. The store may have all of it, and
-/// take the part in after the abort of its session; S3's AbortMultipartUpload says so, and to abort again.
-#[derive(Debug, Default)]
-pub(crate) struct GivenUp(AtomicBool);
-
-impl GivenUp {
-    /// Makes a request, and takes note where it is dropped or its answer is lost.
-    pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
-        let mut watched = Watched { given_up: &self.0, answered: false };
-        let result = request.await;
-        watched.answered = result.as_ref().err().is_none_or(|fault| fault.answered || !fault.is_ambiguous());
-        result
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-struct Watched<'a> {
-    given_up: &'a AtomicBool,
-    answered: bool,
-}
-
-impl Drop for Watched<'_> {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.given_up.store(true, Ordering::Release);
-        }
     }
 }

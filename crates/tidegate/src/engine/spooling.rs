@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use super::streamed::RING;
 use crate::budget::Budget;
 use crate::limiter::{Concurrency, Flow, Limiter, Permit};
-use crate::payload::Ring;
+use crate::payload::{RING, Ring};
 use crate::spool::Spool;
 
 /// Spooled parts are sent through rings of slabs out of memory that was set aside when the engine was
@@ -62,21 +61,21 @@ impl Spooling {
     }
 
     /// A writer's place among those who wait for rings.
-    pub(super) fn line(self: &Arc<Self>) -> Line {
+    pub(crate) fn line(self: &Arc<Self>) -> Line {
         Line { spooling: self.clone(), flow: self.turns.flow() }
     }
 }
 
 /// A writer's place among those who wait for rings.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     spooling: Arc<Spooling>,
     flow: Flow,
 }
 
 impl Line {
     /// Waits for a ring, which is lent for as long as the guard is held.
-    pub(super) async fn ring(&self) -> (Ring, Lent) {
+    pub(crate) async fn ring(&self) -> (Ring, Lent) {
         self.spooling.draining.fetch_add(1, Relaxed);
         let draining = Draining(self.spooling.clone());
         let permit = self.flow.permit().await;
@@ -93,7 +92,7 @@ impl Line {
 
 /// That a ring is lent.
 #[derive(Debug)]
-pub(super) struct Lent {
+pub(crate) struct Lent {
     _permit: Permit,
     _draining: Draining,
 }

@@ -7,7 +7,7 @@ use futures::future::pending;
 
 use super::*;
 use crate::backend::memory::Memory;
-use crate::backend::{Backend, Capabilities, Layer, Receipt, Session};
+use crate::backend::{Backend, Capabilities, Fault, Layer, Receipt, Session};
 use crate::payload::Payload;
 use crate::{Tidegate, Writer};
 

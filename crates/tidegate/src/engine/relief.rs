@@ -57,7 +57,7 @@ impl Relief {
         relief
     }
 
-    pub(super) fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
@@ -66,7 +66,7 @@ impl Relief {
     }
 
     /// A writer was started there.
-    pub(super) fn on(&self, runtime: &Handle) {
+    pub(crate) fn on(&self, runtime: &Handle) {
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime.clone());
     }
 

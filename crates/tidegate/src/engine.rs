@@ -1,0 +1,61 @@
+//! What all stores, uploads and downloads of one `Tidegate` share, and what each store adds to it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::backend::Backend;
+use crate::backend::local::Batches;
+use crate::budget::Budget;
+use crate::endpoint::Endpoint;
+use crate::limiter::Concurrency;
+use crate::progress::Progress;
+use crate::records::Records;
+use crate::retry::Retry;
+use crate::trusted_file::TrustedOwners;
+
+pub(crate) mod aborts;
+pub(crate) mod context;
+pub(crate) mod journaling;
+pub(crate) mod relief;
+pub(crate) mod spooling;
+
+use aborts::Aborts;
+pub(crate) use context::{Context, KeyMap};
+use journaling::Journaling;
+use relief::Relief;
+
+/// One memory budget, one limiter an endpoint, and the settings that hold for every store.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) budget: Budget,
+    pub(crate) relief: Arc<Relief>,
+    /// Bytes of the memory that are set aside for sending from the spool.
+    pub(crate) reserved: u64,
+    pub(crate) idle_limit: Option<Duration>,
+    pub(crate) journaling: Journaling,
+    pub(crate) retry: Arc<Retry>,
+    pub(crate) hedge: bool,
+    pub(crate) progress: Progress,
+    pub(crate) aborts: Aborts,
+    pub(crate) records: Records,
+    /// Users whose local files are trusted.
+    pub(crate) owners: TrustedOwners,
+    pub(crate) batches: Batches,
+    pub(crate) part_size: Option<u64>,
+    pub(crate) parts_in_flight: usize,
+    pub(crate) concurrency: Concurrency,
+    pub(crate) endpoints: Mutex<BTreeMap<String, Arc<Endpoint>>>,
+}
+
+impl Engine {
+    /// The endpoint of a backend: one for all backends with that address.
+    pub(crate) fn endpoint(&self, backend: &dyn Backend) -> Arc<Endpoint> {
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = || {
+            let journaled = self.journaling.of_endpoint();
+            Arc::new(Endpoint::new(self.concurrency, &self.retry.policy, journaled))
+        };
+        endpoints.entry(backend.endpoint().to_owned()).or_insert_with(new).clone()
+    }
+}

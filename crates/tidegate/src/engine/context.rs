@@ -1,0 +1,234 @@
+//! What an upload or a download needs of the engine and of its store.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::BoxStream;
+
+use super::Engine;
+use crate::backend::{Backend, Entry, Fault, WriteOptions};
+use crate::endpoint::Endpoint;
+use crate::error::{Error, ErrorKind, Operation, Result};
+use crate::limiter::Lane;
+use crate::object::Object;
+use crate::pace::Best;
+use crate::progress::Progress;
+use crate::request::Requests;
+
+/// One bucket or root, or a prefix of it, as uploads and downloads see it. A clone is the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    engine: Arc<Engine>,
+    backend: Arc<dyn Backend>,
+    endpoint: Arc<Endpoint>,
+    /// All keys begin with this.
+    prefix: String,
+    /// Where objects are whose keys are spread over prefixes.
+    keys: Option<Arc<dyn KeyMap>>,
+    /// The prefixes that requests are limited by, where keys are those of the whole bucket.
+    lanes: Option<Arc<dyn KeyMap>>,
+}
+
+/// Maps a key to where its object is, for keys that are spread over prefixes.
+pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
+    /// All keys of the root begin with this: nothing, or something with a slash at its end.
+    fn root(&self) -> &str;
+    /// Where `key` is written now.
+    fn current(&self, key: &str) -> String;
+    /// The key of the object at `place`, a key of the bucket; `None` where `place` is below no prefix.
+    fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
+    /// The prefix that requests for `key` are limited by.
+    fn lane(&self, key: &str) -> String;
+    /// The prefix that requests for the object at `place` are limited by.
+    fn lane_at(&self, place: &str) -> Option<String>;
+    /// Lists the keys that begin with `prefix`, in key order.
+    fn list(self: Arc<Self>, prefix: String, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+}
+
+impl Context {
+    pub(crate) fn new(engine: Arc<Engine>, backend: Arc<dyn Backend>) -> Self {
+        let endpoint = engine.endpoint(&*backend);
+        Self { engine, backend, endpoint, prefix: String::new(), keys: None, lanes: None }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn backend(&self) -> &Arc<dyn Backend> {
+        &self.backend
+    }
+
+    pub(crate) fn keys(&self) -> Option<&Arc<dyn KeyMap>> {
+        self.keys.as_ref()
+    }
+
+    /// The URL of the store, without a slash at its end.
+    pub(crate) fn location(&self) -> String {
+        self.url("").trim_end_matches('/').to_owned()
+    }
+
+    /// The URL of a key.
+    pub(crate) fn url(&self, key: &str) -> String {
+        let root = self.keys.as_ref().map_or("", |keys| keys.root());
+        format!("{}/{root}{}{key}", self.backend.location(), self.prefix)
+    }
+
+    /// The key as the backend has it. Where keys are spread, that is where the object is written now.
+    pub(crate) fn full_key(&self, key: &str) -> String {
+        let key = self.prefixed(key);
+        match &self.keys {
+            Some(keys) => keys.current(&key),
+            None => key,
+        }
+    }
+
+    /// The key below the bucket or the spread root.
+    pub(crate) fn prefixed(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// A key of the bucket or the spread root as this store has it.
+    pub(crate) fn relative_key(&self, key: &str) -> String {
+        key.strip_prefix(&self.prefix).unwrap_or(key).to_owned()
+    }
+
+    /// What the backend says of an object, with the key as this store has it.
+    pub(crate) fn relative(&self, mut object: Object) -> Object {
+        if let Some(key) = self.keys.as_ref().and_then(|keys| keys.key(&object.key)) {
+            object.key = key.to_owned();
+        }
+        object.key = self.relative_key(&object.key);
+        object
+    }
+
+    /// The same store from `prefix` on. A slash is added to a prefix that does not end with one.
+    pub(crate) fn within(&self, prefix: &str) -> Self {
+        let mut within = self.clone();
+        within.prefix.push_str(prefix);
+        if !within.prefix.is_empty() && !within.prefix.ends_with('/') {
+            within.prefix.push('/');
+        }
+        within
+    }
+
+    /// The whole bucket or root.
+    pub(crate) fn root(&self) -> Self {
+        Self { prefix: String::new(), keys: None, lanes: None, ..self.clone() }
+    }
+
+    /// The whole bucket or root. A request is limited by the prefix that its key is below.
+    pub(crate) fn root_in_lanes(&self, lanes: Arc<dyn KeyMap>) -> Self {
+        Self { lanes: Some(lanes), ..self.root() }
+    }
+
+    /// The same root with its keys spread; `backend` finds the objects.
+    pub(crate) fn spread(&self, keys: Arc<dyn KeyMap>, backend: Arc<dyn Backend>) -> Self {
+        Self { backend, prefix: String::new(), keys: Some(keys), ..self.clone() }
+    }
+
+    /// Refuses an operation on places in the bucket where keys are spread over prefixes.
+    pub(crate) fn refuse_spread(&self, operation: Operation, what: &str) -> Result<()> {
+        if self.keys.is_none() {
+            return Ok(());
+        }
+        let message =
+            format!("{what} are of the store itself, and the keys of this one are spread over prefixes");
+        Err(Error::new(ErrorKind::Unsupported, operation, self.location(), message))
+    }
+
+    /// Refuses a key or options that the backend can't take, before anything is sent.
+    pub(crate) fn check(
+        &self,
+        operation: Operation,
+        key: &str,
+        options: Option<&WriteOptions>,
+    ) -> Result<()> {
+        let attributes = options.map_or(Ok(()), |options| options.attributes.check());
+        let checked = attributes.and_then(|()| self.backend.check(&self.full_key(key), options));
+        checked.map_err(|fault| Error::from_fault(fault, operation, self.url(key), 0, Duration::ZERO))
+    }
+
+    /// Makes the requests for one object.
+    pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {
+        Requests {
+            object: self.url(key),
+            flow: self.endpoint.limiter.flow(),
+            lane: self.lane(key),
+            endpoint: self.endpoint.clone(),
+            retry: self.engine.retry.clone(),
+            progress,
+            brings: 0,
+        }
+    }
+
+    fn lane(&self, key: &str) -> Option<Arc<Lane>> {
+        let key = self.prefixed(key);
+        let lane = match &self.keys {
+            Some(keys) => keys.lane(&key),
+            None => self.lanes.as_ref()?.lane_at(&key)?,
+        };
+        Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
+    }
+
+    /// The most requests that the limiter ever lets be in flight to the endpoint.
+    pub(crate) fn most_requests(&self) -> usize {
+        self.endpoint.limiter.most()
+    }
+
+    /// The best latency and rate that the endpoint has shown.
+    pub(crate) fn best(&self) -> Best {
+        self.endpoint.pace.best()
+    }
+
+    /// Describes an object.
+    pub(crate) async fn head(&self, key: &str) -> Result<Object> {
+        let full = self.full_key(key);
+        self.check(Operation::Head, key, None)?;
+        let requests = self.requests(key, self.engine.progress.clone());
+        let head = requests.send(Operation::Head, None, None, || self.backend.head(&full)).await;
+        head.map(|object| self.relative(object))
+            .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
+    }
+
+    /// The tags of an object; none where the store knows no tags.
+    pub(crate) async fn tags(&self, key: &str, progress: &Progress) -> Result<BTreeMap<String, String>> {
+        let full = self.full_key(key);
+        let requests = self.requests(key, progress.clone());
+        let tags = requests.send(Operation::Head, None, None, || self.backend.tags(&full)).await;
+        tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
+    }
+
+    /// Whether `key` and `to_key` of `to` are one place, so that a write to one replaces the other.
+    pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
+        if self.backend.endpoint() != to.backend.endpoint() {
+            return false;
+        }
+        match (&self.keys, &to.keys) {
+            // Only the layout knows where the objects of a spread key are.
+            (Some(_), Some(_)) => self.url(key) == to.url(to_key),
+            (None, None) => {
+                let (location, from) = (self.backend.location(), self.full_key(key));
+                to.backend.is_one_place(location, &from, &to.full_key(to_key)).await
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the store itself copies objects from here to `to`.
+    pub(crate) fn is_one_with(&self, to: &Self) -> bool {
+        let is_spread = self.keys.is_some() || to.keys.is_some();
+        let (from, to) = (&self.backend, &to.backend);
+        let copies = to.capabilities().max_copy > 0 || to.capabilities().copy_parts;
+        !is_spread
+            && copies
+            && from.endpoint() == to.endpoint()
+            && scheme(from.location()) == scheme(to.location())
+    }
+}
+
+fn scheme(location: &str) -> Option<&str> {
+    location.split_once("://").map(|(scheme, _)| scheme)
+}
