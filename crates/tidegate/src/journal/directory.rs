@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::disk::{self, JournalFile};
-use super::error::JournalError;
+use super::error::{JournalError, this_process};
 use super::format::{HOLDER, SECTOR};
 use super::log::Log;
 use super::record::Header;
@@ -253,11 +253,6 @@ fn name_holder(file: &dyn JournalFile) {
     let length = name.len().min(SECTOR);
     sector[..length].copy_from_slice(&name.as_bytes()[..length]);
     let _ = file.write(HOLDER, &[&sector]);
-}
-
-/// How this process is named in a journal that it has.
-pub(super) fn this_process() -> String {
-    format!("{} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy())
 }
 
 fn holder(file: &File) -> Option<String> {

@@ -8,7 +8,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::error::JournalError;
 use crate::payload::CachedFile;
+
+/// How much is read at once where all is read.
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// A journal's file. Everything blocks, but for [`read_cached`](Self::read_cached).
 ///
@@ -157,4 +161,23 @@ impl JournalFile for RealFile {
     fn allocate(&self, _: Range<u64>) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+}
+
+/// Fills `buffer` from `offset` on.
+pub(super) fn read_full(
+    path: &Path,
+    file: &dyn JournalFile,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<(), JournalError> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => return Err(JournalError::damaged(path, offset, "it became shorter while it was read")),
+            Ok(read) => done += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(JournalError::io(path, "reading", error)),
+        }
+    }
+    Ok(())
 }

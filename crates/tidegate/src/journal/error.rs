@@ -3,9 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::directory::this_process;
 use super::format::VERSION;
-use super::reserve::is_full;
 use crate::error::ErrorKind;
 use crate::printable::printable;
 use crate::trusted_file::UntrustedFile;
@@ -203,4 +201,14 @@ fn by(holder: Option<&str>) -> String {
         Some(holder) => format!(": process {holder} opened it last (wait for that to end, or end it)"),
         None => " (wait for that to end, or end it)".to_owned(),
     }
+}
+
+/// How this process is named in a journal that it has.
+pub(super) fn this_process() -> String {
+    format!("{} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy())
+}
+
+/// Whether a disk has no room left.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -9,16 +9,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::disk::JournalFile;
+use super::disk::{CHUNK, JournalFile, read_full};
 use super::error::JournalError;
 use super::format::{BLOCK, HEAD, Preamble, SECTOR, SLOTS, Salt, Slot, VERSION};
 use super::log::{Found, Log};
 use super::record::State;
 use super::walk::Walk;
 use crate::checksum::Checksum;
-
-/// How much is read at once where all is read.
-pub(super) const CHUNK: usize = 64 << 10;
 
 /// How much of the object's bytes is read to check them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,22 +169,4 @@ pub(super) fn read_head(
         Some(slot) => Ok((salt, slot)),
         None => Err(JournalError::damaged(path, SLOTS[0], "both notes of where it begins are bad")),
     }
-}
-
-pub(super) fn read_full(
-    path: &Path,
-    file: &dyn JournalFile,
-    buffer: &mut [u8],
-    offset: u64,
-) -> Result<(), JournalError> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match file.read(&mut buffer[done..], offset + done as u64) {
-            Ok(0) => return Err(JournalError::damaged(path, offset, "it became shorter while it was read")),
-            Ok(read) => done += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(JournalError::io(path, "reading", error)),
-        }
-    }
-    Ok(())
 }

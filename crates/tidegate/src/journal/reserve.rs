@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::error::JournalError;
+use super::error::{JournalError, is_full};
 use super::format::{ALIGN, BLOCK, DATA_LIMIT, HEADER};
 use super::log::{Log, Tail};
 use super::record::Record;
@@ -107,8 +107,4 @@ impl Log {
         self.set_aside(&mut tail, 0)
             .map_err(|error| JournalError::io(&self.path, "setting space aside", error))
     }
-}
-
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -2,12 +2,12 @@
 
 use std::io;
 
+use super::disk::read_full;
 use super::error::JournalError;
 use super::format::{BLOCK, HEAD, Kind, Place, SLOTS, Slot, ZEROS};
 use super::log::Log;
 use super::read::Window;
 use super::record::Record;
-use super::recover::read_full;
 use super::walk::Walk;
 
 impl Log {

@@ -3,10 +3,9 @@
 use std::io;
 use std::sync::MutexGuard;
 
-use super::error::JournalError;
+use super::error::{JournalError, is_full};
 use super::format::Kind;
 use super::log::{Failed, Log, Tail, View};
-use super::reserve::is_full;
 
 impl Log {
     /// Makes everything that was appended before durable, and returns how many bytes of the object are.

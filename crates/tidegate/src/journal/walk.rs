@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::disk::JournalFile;
+use super::disk::{CHUNK, JournalFile, read_full};
 use super::error::JournalError;
 use super::format::{ALIGN, Crc32c, FrameHeader, HEADER, Kind, Place, Salt, Slot};
 use super::index::Index;
 use super::record::{Record, State};
-use super::recover::{CHUNK, read_full};
 use crate::checksum::{Checksum, Hasher};
 
 /// Most parts that a journal may have: more than any store takes of one object, and few enough to hold in memory.
