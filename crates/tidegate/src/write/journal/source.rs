@@ -1,5 +1,7 @@
 //! Requests whose bytes are in the journal, made for as long as it takes.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -7,20 +9,26 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, SemaphorePermit, watch};
 use tokio::time::{Instant, timeout};
-use tracing::warn;
+use tracing::{debug, warn};
 
+use crate::backend::{Receipt, StoredPart};
 use crate::budget::Budget;
+use crate::checksum::{Checksum, Hasher};
 use crate::engine::journaling::{Disk, Feed, Leaving};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part};
 use crate::object::Object;
-use crate::payload::Payload;
+use crate::off::off;
+use crate::payload::{Payload, ReadAt as _};
 use crate::progress::Waiting;
 use crate::write::streamed::Streamed;
 use crate::write::upload::Upload;
 
 /// How long bytes wait for others to be made durable with them, and sent.
 const SYNC_LAG: Duration = Duration::from_millis(500);
+
+/// Bytes that are read at once to be compared with a part that the store has.
+const READ: usize = 256 << 10;
 
 /// What each request takes its bytes from.
 #[derive(Debug)]
@@ -38,17 +46,67 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Stores a part. No limit but that of [`goes_on`](Self::goes_on). With it, how long the last request took.
-    pub(super) async fn part(self: Arc<Self>, number: u32, range: Range<u64>) -> Result<(Part, Duration)> {
+    /// Stores a part; `listed` is the part of that number that the store had when the upload was resumed. No limit but
+    /// that of [`goes_on`](Self::goes_on). With it, how long the last request took; `None` where the store had the part.
+    pub(super) async fn part(
+        self: Arc<Self>,
+        number: u32,
+        range: Range<u64>,
+        listed: Option<StoredPart>,
+    ) -> Result<(Part, Option<Duration>)> {
+        if let Some(listed) = listed
+            && let Some(part) = self.had(range.clone(), listed).await
+        {
+            return Ok((part, None));
+        }
         let read = Arc::new(AtomicU64::new(range.start));
         loop {
             let is_last = self.is_finished();
             match self.attempt(number, range.clone(), &read).await {
-                Ok(part) => return Ok(part),
+                Ok((part, took)) => return Ok((part, Some(took))),
                 Err(error) if self.goes_on(&error, is_last).await => {}
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// The parts that the session has. A part may be there although its answer never came: the process was killed
+    /// first. Empty where the store does not say.
+    pub(super) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
+        let Ok(session) = self.upload.session().await else { return BTreeMap::new() };
+        let list = || self.upload.backend.parts(&session);
+        match self.upload.requests.send(Operation::List, None, None, list).await {
+            Ok(listed) => listed.into_iter().map(|part| (part.number, part)).collect(),
+            Err(failure) => {
+                debug!(fault = %failure.fault, "the store does not say which parts it has: they are sent again");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// The receipt of a part that the store listed, if its checksum is that of the range in the journal.
+    async fn had(&self, range: Range<u64>, listed: StoredPart) -> Option<Part> {
+        let sum = listed.checksum.filter(|_| listed.size == range.end - range.start)?;
+        let (reader, algorithm) = (self.journal.reader(), self.upload.backend.capabilities().checksum);
+        let from = range.start;
+        let read = move || -> io::Result<Checksum> {
+            let (mut hasher, mut buffer, mut at) = (Hasher::new(algorithm), vec![0; READ], range.start);
+            while at < range.end {
+                let most = READ.min(usize::try_from(range.end - at).unwrap_or(READ));
+                let read = reader.read(&mut buffer[..most], at)?;
+                if read == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                hasher.update(&buffer[..read]);
+                at += read as u64;
+            }
+            Ok(hasher.finish())
+        };
+        // A journal that can't be read fails again when the part is sent, with its own error.
+        let checksum = off(read).await.ok()?;
+        let is_same = checksum.compare(&sum) == Some(true) && !listed.etag.is_empty();
+        let receipt = Receipt { number: listed.number, size: listed.size, etag: listed.etag, checksum };
+        is_same.then(|| Part::new(from, &receipt))
     }
 
     async fn attempt(

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::link::Link;
 use super::pacing::Pacing;
+use crate::backend::StoredPart;
 use crate::engine::journaling::Feed;
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::journal::{Journal, JournalError, Part, SessionKind};
@@ -24,13 +25,15 @@ pub(in crate::write::journal) struct Parts {
     plan: Plan,
     in_flight: usize,
     pacing: Pacing,
-    tasks: JoinSet<Result<(Part, Duration)>>,
+    tasks: JoinSet<Result<(Part, Option<Duration>)>>,
     /// Knows of requests that were told to end, until they have.
     tracker: TaskTracker,
     /// Whether the plan was told that no byte follows.
     finished: bool,
     /// What the session has, as far as this process was told or the journal says.
     stored: BTreeMap<u32, Part>,
+    /// The parts that the session had when it was resumed, until they are compared.
+    listed: BTreeMap<u32, StoredPart>,
     /// What of that is not in the journal yet: its disk was full.
     unwritten: Vec<Part>,
     /// All bytes below are acknowledged, up to this part.
@@ -58,6 +61,7 @@ impl Parts {
             tracker,
             finished: false,
             stored,
+            listed: BTreeMap::new(),
             unwritten: Vec::new(),
             committed: 0,
             last: 0,
@@ -65,6 +69,10 @@ impl Parts {
     }
 
     pub(super) async fn publish(&mut self) -> Result<Object> {
+        let known: u64 = self.stored.values().map(|part| part.size).sum();
+        if self.link.session.is_some() && known < self.link.feed.borrow().length {
+            self.listed = self.link.source.listed().await;
+        }
         // What can be given back was, as far as is known.
         let mut is_given_back = false;
         loop {
@@ -177,15 +185,18 @@ impl Parts {
             self.plan.stored(part.receipt());
             return;
         }
-        let part = self.link.source.clone().part(number, range);
+        let listed = self.listed.remove(&number);
+        let part = self.link.source.clone().part(number, range, listed);
         let part = self.tracker.track_future(part);
         self.tasks.spawn_on(part, &self.link.source.upload.runtime);
     }
 
     /// Takes in what became of a part.
-    fn stored(&mut self, joined: Result<Result<(Part, Duration)>, JoinError>) -> Result<()> {
+    fn stored(&mut self, joined: Result<Result<(Part, Option<Duration>)>, JoinError>) -> Result<()> {
         let (part, took) = joined.unwrap_or_else(|ended| Err(self.link.upload().ended_early(None, ended)))?;
-        self.pacing.stored(part.size, took, Instant::now());
+        if let Some(took) = took {
+            self.pacing.stored(part.size, took, Instant::now());
+        }
         self.plan.stored(part.receipt());
         self.link.sessions.stored(part.size);
         self.stored.insert(part.number, part.clone());
@@ -211,6 +222,7 @@ impl Parts {
         progress.unacknowledged(stored.iter().sum(), stored.len() as u64);
         self.plan = Plan::new(self.link.upload().backend.capabilities(), self.cut);
         self.stored.clear();
+        self.listed.clear();
         self.unwritten.clear();
         self.finished = false;
         (self.last, self.committed) = (0, 0);

@@ -1,7 +1,10 @@
 //! Uploads that were left, gone on with.
 
 use super::*;
+use crate::backend::Session;
+use crate::checksum::{Algorithm, Checksum};
 use crate::journal::{End, Journal, verify};
+use crate::payload::Payload;
 use crate::trusted_file::TrustedOwners;
 
 /// Leaves an upload of which `size` bytes were written, as the end of its process would.
@@ -59,6 +62,39 @@ async fn parts_that_the_store_has_are_not_sent_again() -> Result<()> {
     let sent = place.backend.parts();
     assert_eq!(sent, 10 + (10 - known / PART), "of {known} bytes the journal knew that the store has them");
     assert!(known > 0);
+    Ok(())
+}
+
+/// The process was killed before the answers came.
+#[tokio::test]
+async fn parts_that_arrived_and_were_not_acknowledged_are_not_sent_again() -> Result<()> {
+    let place = Place::new();
+    leave(&place, 10 * PART).await?;
+    let (tide, store) = place.process();
+    let [left] = &tide.recover().await?[..] else { panic!("one upload") };
+    let state = &left.recovered().unwrap().state;
+    let known = state.parts.clone();
+    let session = Session { key: "k".into(), id: state.session.clone().unwrap().id };
+    // All of them arrived; of the last two one with other bytes, and one that is too short.
+    for number in 1..=10_u32 {
+        let from = u64::from(number - 1) * PART;
+        let bytes = match number {
+            9 => Bytes::from(vec![7; PART as usize]),
+            10 => data(from + PART - 1).slice(from as usize..),
+            _ => data(from + PART).slice(from as usize..),
+        };
+        if !known.contains_key(&number) {
+            let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
+            let payload = Payload::from_memory(vec![bytes], checksum);
+            place.backend.below().part(&session, number, from, payload).await.unwrap();
+        }
+    }
+    let before = place.backend.parts();
+    let Resumed::Writer(writer) = left.resume_on(&store).await? else { panic!("not finished") };
+    writer.finish().await?;
+    assert_eq!(stored(&store, "k").await, data(10 * PART));
+    let wrong = [9, 10].iter().filter(|number| !known.contains_key(number)).count() as u64;
+    assert_eq!(place.backend.parts() - before, wrong, "{known:?}");
     Ok(())
 }
 
