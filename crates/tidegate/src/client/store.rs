@@ -41,7 +41,7 @@ impl Store {
         Self { engine, backend, endpoint, prefix: String::new(), places: None, lanes: None }
     }
 
-    /// Where it is, as a URL without a slash at its end.
+    /// Where it is, as a URL without a slash at its end; for a local directory its path, which is empty for `/`.
     pub fn location(&self) -> String {
         self.url("").trim_end_matches('/').to_owned()
     }
