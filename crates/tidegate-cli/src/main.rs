@@ -179,7 +179,7 @@ mod tests {
         for words in [
             ["ls", "s3://bkt/", "http://user:sec/ret@h/k"],
             ["ls", "s3://bkt/", "user:secret@h/k"],
-            ["ls", "s3://bkt/", "--what=http://user:secret@h"],
+            ["ls", "s3://bkt/", "--min-rate=http://user:secret@h"],
             ["ls", "s3://bkt/", "--addressing=user:secret@h"],
         ] {
             let lines = refused(&words).unwrap();

@@ -337,7 +337,7 @@ fn near_url(text: &str) -> Option<String> {
 
 /// What a shell, a document or a configuration file has left before a URL.
 fn is_wrapping(letter: char) -> bool {
-    letter.is_whitespace() || "\"'`<([“”‘’„«\u{feff}\u{200b}\u{200e}\u{2060}".contains(letter)
+    letter.is_whitespace() || "\"'`<“”‘’„«\u{feff}\u{200b}\u{200e}\u{2060}".contains(letter)
 }
 
 fn is_colon(letter: char) -> bool {
