@@ -51,7 +51,7 @@ MISSING = [
     ("sessions", "abort", "{url}missing"),
     ("sessions", "ls", "{out}"),
     ("sweep", "{out}"),
-    ("sweep", "--json", "{out}/below"),
+    ("sweep", "--json", "{out}"),
     ("journal", "ls", "{out}"),
     ("journal", "verify", "{out}"),
     ("journal", "show", "{out}", "nosuch"),

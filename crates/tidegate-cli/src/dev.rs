@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate::backend::Backend;
 use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
-use tidegate::{TrustedOwners, printable, read_trusted};
+use tidegate::{Distrust, TrustedOwners, UntrustedFile, printable, read_trusted};
 use tidegate_dev::{Error, Server, Storage};
 use tokio::time::Instant;
 
@@ -83,7 +83,7 @@ impl Contact {
         let text = match read_trusted(&path, &TrustedOwners::default(), LONGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::of_file(&path, &error)),
+            Err(error) => return Err(unread(&path, &error)),
         };
         let Ok(contact) = serde_json::from_slice::<Self>(&text) else { return Ok(None) };
         if !is_of_loopback(&contact.url) {
@@ -93,6 +93,19 @@ impl Contact {
             )));
         }
         Ok(Some(contact))
+    }
+}
+
+/// Why the word of a server is not read.
+fn unread(path: &Path, error: &io::Error) -> Failure {
+    let refused = error.get_ref().and_then(|error| error.downcast_ref::<UntrustedFile>());
+    match refused.map(|refused| refused.reason) {
+        Some(Distrust::Owner(uid)) => Failure::Denied(format!(
+            "dev://: {} belongs to user {uid}: remove it, or set TIDEGATE_DEV_DIR to a directory of your own",
+            path.display()
+        )),
+        Some(_) => Failure::Denied(format!("dev://: {error}")),
+        None => Failure::of_file(path, error),
     }
 }
 

@@ -104,10 +104,11 @@ impl Args {
         let mut last = None;
         for location in locations {
             let mut tally = Tally::default();
+            let below = if is_entry(location) { String::new() } else { format!(" below {location}") };
             let ended = self.remove_tree(stores, location, &mut tally).await;
             all.removed += tally.removed;
             all.failed += tally.failed;
-            let ended = ended.and_then(|()| tally.outcome(self.dry_run, &format!(" below {location}")));
+            let ended = ended.and_then(|()| tally.outcome(self.dry_run, &below));
             match ended {
                 Ok(()) => {}
                 Err(failure @ (Failure::NobodyReads | Failure::Interrupted(_))) => return Err(failure),
