@@ -172,3 +172,21 @@ def test_a_full_disk_under_a_download(tidegate, bucket, tiny_disk, make_file):
     run = tidegate("cp", bucket.url("k"), tiny_disk / "out.bin", *QUIET, env=bucket.env)
     one_sentence(run, tiny_disk / "out.bin", "full", exit=1)
     assert os.listdir(tiny_disk) == []
+
+
+PASSWORDS = [
+    ("http://user:pa/secret@127.0.0.1:1", ("ls", "s3://bucket/")),
+    ("user:secret@127.0.0.1:1", ("ls", "s3://bucket/")),
+    (None, ("cp", "http://user:se/secret@h/k", "f")),
+    (None, ("cp", "ftp:user:secret@h/k", "f")),
+    (None, ("cp", "s3://user:se/secret@bucket/k", "f")),
+    (None, ("ls", "s3://bucket/", "http://user:secret@h/k")),
+    (None, ("ls", "s3://bucket/", "--addressing", "user:secret@h")),
+]
+
+
+@pytest.mark.parametrize("endpoint, words", PASSWORDS)
+def test_no_message_has_a_password(tidegate, tmp_path, endpoint, words):
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    run = tidegate(*words, "-v", env={**keys, "AWS_ENDPOINT_URL": endpoint} if endpoint else keys, cwd=tmp_path)
+    assert run.exit == 2 and "\u2026@" in run.err and "secret" not in run.err, run

@@ -49,12 +49,21 @@ MISSING = [
     ("rm", "-r", "{out}"),
     ("stat", "{out}"),
     ("sessions", "abort", "{url}missing"),
+    ("sessions", "ls", "{out}"),
+    ("sweep", "{out}"),
+    ("sweep", "--json", "{out}"),
+    ("journal", "ls", "{out}"),
+    ("journal", "verify", "{out}"),
+    ("journal", "show", "{out}", "nosuch"),
+    ("journal", "show", "{here}", "nosuch"),
+    ("journal", "resume", "{out}"),
+    ("journal", "abort", "{here}", "nosuch"),
 ]
 
 
 @pytest.mark.parametrize("words", MISSING, ids=" ".join)
 def test_3_for_what_is_not_there(tidegate, on, tmp_path, words):
-    words = [word.format(url=on.url(), out=tmp_path / "nowhere") for word in words]
+    words = [word.format(url=on.url(), out=tmp_path / "nowhere", here=tmp_path) for word in words]
     one_sentence(tidegate(*words, env=on.env), exit=3)
     assert on.keys() == ["t/a", "t/b"] and os.listdir(tmp_path) == []
 
@@ -154,6 +163,8 @@ def test_130_and_143_for_what_is_interrupted(tidegate, on, sent, code):
 
 
 NEAR = ["s3:/{name}/k", "s3:{name}/k", "S3:/{name}/k", "gs:/b/k", "minio:{name}/k", "az:x", "file:/x", "s3a:/b/k"]
+NEAR += ["s3//{name}/k", "s3 ://{name}/k", "s3;//{name}/k", "s3\uff1a//{name}/k", "my_minio:{name}/k", "h:{name}/k", "backup:{name}"]
+NEAR += ["localhost:9000/{name}/k", "127.0.0.1:9000/{name}/k", "user@host:{name}/k"]
 
 
 @pytest.mark.parametrize("near", NEAR)
@@ -164,6 +175,12 @@ def test_2_for_what_is_nearly_a_url(tidegate, on, tmp_path, near):
         run = tidegate(*words, env=on.env, cwd=tmp_path)
         one_sentence(run, near, "did you mean", "://", exit=2)
     assert os.listdir(tmp_path) == ["f"]
+
+
+def test_rm_r_removes_a_file(tidegate, tmp_path):
+    (tmp_path / "f").write_bytes(b"x")
+    assert tidegate("rm", "-r", "f", cwd=tmp_path).exit == 0
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_local_path_that_looks_like_a_url_is_written_with_its_directory(tidegate, on, tmp_path):

@@ -117,7 +117,7 @@ def test_an_upload_that_is_named_twice_is_done_once(tidegate, embedded, embedded
         unanswered(tidegate, embedded_bucket, journal, os.urandom(777), proxy)
         [left] = listed(tidegate, journal)
         run = tidegate("journal", command, journal, left["id"], "nobody", env=env)
-        one_sentence(run, "nobody", exit=2)
+        one_sentence(run, "nobody", exit=3)
         run = tidegate("journal", command, journal, left["id"], left["id"], env=env)
         assert run.exit == 0 and said in run.text and run.err == "", run
         assert embedded_bucket.exists("k") == (command == "resume")

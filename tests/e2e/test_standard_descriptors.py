@@ -27,9 +27,9 @@ def shell(on, tmp_path):
 
 
 @pytest.mark.parametrize("closed", ["<&-", "0>made", "0>>made", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("source", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("source", ["-", "/dev/stdin", "/dev/fd/0", "/proc/thread-self/fd/0", "/proc/$BASHPID/fd/0"])
 def test_a_closed_standard_input_is_no_empty_object(shell, on, source, closed):
-    run = shell(f'"$TG" cp {source} "$K" {closed}')
+    run = shell(f'(exec "$TG" cp {source} "$K" {closed})')
     assert run.returncode != 0, run
     assert on.get("k") == b"precious"
     if "2>&-" not in closed:

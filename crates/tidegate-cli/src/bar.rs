@@ -139,7 +139,7 @@ fn drawn(state: &State, rate: Option<f64>, width: usize) -> String {
     line.chars().take(width).collect()
 }
 
-/// A name in at most so many columns, without its middle where that is too few; nothing below 8 columns.
+/// Shortens the name to `columns` by replacing its middle with `…`; empty below 8 columns.
 fn shortened(name: &str, columns: usize) -> String {
     let name = printable(name);
     // Counts characters: a wide one takes two columns, so the name is cut to half where there is any.

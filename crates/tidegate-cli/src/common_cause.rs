@@ -42,8 +42,8 @@ impl CommonCause {
         Self { progress: tide.progress(), stores }
     }
 
-    /// Whether every other object would fail as this one did. It makes at most one request at a time for each store,
-    /// and none where the store has answered since the failure.
+    /// Whether every other object would fail as this one did. Sends one listing at a time per store. Skips it if the
+    /// store has answered a listing since this failure.
     pub(crate) async fn is_behind(&self, failure: &Failure) -> bool {
         let error = match (failure.reach(), failure) {
             (Reach::All, _) => return true,

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate::backend::Backend;
 use tidegate::backend::s3::{Credentials, S3Client, S3Settings};
+use tidegate::{Distrust, TrustedOwners, UntrustedFile, printable, read_trusted};
 use tidegate_dev::{Error, Server, Storage};
 use tokio::time::Instant;
 
@@ -47,7 +48,7 @@ impl Contact {
     fn of(server: &Server, certificate: Option<&Path>) -> Self {
         let (access_key, secret_key) = server.credentials();
         Self {
-            url: server.endpoint(),
+            url: url_here(&server.endpoint(), server.addr()),
             access_key: access_key.to_owned(),
             secret_key: secret_key.to_owned(),
             certificate: certificate.map(Path::to_owned),
@@ -58,12 +59,13 @@ impl Contact {
         directory.join("server.json")
     }
 
-    /// Leaves word where `server` is; its keys are nobody else's business.
+    /// Leaves word where `server` is; its keys are nobody else's business. The new file has mode 0600 and takes the place
+    /// of whatever has its name: that may be a link to another file, or have been opened by another user.
     pub(crate) fn leave(server: &Server, certificate: Option<&Path>, directory: &Path) -> io::Result<()> {
         let text = serde_json::to_string(&Self::of(server, certificate))?;
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(Self::file(directory))?.write_all(text.as_bytes())
+        let mut file = tempfile::Builder::new().prefix(".server-").tempfile_in(directory)?;
+        file.write_all(text.as_bytes())?;
+        file.persist(Self::file(directory)).map(drop).map_err(|error| error.error)
     }
 
     pub(crate) fn take_back(directory: &Path) {
@@ -71,9 +73,58 @@ impl Contact {
         let _ = fs::remove_file(Self::file(directory));
     }
 
-    fn read(directory: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(Self::file(directory)).ok()?).ok()
+    /// What the server has left that holds the directory; `None` where it has not, or speaks to another version.
+    ///
+    /// # Errors
+    /// Where another user may have written the file, or it names another machine: objects would be sent there.
+    fn read(directory: &Path) -> Outcome<Option<Self>> {
+        const LONGEST: u64 = 64 << 10;
+        let path = Self::file(directory);
+        let text = match read_trusted(&path, &TrustedOwners::default(), LONGEST) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(unread(&path, &error)),
+        };
+        let Ok(contact) = serde_json::from_slice::<Self>(&text) else { return Ok(None) };
+        if !is_of_loopback(&contact.url) {
+            let (url, directory) = (printable(&contact.url), directory.display());
+            return Err(Failure::Denied(format!(
+                "dev://: the server of {directory} is said to be at {url}, which is not a loopback address: use s3:// with AWS_ENDPOINT_URL to reach it"
+            )));
+        }
+        Ok(Some(contact))
     }
+}
+
+/// Why the word of a server is not read.
+fn unread(path: &Path, error: &io::Error) -> Failure {
+    let refused = error.get_ref().and_then(|error| error.downcast_ref::<UntrustedFile>());
+    match refused.map(|refused| refused.reason) {
+        Some(Distrust::Owner(uid)) => Failure::Denied(format!(
+            "dev://: {} belongs to user {uid}: remove it, or set TIDEGATE_DEV_DIR to a directory of your own",
+            path.display()
+        )),
+        Some(_) => Failure::Denied(format!("dev://: {error}")),
+        None => Failure::of_file(path, error),
+    }
+}
+
+/// The address of a server from this machine: one that listens on every address is reached by loopback.
+fn url_here(endpoint: &str, address: SocketAddr) -> String {
+    let loopback: IpAddr = match address.ip() {
+        ip if !ip.is_unspecified() => return endpoint.to_owned(),
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    let scheme = endpoint.split_once("://").map_or("http", |(scheme, _)| scheme);
+    format!("{scheme}://{}", SocketAddr::new(loopback, address.port()))
+}
+
+fn is_of_loopback(url: &str) -> bool {
+    let address = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    address
+        .and_then(|address| address.parse().ok())
+        .is_some_and(|address: SocketAddr| address.ip().is_loopback())
 }
 
 /// The store behind `dev://`.
@@ -96,7 +147,7 @@ impl Dev {
             match builder.region(REGION).auto_create_buckets(true).start().await {
                 Ok(server) => break Some(server),
                 Err(error) if is_busy(&error) => {
-                    if Contact::read(&directory).is_some() {
+                    if Contact::read(&directory)?.is_some() {
                         break None;
                     }
                     if began.elapsed() > PATIENCE {
@@ -114,7 +165,7 @@ impl Dev {
         };
         let contact = match &server {
             Some(server) => Contact::of(server, None),
-            None => Contact::read(&directory).ok_or_else(|| {
+            None => Contact::read(&directory)?.ok_or_else(|| {
                 Failure::Failed("the server of dev:// has just ended: try again".to_owned())
             })?,
         };
@@ -153,4 +204,90 @@ fn is_busy(error: &Error) -> bool {
 
 fn failed(error: &Error) -> Failure {
     Failure::Failed(format!("the embedded server does not start: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    async fn server(directory: &Path) -> Server {
+        Server::builder().storage(Storage::Disk(directory.to_owned())).start().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn word_of_a_server_is_left_in_a_file_of_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let (directory, victim) = (place.path().join("dev"), place.path().join("victim"));
+        let server = server(&directory).await;
+        std::fs::write(&victim, "precious").unwrap();
+        let file = Contact::file(&directory);
+        for is_link in [true, false] {
+            let _ = std::fs::remove_file(&file);
+            match is_link {
+                true => symlink(&victim, &file).unwrap(),
+                false => std::fs::hard_link(&victim, &file).unwrap(),
+            }
+            Contact::leave(&server, None, &directory).unwrap();
+            assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
+            let found = std::fs::symlink_metadata(&file).unwrap();
+            assert!(found.is_file() && found.mode() & 0o7777 == 0o600 && found.nlink() == 1);
+            assert_eq!(Contact::read(&directory).unwrap().unwrap().url, server.endpoint());
+        }
+        Contact::take_back(&directory);
+        assert!(Contact::read(&directory).unwrap().is_none());
+        server.stop().await;
+    }
+
+    #[test]
+    fn word_that_another_user_may_have_left_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, elsewhere) = (Contact::file(directory.path()), directory.path().join("elsewhere"));
+        let text = |url: &str| format!(r#"{{"url": "{url}", "access_key": "a", "secret_key": "s"}}"#);
+        let write = |path: &Path, url: &str, mode| {
+            let _ = std::fs::remove_file(path);
+            std::fs::write(path, text(url)).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let here = "http://127.0.0.1:9123";
+        let read = || {
+            Contact::read(directory.path()).map(|contact| contact.is_some()).map_err(|failure| failure.code())
+        };
+        for url in [here, "https://[::1]:9123"] {
+            write(&file, url, 0o600);
+            assert_eq!(read(), Ok(true));
+        }
+        for url in [
+            "http://192.0.2.1:80",
+            "http://localhost.example:80",
+            "http://127.0.0.1@192.0.2.1:80",
+            "127.0.0.1:80",
+        ] {
+            write(&file, url, 0o600);
+            assert_eq!(read(), Err(4), "{url}");
+        }
+        write(&file, here, 0o666);
+        assert_eq!(read(), Err(4));
+        write(&elsewhere, here, 0o600);
+        std::fs::remove_file(&file).unwrap();
+        symlink(&elsewhere, &file).unwrap();
+        assert_eq!(read(), Err(4));
+        if rustix::process::geteuid().is_root() {
+            write(&file, here, 0o600);
+            chown(&file, Some(4711), None).unwrap();
+            assert_eq!(read(), Err(4));
+        }
+    }
+
+    #[test]
+    fn a_server_on_every_address_is_reached_by_loopback() {
+        for (address, url) in [
+            ("0.0.0.0:9123", "https://127.0.0.1:9123"),
+            ("[::]:9123", "https://[::1]:9123"),
+            ("192.0.2.1:80", "https://192.0.2.1:80"),
+        ] {
+            assert_eq!(url_here(&format!("https://{address}"), address.parse().unwrap()), url);
+        }
+    }
 }

@@ -24,6 +24,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate::without_passwords;
 
 use crate::commands::{
     bench, cat, completions, cp, journal, lifecycle, ls, prefix, rm, serve, sessions, stat, sweep,
@@ -123,17 +124,24 @@ fn show(help: &clap::Error) -> Outcome {
 
 /// Says why the arguments are wrong, and ends.
 fn refuse(error: &clap::Error) -> ! {
-    let is_unsafe = |argument: std::ffi::OsString| {
-        let argument = argument.to_string_lossy();
-        output::line(&argument) != *argument
-    };
-    if !std::env::args_os().skip(1).any(is_unsafe) {
-        error.exit();
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    match refusal(&error.to_string(), arguments) {
+        // With clap's colors.
+        None => error.exit(),
+        Some(lines) => lines.iter().for_each(|line| output::say(line)),
     }
-    // The message quotes the arguments, line ends and all: here it is one line.
-    output::say(error.to_string().trim());
     output::flush();
     std::process::exit(error.exit_code())
+}
+
+/// What is said in place of clap's message, which quotes arguments as they are: one line where they have characters that
+/// a terminal acts on, lines without passwords where they have those. `None` where there is nothing to hide.
+fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option<Vec<String>> {
+    if arguments.any(|argument| output::line(&argument) != argument) {
+        return Some(vec![message.trim().to_owned()]);
+    }
+    let shown = without_passwords(message);
+    (shown != message).then(|| shown.trim().lines().map(str::to_owned).collect())
 }
 
 /// Shows what the library waits for, and with `verbose` or `RUST_LOG` what it does.
@@ -154,8 +162,30 @@ fn log(verbose: bool) {
 mod tests {
     use clap::CommandFactory;
 
+    use super::*;
+
     #[test]
     fn the_command_line_is_consistent() {
-        super::CommandLine::command().debug_assert();
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn a_wrong_command_line_is_quoted_without_passwords() {
+        let refused = |words: &[&str]| {
+            let wrong = CommandLine::try_parse_from([&["tidegate"], words].concat()).unwrap_err();
+            refusal(&wrong.to_string(), words.iter().map(|word| (*word).to_owned()))
+        };
+        assert_eq!(refused(&["ls", "s3://bkt/", "s3://other/"]), None);
+        for words in [
+            ["ls", "s3://bkt/", "http://user:sec/ret@h/k"],
+            ["ls", "s3://bkt/", "user:secret@h/k"],
+            ["ls", "s3://bkt/", "--min-rate=http://user:secret@h"],
+            ["ls", "s3://bkt/", "--addressing=user:secret@h"],
+        ] {
+            let lines = refused(&words).unwrap();
+            assert!(lines.len() > 1 && lines[0].contains("…@h"), "{lines:?}");
+            assert!(!lines.iter().any(|line| line.contains("ret@")), "{lines:?}");
+        }
+        assert_eq!(refused(&["ls", "s3://bkt/", "a\nb"]).unwrap().len(), 1);
     }
 }

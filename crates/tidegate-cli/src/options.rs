@@ -35,8 +35,8 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
 
-    /// The least that the body of an answer brings each second, measured over a minute: a slower one counts as stalled,
-    /// and is asked for again from where it stands; 0 for none; default: 1KiB.
+    /// The least that a response body brings each second, measured over a minute. A slower response counts as stalled
+    /// and is resumed after the last byte received. 0 turns this off. Default: 1KiB.
     #[arg(long, value_parser = values::size, value_name = "BYTES")]
     min_rate: Option<u64>,
 

@@ -66,20 +66,89 @@ pub(crate) fn output() -> Outcome<File> {
     Ok(File::from(descriptor.try_clone_to_owned()?))
 }
 
-/// Refuses the path of standard input where that was closed: it would lead to the runtime's `/dev/null`.
+/// Refuses a path that leads to standard input where that was closed: it would lead to the runtime's `/dev/null`.
 pub(crate) fn refuse_closed_input(path: &Path) -> Outcome {
-    match path.to_str() {
-        Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") => input().map(drop),
+    match descriptor_at(path) {
+        Some(0) => input().map(drop),
         _ => Ok(()),
     }
 }
 
-/// Whether a path names standard output. It is a link, often to a file; a file in its place would replace the link.
+/// Whether a path leads to standard output. It is a link, often to a file; a file in its place would replace the link.
 pub(crate) fn is_output(path: &Path) -> bool {
-    matches!(path.to_str(), Some("/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1"))
+    descriptor_at(path) == Some(1)
+}
+
+/// The descriptor of this process that a path leads to, as `/dev/stdin`, `/dev/fd/0` and `/proc/thread-self/fd/0` do, and
+/// links to those. What the descriptor is open on is no path to it: `/dev/null` is not descriptor 0.
+fn descriptor_at(path: &Path) -> Option<u32> {
+    const LINKS: usize = 40;
+    let mut path = std::path::absolute(path).ok()?;
+    for _ in 0..LINKS {
+        let (directory, name) = (path.parent()?.canonicalize().ok()?, path.file_name()?);
+        if is_of_descriptors(&directory) {
+            return name.to_str()?.parse().ok();
+        }
+        let entry = directory.join(name);
+        // What is no link ends here.
+        path = directory.join(std::fs::read_link(&entry).ok()?);
+    }
+    None
+}
+
+/// Whether a directory has this process's descriptors: `/proc/PID/fd` or `/proc/PID/task/TID/fd`, or `/dev/fd` where that
+/// is no link.
+fn is_of_descriptors(directory: &Path) -> bool {
+    if directory == Path::new("/dev/fd") {
+        return true;
+    }
+    let own = Path::new("/proc/self").canonicalize();
+    let below = own.as_ref().ok().and_then(|own| directory.strip_prefix(own).ok());
+    let Some(below) = below else { return false };
+    match below.iter().collect::<Vec<_>>()[..] {
+        [fd] => fd == "fd",
+        [task, _, fd] => task == "task" && fd == "fd",
+        _ => false,
+    }
 }
 
 /// Whether a descriptor is open for this only: `WRONLY` or `RDONLY`.
 fn is_open_for(descriptor: BorrowedFd<'_>, only: OFlags) -> bool {
     rustix::fs::fcntl_getfl(descriptor).is_ok_and(|flags| flags & OFlags::RWMODE == only)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_descriptor_is_found_by_each_of_its_paths() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/dev/stdin", &link).unwrap();
+        let link = link.to_str().unwrap();
+        let process = std::process::id();
+        let thread = std::fs::read_link("/proc/thread-self").unwrap();
+        for (path, descriptor) in [
+            ("/dev/stdin", Some(0)),
+            ("/dev/stdout", Some(1)),
+            ("/dev/fd/0", Some(0)),
+            ("/dev/./fd//1", Some(1)),
+            ("/dev/../dev/fd/0", Some(0)),
+            ("/proc/self/fd/0", Some(0)),
+            ("/proc/thread-self/fd/0", Some(0)),
+            (&format!("/proc/{process}/fd/0"), Some(0)),
+            (&format!("/proc/{}/fd/1", thread.display()), Some(1)),
+            ("/proc/self/root/dev/stdin", Some(0)),
+            (link, Some(0)),
+            ("/dev/null", None),
+            ("/proc/1/fd/0", None),
+            ("/proc/self/fdinfo/0", None),
+            ("/proc/self/fd", None),
+            ("/nowhere/0", None),
+            ("/", None),
+        ] {
+            assert_eq!(descriptor_at(Path::new(path)), descriptor, "{path}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tidegate::backend::local::Local;
 use tidegate::backend::{Backend, WriteOptions};
+use tidegate::location::local_root;
 use tidegate::{Builder, Error, Location, Store, Tidegate, Unsettled};
 use tokio::sync::OnceCell;
 
@@ -42,10 +43,10 @@ impl Place {
     /// # Errors
     /// Where it could not be one below its directory: `a/../../b` is a key, and another file.
     pub(crate) fn file(&self) -> Outcome<PathBuf> {
-        let root = self.store.location();
+        let root = local_root(&self.store.location());
         let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
         checked.map_err(|fault| Failure::Failed(format!("{}: {fault}", self.url())))?;
-        Ok(Path::new(&root).join(&self.key))
+        Ok(root.join(&self.key))
     }
 
     /// Whether it is a file on this machine.
@@ -159,7 +160,7 @@ impl Stores {
             Err((signal, said)) => {
                 let progress = stores.tide.progress().snapshot();
                 output::say(&(said + &kept(progress.kept, progress.kept_of)));
-                // Both outcomes end it: what is left after the limit is said.
+                // Whether the aborts finished or the time limit passed, the command ends and names what is left.
                 let _ = tokio::time::timeout(ABORTING, stores.tide.settled()).await;
                 stores.say_what_is_left(&signals);
                 Err(Failure::Interrupted(signal))
@@ -330,6 +331,17 @@ fn common<'a>(objects: &[&'a str]) -> &'a str {
     slashes.find(|beginning| rest.iter().all(|object| object.starts_with(*beginning))).unwrap_or_default()
 }
 
+/// Fails where `location` is a local path and there is nothing at it. Commands that list by the beginning of names find
+/// nothing there, and cannot tell it from a file that has nothing to show.
+pub(crate) fn refuse_missing(location: &Location) -> Outcome {
+    match location {
+        Location::Local { path } if path.symlink_metadata().is_err() => {
+            Err(Failure::nothing_at(location, "no such file or directory"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Why a file has no place in a store.
 pub(crate) fn not_utf8(path: &Path) -> String {
     format!("{}: its name is not UTF-8, which keys are", path.display())
@@ -349,6 +361,33 @@ mod tests {
         drop(journaled);
         let _bound = unfinished.begin(false);
         assert_eq!(unfinished.interrupted(0), "interrupted: aborting 1 unfinished upload");
+    }
+
+    #[test]
+    fn a_place_is_the_file_that_was_named() {
+        use std::os::unix::ffi::OsStrExt;
+        let tide = Tidegate::builder().build().unwrap();
+        let odd = Path::new(std::ffi::OsStr::from_bytes(b"/odd\xff"));
+        for (root, file) in [
+            (Path::new("/"), PathBuf::from("/x.bin")),
+            (Path::new("/a"), "/a/x.bin".into()),
+            (Path::new("/a/"), "/a/x.bin".into()),
+            (Path::new("s3:b"), "./s3:b/x.bin".into()),
+            (odd, odd.join("x.bin")),
+        ] {
+            let place = Place { store: tide.store(Arc::new(Local::new(root))), key: "x.bin".to_owned() };
+            assert!(place.is_local());
+            assert_eq!(place.file().unwrap(), file);
+            assert_eq!(local_root(&place.url()), file, "its URL names it as well");
+        }
+    }
+
+    #[test]
+    fn nothing_at_a_local_path_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = |name: &str| Location::Local { path: directory.path().join(name) };
+        assert!(refuse_missing(&location("")).is_ok());
+        assert_eq!(refuse_missing(&location("nowhere")).unwrap_err().code(), 3);
     }
 
     #[test]

@@ -19,6 +19,31 @@ pub(crate) use generations::{Generations, Version};
 use ledger::Ledger;
 pub(crate) use record::{Attributes, Bucket, Moment, Object, Part, Upload, UploadName};
 
+/// The protocol that a request came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    S3,
+    /// JSON, gRPC, or XML in Google's words.
+    Google,
+}
+
+impl Dialect {
+    /// Whether the store whose protocol this is keeps the name for itself.
+    fn reserves(self, name: &str) -> bool {
+        match self {
+            Self::S3 => {
+                ["xn--", "sthree-", "amzn-s3-demo-"].iter().any(|prefix| name.starts_with(prefix))
+                    || ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"]
+                        .iter()
+                        .any(|suffix| name.ends_with(suffix))
+            }
+            Self::Google => {
+                name.starts_with("goog") || ["google", "g00gle"].iter().any(|part| name.contains(part))
+            }
+        }
+    }
+}
+
 /// The conditions a write may carry.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
@@ -84,8 +109,8 @@ impl Catalog {
         self.buckets.get(name).ok_or_else(no_such_bucket)
     }
 
-    pub(crate) fn create_bucket(&mut self, name: &str) -> S3Result<()> {
-        self.add_bucket(name).map_err(|error| match error {
+    pub(crate) fn create_bucket(&mut self, name: &str, dialect: Dialect) -> S3Result<()> {
+        self.add_bucket(name, dialect).map_err(|error| match error {
             Error::BucketExists(_) => s3_error!(
                 BucketAlreadyOwnedByYou,
                 "Your previous request to create the named bucket succeeded and you already own it."
@@ -96,9 +121,10 @@ impl Catalog {
     }
 
     /// Adds a bucket, whichever protocol or call wants it. This is the one place that decides about names: by S3's
-    /// rules (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which Google's include.
-    pub(crate) fn add_bucket(&mut self, name: &str) -> Result<(), Error> {
-        if !s3s::path::check_bucket_name(name) {
+    /// rules (`docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html`), which include most of Google's
+    /// (`cloud.google.com/storage/docs/buckets#naming`); names that a store reserves are refused in its own protocol.
+    pub(crate) fn add_bucket(&mut self, name: &str, dialect: Dialect) -> Result<(), Error> {
+        if !s3s::path::check_bucket_name(name) || dialect.reserves(name) {
             return Err(Error::BucketName(name.to_owned()));
         }
         if self.buckets.contains_key(name) {
@@ -282,4 +308,43 @@ fn no_such_upload() -> S3Error {
         NoSuchUpload,
         "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed."
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_a_store_reserves_are_refused_in_its_protocol() {
+        let both = ["xn--bucket"];
+        let of_s3 = [
+            "sthree-bucket",
+            "sthree-configurator",
+            "amzn-s3-demo-bucket",
+            "bucket-s3alias",
+            "bucket--ol-s3",
+            "bucket.mrap",
+            "bucket--use1-az4--x-s3",
+            "bucket--table-s3",
+        ];
+        let of_google = ["goog-bucket", "goog", "my-google-bucket", "g00gle"];
+        let neither = ["bucket", "s3alias", "sthree", "my-goog", "x-s3-bucket"];
+        let mut catalog = Catalog::default();
+        let mut is_made = |name: &str, dialect| {
+            let made = catalog.create_bucket(name, dialect);
+            catalog.buckets.clear();
+            made.is_ok()
+        };
+        for (names, in_s3, in_google) in [
+            (&both[..], false, false),
+            (&of_s3, false, true),
+            (&of_google, true, false),
+            (&neither, true, true),
+        ] {
+            for name in names {
+                assert_eq!(is_made(name, Dialect::S3), in_s3, "{name}");
+                assert_eq!(is_made(name, Dialect::Google), in_google, "{name}");
+            }
+        }
+    }
 }

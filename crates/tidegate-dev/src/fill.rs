@@ -3,7 +3,7 @@
 use s3s::S3Result;
 use serde::Deserialize;
 
-use crate::catalog::{Attributes, Condition, Moment, Object, Version};
+use crate::catalog::{Attributes, Condition, Dialect, Moment, Object, Version};
 use crate::s3::Store;
 
 /// What to make.
@@ -17,7 +17,7 @@ pub(crate) struct Fill {
 impl Fill {
     /// Makes an object of each key, in place of any other of that key; says how many keys there were.
     pub(crate) fn apply(self, store: &Store) -> S3Result<usize> {
-        store.find_bucket(&self.bucket)?;
+        store.find_bucket(&self.bucket, Dialect::S3)?;
         let (count, modified) = (self.keys.len(), Moment::now());
         let mut catalog = store.lock();
         for key in self.keys {

@@ -21,7 +21,7 @@ use http::Extensions;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::catalog::{Catalog, Generations};
+use crate::catalog::{Catalog, Dialect, Generations};
 use crate::counts::Counters;
 use crate::exchange::Exchange;
 use crate::faults::{Faults, Misrange};
@@ -62,10 +62,10 @@ impl Store {
     }
 
     /// Finds the bucket before a body is read into it, or makes it where that is wanted.
-    pub(crate) fn find_bucket(&self, name: &str) -> S3Result<()> {
+    pub(crate) fn find_bucket(&self, name: &str, dialect: Dialect) -> S3Result<()> {
         let mut catalog = self.lock();
         if self.creates_buckets && !catalog.buckets.contains_key(name) {
-            return catalog.create_bucket(name);
+            return catalog.create_bucket(name, dialect);
         }
         catalog.bucket(name).map(|_| ())
     }
@@ -82,6 +82,10 @@ impl Store {
 /// The conditions of a request that came in the words of Google's XML API.
 fn google_of(extensions: &Extensions) -> Option<Generations> {
     extensions.get::<Arc<Exchange>>()?.google()
+}
+
+fn dialect_of(extensions: &Extensions) -> Dialect {
+    google_of(extensions).map_or(Dialect::S3, |_| Dialect::Google)
 }
 
 /// How the knobs have a request for a range misunderstood.

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::catalog::{self, Catalog, Moment};
+use crate::catalog::{self, Catalog, Dialect, Moment};
 use crate::connection::{self, Shared};
 use crate::counts::{Counters, Counts};
 use crate::faults::Faults;
@@ -311,7 +311,7 @@ impl Server {
     /// Where the name is not one that S3 allows, the bucket exists, or the disk refuses.
     pub fn create_bucket(&self, name: &str) -> Result<(), Error> {
         let mut catalog = self.store.catalog.lock().unwrap_or_else(PoisonError::into_inner);
-        catalog.add_bucket(name)
+        catalog.add_bucket(name, Dialect::S3)
     }
 
     /// Stops the server and waits until its port and its storage are free.

@@ -75,5 +75,5 @@ pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, Reade
 pub use recover::Left;
 pub use retry::RetryPolicy;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
-pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile};
+pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
 pub use write::{Claimed, Resumed, Strategy, Writer, WriterBuilder, WrongSize};

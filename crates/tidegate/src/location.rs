@@ -1,14 +1,16 @@
 //! Where bytes come from or go to, as a user writes it: a URL of a store, or a path.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt;
+use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 
-use crate::printable::printable;
+use crate::printable::{address_without_password, printable, without_passwords};
 
 #[cfg(test)]
 mod tests;
@@ -33,9 +35,10 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// Keys are taken as they stand, without percent-decoding, as s5cmd and the AWS command line take them;
 /// a trailing slash is kept.
 ///
-/// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3:bucket`, `minio:bucket/key`) is refused with
-/// [`NearUrl`](LocationError::NearUrl): taken as a path, it would send the bytes to a local directory named `s3:`.
-/// A path that looks like a URL is written with `./` before it.
+/// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3//bucket/key`, `minio:bucket/key`,
+/// `localhost:9000/bucket/key`) is refused with [`NearUrl`](LocationError::NearUrl), whether there is a file of this name
+/// or not: taken as a path, it would send the bytes to a local directory named `s3:`. A name and a colon at its beginning
+/// look like one, as for scp and rclone. A path that looks like a URL is written with `./` before it.
 ///
 /// ```
 /// use tidegate::location::Location;
@@ -91,7 +94,8 @@ pub enum LocationError {
     Empty,
     /// A scheme that means nothing here.
     #[error(
-        "{location:?}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://"
+        "{}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://",
+        quoted(location)
     )]
     UnknownScheme {
         /// What was written.
@@ -101,9 +105,10 @@ pub enum LocationError {
     },
     /// A text that is nearly a URL, such as `s3:/bucket/key`.
     #[error(
-        "{location:?}: this is no URL: did you mean {}? (a local path of this name is written ./{})",
-        printable(meant),
-        printable(location)
+        "{}: this is no URL: did you mean {}? (a local path of this name is written ./{})",
+        quoted(location),
+        printable(&meant_by(location, meant)),
+        printable(&without_passwords(location))
     )]
     NearUrl {
         /// What was written.
@@ -112,7 +117,7 @@ pub enum LocationError {
         meant: String,
     },
     /// A store that is to come.
-    #[error("{location:?}: not yet supported: {store}")]
+    #[error("{}: not yet supported: {store}", quoted(location))]
     NotYetSupported {
         /// What was written.
         location: String,
@@ -120,7 +125,7 @@ pub enum LocationError {
         store: &'static str,
     },
     /// `scheme://` with nothing, or with `/`, behind it.
-    #[error("{location:?}: no {what} after `{scheme}://`: write {scheme}://{what}/key")]
+    #[error("{}: no {what} after `{scheme}://`: write {scheme}://{what}/key", quoted(location))]
     NoBucket {
         /// What was written.
         location: String,
@@ -130,7 +135,7 @@ pub enum LocationError {
         what: &'static str,
     },
     /// A name that no bucket has.
-    #[error("{location:?}: {bucket:?} is no bucket name: {reason}")]
+    #[error("{}: {} is no bucket name: {reason}", quoted(location), quoted_part(location, bucket))]
     InvalidBucket {
         /// What was written.
         location: String,
@@ -140,7 +145,7 @@ pub enum LocationError {
         reason: &'static str,
     },
     /// A key that no object has.
-    #[error("{location:?}: no object has such a key: {reason}")]
+    #[error("{}: no object has such a key: {reason}", quoted(location))]
     InvalidKey {
         /// What was written.
         location: String,
@@ -148,13 +153,32 @@ pub enum LocationError {
         reason: &'static str,
     },
     /// A path that no file has.
-    #[error("{location:?}: no file has such a path: {reason}")]
+    #[error("{}: no file has such a path: {reason}", quoted(location))]
     InvalidPath {
         /// What was written.
         location: String,
         /// The rule that it breaks.
         reason: &'static str,
     },
+}
+
+/// What was written, without passwords.
+fn quoted(location: &str) -> String {
+    format!("{:?}", without_passwords(location))
+}
+
+/// A part of it; a placeholder where a password was left out, because the part may have some of that.
+fn quoted_part(location: &str, part: &str) -> String {
+    if has_password(location) { "the name".to_owned() } else { format!("{part:?}") }
+}
+
+/// The URL that was probably meant, without a password.
+fn meant_by<'a>(location: &str, meant: &'a str) -> Cow<'a, str> {
+    if has_password(location) { address_without_password(meant) } else { Cow::Borrowed(meant) }
+}
+
+fn has_password(location: &str) -> bool {
+    matches!(without_passwords(location), Cow::Owned(_))
 }
 
 impl Location {
@@ -252,6 +276,28 @@ impl fmt::Display for Location {
     }
 }
 
+/// The directory that a store on local disk has as its root, by the [location](crate::backend::Backend::location) of that
+/// store. That of `/` is empty, so that every location, a slash and a key are the name of an object.
+///
+/// ```
+/// use tidegate::backend::{Backend, local::Local};
+/// use tidegate::location::local_root;
+/// assert_eq!(local_root(Local::new("/").location()).as_os_str(), "/");
+/// assert_eq!(local_root(Local::new("data/").location()).as_os_str(), "data");
+/// ```
+pub fn local_root(location: &str) -> PathBuf {
+    match location.parse() {
+        Ok(Location::Local { path }) => path,
+        _ if location.is_empty() => PathBuf::from("/"),
+        _ => PathBuf::from(location),
+    }
+}
+
+/// The location of a store with this root: [`local_root`] gives the directory back.
+pub(crate) fn of_local_root(root: PathBuf) -> String {
+    Location::Local { path: root }.to_string().trim_end_matches('/').to_owned()
+}
+
 const NUL: &str = "it holds a NUL";
 
 /// The scheme and what follows `://`, where the text begins with a scheme as RFC 3986 has it.
@@ -272,40 +318,94 @@ fn refuse_near_url(text: &str) -> Result<(), LocationError> {
     }
 }
 
-/// The URL that a text without `scheme://` was probably meant to be. Two forms count as mistyped URLs:
+/// The URL that a text without `scheme://` was probably meant to be; `None` for a path. What is there on disk makes no
+/// difference: the same command means the same everywhere.
 ///
-/// - the name of a store's scheme or of a store, and a colon: `s3:bucket`, `gs:/bucket/key`, `minio:bucket/key`;
-///   also behind spaces or a quotation mark, which a shell or a configuration file has left there;
-/// - any other name, a colon, and a path: `backup:bucket/key`, as rclone and scp name places. A digit behind the
-///   colon does not count, so that times in file names (`log-12:30/a`) stay paths.
+/// A mistyped URL is a text that begins with
+///
+/// - the name of a store or its scheme and something like `://`: any colon or semicolon, or two slashes (`s3:bucket`,
+///   `gs:/bucket/key`, `s3//bucket/key`, `s3 ://bucket`), also behind spaces or a quotation mark;
+/// - any other name and a colon, as rclone, scp and rsync name places (`backup:bucket/key`, `user@host:key`), or a host
+///   and its port (`localhost:9000/bucket/key`).
+///
+/// A colon before a digit that is no port, or before a space, stays part of a path: `log-12:30.txt`, `Re: notes`.
 fn near_url(text: &str) -> Option<String> {
-    let begun = text.trim_start_matches(|letter: char| letter.is_whitespace() || "\"'`<".contains(letter));
+    let begun = text.trim_start_matches(is_wrapping);
     let is_wrapped = begun.len() < text.len();
-    let (name, rest) = begun.split_once(':')?;
-    if !is_scheme(name) {
-        return None;
-    }
+    begin_of_store(begun).or_else(|| begin_of_place(text).filter(|_| !is_wrapped))
+}
+
+/// What a shell, a document or a configuration file has left before a URL.
+fn is_wrapping(letter: char) -> bool {
+    letter.is_whitespace() || "\"'`<“”‘’„«\u{feff}\u{200b}\u{200e}\u{2060}".contains(letter)
+}
+
+fn is_colon(letter: char) -> bool {
+    // Also as other keyboards and typesetters write it.
+    ":;：；﹕︰∶ː꞉\u{37e}".contains(letter)
+}
+
+fn is_slash(letter: char) -> bool {
+    "/\\／＼⁄∕".contains(letter)
+}
+
+/// A text that begins with the name of a store.
+fn begin_of_store(text: &str) -> Option<String> {
+    let (name, rest) =
+        text.split_at(text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len()));
     let scheme = match name.to_ascii_lowercase().as_str() {
-        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" => "s3",
+        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" | "http"
+        | "https" => "s3",
         "gs" | "gcs" => "gs",
         "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" => "az",
         "dev" => "dev",
         "memory" => "memory",
         "file" => "file",
-        _ if is_wrapped
-            || name.len() < 2
-            || !rest.contains('/')
-            || rest.starts_with(|c: char| c.is_ascii_digit()) =>
-        {
-            return None;
-        }
-        _ => "s3",
+        _ => return None,
     };
-    let place = rest.trim_start_matches(['/', '\\']);
+    let place = rest
+        .trim_start_matches(|letter: char| letter.is_whitespace() || is_colon(letter) || is_slash(letter));
+    let between = &rest[..rest.len() - place.len()];
+    let slashes = between.chars().filter(|letter| is_slash(*letter)).count();
+    if slashes < 2 && !between.contains(is_colon) {
+        return None;
+    }
     Some(match scheme {
         "file" => format!("file:///{place}"),
         scheme => format!("{scheme}://{place}"),
     })
+}
+
+/// A text that begins with another name and a colon.
+fn begin_of_place(text: &str) -> Option<String> {
+    // Not a time of day: its minutes end at 59.
+    const FIRST_PORT: u32 = 60;
+    if let Some((_, place)) = text.strip_prefix("arn:").and_then(|arn| arn.split_once(":::")) {
+        return Some(format!("s3://{place}"));
+    }
+    let (name, rest) = match text.strip_prefix('[').and_then(|text| text.split_once("]:")) {
+        Some((address, rest)) if address.parse::<IpAddr>().is_ok() => (address, rest),
+        _ => text.split_once(':')?,
+    };
+    let is_host = name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost");
+    let of_a_name = |letter: char| letter.is_alphanumeric() || "_-.+@".contains(letter);
+    let is_name = name.chars().all(of_a_name) && name.contains(char::is_alphabetic);
+    if !is_host && !is_name {
+        return None;
+    }
+    let place = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let digits = &rest[..rest.len() - place.len()];
+    let is_place = match (digits.is_empty(), place.chars().next()) {
+        (true, first) => !first.is_some_and(char::is_whitespace),
+        (false, Some('/')) => is_host || digits.parse().is_ok_and(|port: u32| port >= FIRST_PORT),
+        (false, None) => is_host,
+        (false, Some(_)) => false,
+    };
+    let place = match place.trim_start_matches(is_slash) {
+        "" => "BUCKET/KEY",
+        place => place,
+    };
+    is_place.then(|| format!("s3://{place}"))
 }
 
 fn split_name<'a>(

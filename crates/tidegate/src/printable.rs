@@ -59,42 +59,101 @@ pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
 /// Leaves out what in a URL is secret: user names and passwords (`http://user:secret@host` becomes `http://…@host`), and a
 /// query with a signature or a token in it (`?…`). Borrows where there is no such URL.
 ///
+/// Passwords are often not escaped. So everything up to the last `@` before white space is left out, slashes too, and
+/// `user:secret@host` counts without a scheme as well.
+///
 /// ```
 /// use tidegate::without_passwords;
 /// assert_eq!(without_passwords("by http://user:secret@proxy:1"), "by http://…@proxy:1");
+/// assert_eq!(without_passwords("by user:se/cret@proxy:1"), "by …@proxy:1");
 /// assert_eq!(without_passwords("https://h/k?X-Amz-Signature=0f3a"), "https://h/k?…");
 /// ```
 pub fn without_passwords(text: &str) -> Cow<'_, str> {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, behind) = rest.split_at(at + 3);
-        shown.push_str(before);
-        let ends =
-            |character: char| character.is_whitespace() || matches!(character, '"' | '\'' | '`' | '<' | '>');
-        let (url, after) = behind.split_at(behind.find(ends).unwrap_or(behind.len()));
-        let (authority, path) = url.split_at(url.find(['/', '?', '#']).unwrap_or(url.len()));
-        match authority.rsplit_once('@') {
-            Some((_, host)) => shown.extend(["…@", host]),
-            None => shown.push_str(authority),
-        }
-        match path.split_once('?') {
-            Some((path, query)) if is_secret(query) => shown.extend([path, "?…"]),
-            _ => shown.push_str(path),
-        }
-        rest = after;
-    }
-    if shown.is_empty() {
+    if !text.contains(['@', '?']) {
         return Cow::Borrowed(text);
     }
+    let words = text.split_inclusive(char::is_whitespace).map(without_users);
+    let shown: String = words.map(without_secret_query).collect();
+    if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+}
+
+/// The same of a text that is one address, whatever characters are in it.
+pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
+    let Some((user, host)) = address.rsplit_once('@') else { return Cow::Borrowed(address) };
+    let scheme = user.find("://").map_or("", |at| &user[..at + SCHEME_ENDS.len()]);
+    Cow::Owned(format!("{scheme}…@{host}"))
+}
+
+const SCHEME_ENDS: &str = "://";
+/// What may stand before a URL in a message.
+const BEFORE: [char; 12] = ['"', '\'', '`', '<', '>', '(', '[', '{', ',', '=', '“', '‘'];
+
+/// Leaves user names and passwords out of a word.
+fn without_users(word: &str) -> String {
+    let (mut shown, mut rest) = (String::with_capacity(word.len()), word);
+    while let Some(at) = rest.find(SCHEME_ENDS) {
+        let (scheme, url) = rest.split_at(at + SCHEME_ENDS.len());
+        shown.push_str(&without_bare_user(scheme));
+        rest = match user_of(&rest[..at], url) {
+            Some(user) => {
+                shown.push('…');
+                &url[user.len()..]
+            }
+            None => url,
+        };
+    }
+    if rest.len() == word.len() {
+        return without_bare_user(word).into_owned();
+    }
     shown.push_str(rest);
-    shown.into()
+    shown
+}
+
+/// The user's name and password in a URL, up to the `@` behind them; `scheme` and `url` are what is before and behind
+/// its `://`.
+fn user_of<'a>(scheme: &str, url: &'a str) -> Option<&'a str> {
+    const OF_KEYS: [&str; 13] =
+        ["s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "dev", "memory", "file"];
+    let name = scheme.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+    // A key may have an `@`. Buckets have no colon: where there is one, a password follows.
+    let is_key = OF_KEYS.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys)) && !authority.contains(':');
+    let at = if is_key { authority.rfind('@') } else { url.rfind('@') };
+    at.map(|at| &url[..at])
+}
+
+/// Leaves `user:secret` out of a word that has `user:secret@host` in it; not what is behind a directory, as in
+/// `logs/12:30@host`.
+fn without_bare_user(word: &str) -> Cow<'_, str> {
+    let (Some(colon), Some(at)) = (word.find(':'), word.rfind('@')) else { return Cow::Borrowed(word) };
+    let begins = word[..colon]
+        .rfind(BEFORE)
+        .map_or(0, |at| word[at..].chars().next().map_or(0, |c| at + c.len_utf8()));
+    let user = &word[begins..];
+    let user = user.trim_start_matches(['.', '/']);
+    let begins = word.len() - user.len();
+    if at < colon || begins > colon || word[begins..colon].contains('/') {
+        return Cow::Borrowed(word);
+    }
+    Cow::Owned(format!("{}…{}", &word[..begins], &word[at..]))
+}
+
+/// Leaves out the query of the URL in a word if it gives access.
+fn without_secret_query(word: String) -> String {
+    let Some(url) = word.find(SCHEME_ENDS) else { return word };
+    let Some(query) = word[url..].find('?').map(|at| url + at + 1) else { return word };
+    let ends = |letter: char| letter.is_whitespace() || matches!(letter, '"' | '\'' | '`' | '<' | '>');
+    let end = word[query..].find(ends).map_or(word.len(), |at| query + at);
+    match is_secret(&word[query..end]) {
+        true => format!("{}…{}", &word[..query], &word[end..]),
+        false => word,
+    }
 }
 
 /// Whether a query has a parameter that gives access to what it belongs to.
 fn is_secret(query: &str) -> bool {
     const SECRET: [&str; 6] = ["sig", "signature", "token", "credential", "password", "secret"];
-    query.split('&').filter_map(|pair| pair.split_once('=')).any(|(name, _)| {
+    query.split(['&', '?']).filter_map(|pair| pair.split_once('=')).any(|(name, _)| {
         let name = name.to_ascii_lowercase();
         SECRET.iter().any(|secret| name == *secret || name.ends_with(&format!("-{secret}")))
     })
@@ -136,6 +195,42 @@ mod tests {
         ] {
             assert_eq!(without_passwords(text), shown);
         }
+    }
+
+    #[test]
+    fn a_password_that_is_not_escaped_is_left_out_too() {
+        for (text, shown) in [
+            ("AWS_ENDPOINT_URL=http://user:pa/ss@127.0.0.1:1 is", "AWS_ENDPOINT_URL=http://…@127.0.0.1:1 is"),
+            ("AWS_ENDPOINT_URL=user:secret@127.0.0.1:1", "AWS_ENDPOINT_URL=…@127.0.0.1:1"),
+            ("\"http://user:se/cret@h/k\": unknown", "\"http://…@h/k\": unknown"),
+            ("'http://user:pa'ss@h/k' found", "'http://…@h/k' found"),
+            ("http://user:p?a#ss@h/k?X-Amz-Signature=1", "http://…@h/k?…"),
+            ("http://user:p@ss/w@ord@h", "http://…@h"),
+            ("s3://key:se/cret@bucket/k", "s3://…@bucket/k"),
+            ("user:secret@http://h", "…@http://h"),
+            (
+                "\"ftp:user:secret@h/k\": no URL (written ./ftp:user:secret@h/k)",
+                "\"…@h/k\": no URL (written ./…@h/k)",
+            ),
+            ("user:se/cr:et@h", "…@h"),
+            ("//user:secret@h", "//…@h"),
+            ("s3://b/k,http://user:secret@h", "s3://b/k,http://…@h"),
+        ] {
+            assert_eq!(without_passwords(text), shown);
+        }
+        for plain in [
+            "s3://bucket/a:b@c",
+            "file:///a:b/c@d",
+            "git@github.com:a/b",
+            "12:30 worker@host",
+            "logs/12:30@host",
+            "dir/s3:b@c",
+        ] {
+            assert!(matches!(without_passwords(plain), Cow::Borrowed(shown) if shown == plain), "{plain}");
+        }
+        assert_eq!(address_without_password("http://user:p w\n@h"), "http://…@h");
+        assert_eq!(address_without_password("user:p w@h"), "…@h");
+        assert_eq!(address_without_password("http://h:1/"), "http://h:1/");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::time::SystemTime;
 use tracing::warn;
 
 use crate::backend::Backend;
+use crate::location::{local_root, of_local_root};
 use crate::off::off;
 use crate::trusted_file::TrustedOwners;
 
@@ -55,9 +56,9 @@ pub(crate) fn place(backend: &dyn Backend, key: &str) -> String {
 pub(crate) fn root(backend: &dyn Backend) -> String {
     let location = backend.location();
     if backend.endpoint() == "file://"
-        && let Ok(absolute) = std::path::absolute(location)
+        && let Ok(absolute) = std::path::absolute(local_root(location))
     {
-        return absolute.to_string_lossy().trim_end_matches('/').to_owned();
+        return of_local_root(absolute);
     }
     location.to_owned()
 }

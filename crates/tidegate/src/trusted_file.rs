@@ -9,7 +9,7 @@
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -148,6 +148,21 @@ pub(crate) fn open(path: &Path, access: Access, owners: &TrustedOwners) -> io::R
     Ok(file)
 }
 
+/// Reads a small file, if nobody but a trusted user can have written it: for programs that keep files of their own in
+/// directories which others may write to.
+///
+/// # Errors
+/// [`UntrustedFile`], inside of the error, where another user can have written it; those of the file system; `FileTooLarge`
+/// where it has more than `most` bytes.
+pub fn read_trusted(path: &Path, owners: &TrustedOwners, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, Access::Read, owners)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
 /// Refuses an open file that another user can have written. `path` is its name in the refusal.
 ///
 /// # Errors
@@ -191,7 +206,10 @@ pub(crate) fn open_or_create(path: &Path, access: Access, owners: &TrustedOwners
             created => return created,
         }
     }
-    Err(io::Error::other(format!("{}: it comes and goes", printable(&path.display().to_string()))))
+    Err(io::Error::other(format!(
+        "{}: another process keeps creating and removing this file",
+        printable(&path.display().to_string())
+    )))
 }
 
 /// Creates a directory, with mode 0700 whatever the umask, and those above it that are missing. One that is there stays

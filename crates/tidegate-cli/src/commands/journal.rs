@@ -1,5 +1,6 @@
 //! `tidegate journal`: uploads whose bytes are in a journal on this machine.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -107,8 +108,17 @@ fn acknowledged(state: &State) -> u64 {
     state.parts.values().map(|part| part.size).sum::<u64>().max(state.committed)
 }
 
+/// Fails where there is no such journal directory.
+fn refuse_missing(directory: &Path) -> Outcome {
+    match directory.metadata() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::of_file(directory, &error)),
+        _ => Ok(()),
+    }
+}
+
 /// What is in `directory`.
 async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<Left>> {
+    refuse_missing(directory)?;
     Ok(owners.trusted(Tidegate::builder()).journal([directory]).build()?.recover().await?)
 }
 
@@ -116,7 +126,7 @@ async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<Left>> {
 fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> {
     all.iter().find(|left| left.id() == id).ok_or_else(|| {
         let directory = directory.display();
-        Failure::Usage(format!("{id}: {directory} has no such upload"))
+        Failure::NotFound(format!("{id}: {directory} has no such upload"))
     })
 }
 
@@ -226,6 +236,14 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_journal_directory_that_is_not_there_is_not_found() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(list(directory.path(), &Owners::default()).await.unwrap().is_empty());
+        let missing = list(&directory.path().join("nowhere"), &Owners::default()).await.unwrap_err();
+        assert_eq!(missing.code(), 3, "{missing:?}");
+    }
+
+    #[tokio::test]
     async fn each_upload_is_chosen_once_and_all_ids_must_be_there() {
         let directory = tempfile::tempdir().unwrap();
         let tide = Tidegate::builder().journal([directory.path()]).build().unwrap();
@@ -243,6 +261,6 @@ mod tests {
         };
         assert_eq!(chosen(&[]).unwrap(), [id(0), id(1)]);
         assert_eq!(chosen(&[id(1), id(1)]).unwrap(), [id(1)]);
-        assert!(matches!(chosen(&[id(0), "nobody".to_owned()]), Err(Failure::Usage(_))));
+        assert!(matches!(chosen(&[id(0), "nobody".to_owned()]), Err(Failure::NotFound(_))));
     }
 }

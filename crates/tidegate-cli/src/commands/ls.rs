@@ -120,9 +120,13 @@ impl Args {
             // Nothing could be listed, and that is why.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
-            (None, 0) if shown == 0 && !prefix.is_empty() => {
-                Err(Failure::nothing_at(location, "no object's key begins so"))
-            }
+            (None, 0) if shown == 0 && !prefix.is_empty() => Err(Failure::nothing_at(
+                location,
+                match location {
+                    Location::Local { .. } => "no such file or directory",
+                    _ => "no key begins with this",
+                },
+            )),
             (None, 0) => Ok(()),
             (None, failed) => {
                 let names = text::count(failed, "failure");

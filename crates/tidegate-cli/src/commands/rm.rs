@@ -18,7 +18,7 @@ use crate::{listing, output, text};
 /// Removals on their way at once.
 const IN_FLIGHT: usize = 64;
 
-/// Remove objects. What can be removed is; each failure is one line, and an object that is not there is one.
+/// Remove objects. Goes on after a failure and prints one line for each. A missing object is a failure.
 ///
 /// An object is looked for (HEAD) before it is removed, as stores answer the removal of a missing object with success.
 /// Patterns are not expanded.
@@ -104,10 +104,11 @@ impl Args {
         let mut last = None;
         for location in locations {
             let mut tally = Tally::default();
+            let below = if is_entry(location) { String::new() } else { format!(" below {location}") };
             let ended = self.remove_tree(stores, location, &mut tally).await;
             all.removed += tally.removed;
             all.failed += tally.failed;
-            let ended = ended.and_then(|()| tally.outcome(self.dry_run, &format!(" below {location}")));
+            let ended = ended.and_then(|()| tally.outcome(self.dry_run, &below));
             match ended {
                 Ok(()) => {}
                 Err(failure @ (Failure::NobodyReads | Failure::Interrupted(_))) => return Err(failure),
@@ -127,8 +128,8 @@ impl Args {
     }
 
     async fn remove_tree(&self, stores: &Stores, location: &Location, tally: &mut Tally) -> Outcome {
-        if is_link(location) {
-            // The link itself: what it leads to is not below it.
+        if is_entry(location) {
+            // A file, as `rm -r` removes one; of a link the link itself: what it leads to is not below it.
             self.remove_one(stores, location).await?;
             tally.removed += 1;
             return Ok(());
@@ -190,8 +191,10 @@ fn refuse_trees(location: &Location) -> Outcome {
     Ok(())
 }
 
-fn is_link(location: &Location) -> bool {
-    matches!(location, Location::Local { path } if !location.ends_with_slash() && path.is_symlink())
+/// Whether it is a local file or link, and no directory.
+fn is_entry(location: &Location) -> bool {
+    let Location::Local { path } = location else { return false };
+    !location.ends_with_slash() && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
 }
 
 /// Refuses to empty the directory that a link leads to: `link/` is the link by a name that the system follows.
@@ -369,11 +372,24 @@ mod tests {
         std::os::unix::fs::symlink(directory.path(), &link).unwrap();
         let link = link.to_str().unwrap();
         let location: Location = link.parse().unwrap();
-        assert!(refuse_trees(&location).is_ok() && is_link(&location));
+        assert!(refuse_trees(&location).is_ok() && is_entry(&location));
         let location: Location = format!("{link}/").parse().unwrap();
-        assert!(refuse_trees(&location).is_err() && !is_link(&location));
+        assert!(refuse_trees(&location).is_err() && !is_entry(&location));
         assert!(refuse_through_link(&location).is_err());
         assert!(refuse_through_link(&directory.path().to_str().unwrap().parse().unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_file_is_removed_with_and_without_r() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for (recursive, dry_run) in [(false, true), (true, true), (true, false)] {
+            std::fs::write(&path, "x").unwrap();
+            let objects = vec![path.to_str().unwrap().to_owned()];
+            let (spread, connection) = (Spread::default(), Connection::default());
+            Args { objects, recursive, dry_run, spread, connection }.run().await.unwrap();
+            assert_eq!(path.exists(), dry_run, "{recursive}");
+        }
     }
 
     #[test]

@@ -49,7 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 
-    /// Let clients of Google Cloud Storage in without credentials, also from other machines: emulator clients have none.
+    /// Accept requests of Google Cloud Storage clients without credentials from any machine (Google's emulator clients
+    /// cannot send any).
     #[arg(long)]
     allow_anonymous: bool,
 

@@ -12,7 +12,7 @@ use super::sessions::Described;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
 use crate::output::Text;
-use crate::stores::Stores;
+use crate::stores::{Stores, refuse_missing};
 use crate::{output, text, values};
 
 /// End unfinished uploads that are old and of no live process, and say what was freed.
@@ -83,8 +83,10 @@ impl Args {
             let mut swept = store.sweep(prefix).older_than(self.older_than).dry_run(self.dry_run).start();
             let mut out = output::text()?;
             let mut report = SweepReport::default();
+            let mut is_found = false;
             let result = async {
                 while let Some(one) = swept.try_next().await? {
+                    is_found = true;
                     self.tell(&mut out, &root, &one)?;
                     out.flow().await?;
                     report.add(one);
@@ -92,6 +94,9 @@ impl Args {
                 Ok(())
             };
             let result: Outcome = result.await;
+            if !is_found && result.is_ok() {
+                refuse_missing(&location)?;
+            }
             self.sum_up(&mut out, &report)?;
             out.finish().await?;
             result?;

@@ -9,6 +9,7 @@ use super::call::Call;
 use super::refusal::Refusal;
 use super::resource::BucketResource;
 use super::{Request, answer_json};
+use crate::catalog::Dialect;
 use crate::s3::Store;
 
 #[derive(Deserialize)]
@@ -22,7 +23,7 @@ pub(super) async fn insert(store: &Store, request: Request) -> Result<Response<B
     let wanted: Wanted =
         serde_json::from_slice(&body).map_err(|error| Refusal::invalid(format!("Parse Error: {error}")))?;
     let mut catalog = store.lock();
-    catalog.create_bucket(&wanted.name)?;
+    catalog.create_bucket(&wanted.name, Dialect::Google)?;
     answer_json(&BucketResource::new(&origin, &wanted.name, catalog.bucket(&wanted.name)?))
 }
 

@@ -17,11 +17,12 @@ use super::refusal::Refusal;
 use super::request::LARGEST_JSON;
 use super::resource::{Description, ObjectResource};
 use super::{Request, answer_json, check_key};
+use crate::catalog::Dialect;
 use crate::catalog::session::Expected;
 use crate::s3::Store;
 
 pub(super) async fn insert(store: &Store, request: Request, call: Call) -> Result<Response<Body>, Refusal> {
-    store.find_bucket(&call.bucket)?;
+    store.find_bucket(&call.bucket, Dialect::Google)?;
     let origin = request.origin();
     let bucket = call.bucket.clone();
     let object = match call.parameters.upload_type.as_deref() {

@@ -12,8 +12,8 @@ use super::progress::{ContentRange, Intake, Plan, plan};
 use super::refusal::Refusal;
 use super::resource::{Description, ObjectResource, escape, metadata_headers};
 use super::{Request, answer_json, header};
-use crate::catalog::Moment;
 use crate::catalog::session::{Expected, Session, SessionFault, State};
+use crate::catalog::{Dialect, Moment};
 use crate::s3::Store;
 
 /// Lets a client that takes 308 for a redirect have it as a 200.
@@ -28,7 +28,7 @@ impl Store {
         target: Target,
         expected: Expected,
     ) -> Result<String, Refusal> {
-        self.find_bucket(&bucket)?;
+        self.find_bucket(&bucket, Dialect::Google)?;
         // Sorts by age, and cannot be guessed.
         let id = format!("{:016x}{:016x}", self.next(), fastrand::u64(..));
         let session = Session {

@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::resource::{Description, ObjectResource};
 use super::{Request, answer_json, check_key};
 use crate::catalog::session::Expected;
-use crate::catalog::{Attributes, Generations, Object};
+use crate::catalog::{Attributes, Dialect, Generations, Object};
 use crate::s3::Store;
 use crate::storage;
 
@@ -65,7 +65,7 @@ impl Store {
         check_key(copy.key)?;
         let (bucket, key) = copy.source;
         let source = self.find_google(bucket, key, copy.generation, &copy.conditions)?;
-        self.find_bucket(copy.bucket)?;
+        self.find_bucket(copy.bucket, Dialect::Google)?;
         let size = source.size;
         let before = copy.token.map_or(Ok(0), |token| read_token(token, &source))?;
         let step = [copy.most, self.faults.knobs().rewrite_step].into_iter().flatten().min();

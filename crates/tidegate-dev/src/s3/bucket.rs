@@ -3,14 +3,14 @@
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use super::Store;
+use super::{Store, dialect_of};
 
 pub(super) async fn create_bucket(
     store: &Store,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
-    let name = request.input.bucket;
-    store.lock().create_bucket(&name)?;
+    let (name, dialect) = (request.input.bucket, dialect_of(&request.extensions));
+    store.lock().create_bucket(&name, dialect)?;
     Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")) }))
 }
 

@@ -4,10 +4,10 @@ use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use std::sync::Arc;
 
-use super::Store;
 use super::checksum::{Algorithm, set_checksum};
 use super::intake::{Declared, Source};
 use super::object::{attributes_of, encryption};
+use super::{Store, dialect_of};
 use crate::catalog::{self, Condition, Moment, Version, matches_etag};
 use crate::storage;
 
@@ -64,7 +64,7 @@ pub(super) async fn copy_object(
     request: S3Request<CopyObjectInput>,
 ) -> S3Result<S3Response<CopyObjectOutput>> {
     let mut input = request.input;
-    store.find_bucket(&input.bucket)?;
+    store.find_bucket(&input.bucket, dialect_of(&request.extensions))?;
     let condition = source_condition!(input);
     let source = store.source(&input.copy_source, &condition)?;
     let is_replaced = |directive: Option<&str>| directive == Some("REPLACE");

@@ -6,7 +6,7 @@ use s3s::{S3Request, S3Response, S3Result, s3_error};
 use super::checksum::{Algorithm, given_checksums, kind, set_checksum};
 use super::intake::{Declared, Source};
 use super::object::{attributes_of, encryption};
-use super::{Store, google_of};
+use super::{Store, dialect_of, google_of};
 use crate::catalog::{Moment, Part, Upload, UploadName};
 use crate::gcs::xml;
 
@@ -18,7 +18,7 @@ pub(super) async fn create_multipart_upload(
     request: S3Request<CreateMultipartUploadInput>,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
-    store.find_bucket(&input.bucket)?;
+    store.find_bucket(&input.bucket, dialect_of(&request.extensions))?;
     let (algorithm, is_composite) =
         if store.faults.knobs().no_checksums { (None, false) } else { checksum_of(&input)? };
     let id = format!("{:016x}{:016x}", store.next(), fastrand::u64(..));

@@ -11,7 +11,7 @@ use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use super::checksum::{given_checksums, set_checksum};
 use super::intake::{Declared, Source};
-use super::{Store, custom, google_of, misrange_of};
+use super::{Store, custom, dialect_of, google_of, misrange_of};
 use crate::catalog::generations::Verdict;
 use crate::catalog::{Attributes, Condition, Moment, Object, Version, matches_etag};
 use crate::faults::Misrange;
@@ -52,7 +52,7 @@ pub(super) async fn put_object(
     request: S3Request<PutObjectInput>,
 ) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
-    store.find_bucket(&input.bucket)?;
+    store.find_bucket(&input.bucket, dialect_of(&request.extensions))?;
     let google = google_of(&request.extensions);
     let mut condition = Condition::etags(input.if_match.take(), input.if_none_match.take());
     condition.generations = google.unwrap_or_default();

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::{Fault, FaultKind};
-use crate::printable::without_passwords;
+use crate::printable::address_without_password;
 
 /// The environment of the process.
 pub(super) fn process(name: &str) -> Option<OsString> {
@@ -18,7 +18,7 @@ pub(super) struct SetUrl(pub(super) String);
 
 impl fmt::Debug for SetUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*without_passwords(&self.0), f)
+        fmt::Debug::fmt(&*address_without_password(&self.0), f)
     }
 }
 

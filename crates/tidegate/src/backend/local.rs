@@ -13,10 +13,11 @@
 //!
 //! - Attributes, tokens and checksums are accepted, and not kept: a file has nowhere to put them.
 //!   Bytes are checked against their checksum as they are written.
-//! - A file that is replaced passes on its mode, and its owner where the caller may keep that; never set-user-ID or
-//!   set-group-ID bits, access control lists or extended attributes. Writing to a key that is a link writes the file that
-//!   the link leads to, beside which the unfinished file is; not if another user has put the link into a sticky
-//!   directory that everybody may write to. With `create_only` a link is a file that is there.
+//! - A file that is replaced passes on its mode, its POSIX access control list, and its owner where the caller may keep
+//!   that; never set-user-ID or set-group-ID bits or other extended attributes. Writing to a key that is a link writes the
+//!   file that the link leads to, beside which the unfinished file is. With `create_only` a link is a file that is there.
+//! - Nothing is written or removed through a link that another user has put into a sticky directory that everybody may
+//!   write to (`/tmp`), whichever part of the path the link is.
 //! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key is a
 //!   directory of another. Names that Tidegate's own temporary files have are refused.
 //! - Listings (and so sweeps and removals of all that is below a prefix) never enter a symbolic link, whatever it leads
@@ -43,6 +44,7 @@ use super::{
     Session, StoredPart, WriteOptions,
 };
 use crate::checksum::{Algorithm, Checksum};
+use crate::location::{local_root, of_local_root};
 use crate::object::Object;
 use crate::payload::Payload;
 
@@ -63,7 +65,7 @@ mod waiting;
 mod walk;
 mod write;
 
-pub(crate) use arrival::{Arrival, Place};
+pub(crate) use arrival::{Arrival, Destination, Place};
 pub(crate) use batch::{Batch, Batches};
 use beneath::Entered;
 use fault::{blocking, fault, invalid};
@@ -90,10 +92,11 @@ impl Local {
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let written: PathBuf = root.into();
         let written = if written.as_os_str().is_empty() { PathBuf::from(".") } else { written };
-        let location = written.to_string_lossy().trim_end_matches('/').to_owned();
         let is_relative = written.is_relative();
         // A relative path stays where it was, whatever directory the process goes to.
-        let root = std::path::absolute(&written).unwrap_or(written);
+        let root = std::path::absolute(&written).unwrap_or_else(|_| written.clone());
+        // A relative path that is not UTF-8 can't be written as text. An absolute one can, as a file URL.
+        let location = of_local_root(if written.to_str().is_some() { written } else { root.clone() });
         let capabilities = Capabilities {
             min_part: 1,
             max_part: i64::MAX as u64,
@@ -131,7 +134,8 @@ impl Local {
     /// Opens the directory that a key's file is in, to remove something there: never through a link below the root.
     /// `None` where there is no such directory.
     fn directory_of(root: &Path, target: &Target) -> Result<Option<OwnedFd>, Fault> {
-        match beneath::directory(root, target.below()) {
+        let Some(opened) = beneath::root_to_change(root)? else { return Ok(None) };
+        match beneath::below(opened, root, target.below()) {
             Ok(Entered::Directory(directory)) => Ok(Some(directory)),
             Ok(Entered::Missing) => Ok(None),
             Ok(Entered::Link(link)) => Err(beneath::is_a_link(&link)),
@@ -152,7 +156,7 @@ impl Local {
         let waiting = waiter.waiting();
         let published = blocking(move || {
             let path = temp::find(&target, &id)?;
-            let target = if create_only { target } else { target.behind_links()? };
+            let target = if create_only { target.on_a_safe_way()? } else { target.behind_links()? };
             let file = temp::open(&path)?;
             let size = checked?;
             let held = file.metadata().map_err(|error| fault(error, target.directory()))?.len();
@@ -189,7 +193,7 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    /// The root as it was given, so that it, a slash and a key are a path.
+    /// The root as it was given, so that it, a slash and a key are a path; [`local_root`] gives the directory back.
     fn location(&self) -> &str {
         &self.location
     }
@@ -208,7 +212,8 @@ impl Backend for Local {
     }
 
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
-        let (Ok(from), Ok(to)) = (Target::of(Path::new(location), from), Target::of(&self.root, key)) else {
+        let (Ok(from), Ok(to)) = (Target::of(&local_root(location), from), Target::of(&self.root, key))
+        else {
             return false; // no such file is copied
         };
         // The place of the root may be written in two ways.
@@ -288,7 +293,8 @@ impl Backend for Local {
             match remove(&directory) {
                 Err(fault) if fault.kind == FaultKind::NoSession && target.path().is_symlink() => {
                     let behind = target.clone().behind_links()?;
-                    remove(&beneath::root(behind.directory()).map_err(failed)?)?;
+                    let directory = beneath::root_to_change(behind.directory())?;
+                    remove(&directory.ok_or_else(|| failed(Errno::NOENT))?)?;
                     parents.remove_empty(behind.directory());
                 }
                 removed => {

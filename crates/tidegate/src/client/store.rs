@@ -44,7 +44,7 @@ impl Store {
         Self { context, ..self.clone() }
     }
 
-    /// Where it is, as a URL without a slash at its end.
+    /// Where it is, as a URL without a slash at its end; for a local directory its path, which is empty for `/`.
     pub fn location(&self) -> String {
         self.context.location()
     }

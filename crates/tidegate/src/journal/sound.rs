@@ -47,7 +47,7 @@ impl Recovered {
         let appends = session.as_ref().is_some_and(|session| session.kind == SessionKind::Append);
         let is_name = |name: &str| name.len() <= LONGEST_NAME && !name.chars().any(char::is_control);
         if session.as_ref().is_some_and(|session| session.id.is_empty() || !is_name(&session.id)) {
-            return Some("the name of its session is none that a store gives");
+            return Some("its upload id is empty, too long or has control characters");
         }
         if !parts.is_empty() && (appends || session.is_none()) {
             return Some("it has parts, and no session of parts");

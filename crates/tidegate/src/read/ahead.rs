@@ -113,7 +113,7 @@ impl Ahead {
         size: u64,
         ranges: &Ranges,
     ) -> bool {
-        let step = |at: u64| ranges.from(at).map(|range| range.end.min(range.start + size));
+        let step = |at: u64| ranges.from(at).map(|range| range.end.min(range.start.saturating_add(size)));
         let reach = from..(0..self.wanted).try_fold(from, |at, _| step(at).ok_or(at)).unwrap_or_else(|at| at);
         let (mut next, mut count) = (from, 0);
         while count < self.wanted
@@ -124,7 +124,7 @@ impl Ahead {
                 next = chunk.range.end;
             } else {
                 let until = end.min(self.next_after(next).unwrap_or(end));
-                let range = next..until.min(next + size);
+                let range = next..until.min(next.saturating_add(size));
                 let Some(begun) = self.begin(source, object, range, &reach) else { break };
                 next = begun;
             }

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::source::{Pieces, Source};
-use crate::backend::local::{Arrival, Place, Publish, Waiter, Waiting};
+use crate::backend::local::{Arrival, Destination, Place, Publish, Waiter, Waiting};
 use crate::backend::{Body, Fault, FaultKind};
 use crate::checksum::{Algorithm, Checksum};
 use crate::engine::Context;
@@ -193,13 +193,18 @@ impl DownloadBuilder {
 
     /// The file, and what an earlier download has left in it.
     async fn begin(&self, source: &Source, algorithm: Algorithm) -> Result<Begun, Fault> {
-        let (path, url, how) = (self.path.clone(), source.url().to_owned(), self.how);
+        let (destination, url, how) = (self.destination(source), source.url().to_owned(), self.how);
         // Dropped, it ends the reading of what was left.
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
-        let begun = off(move || begin(&path, &url, how, algorithm, &waiting)).await;
+        let begun = off(move || begin(destination, &url, how, algorithm, &waiting)).await;
         waiter.done();
         begun
+    }
+
+    fn destination(&self, source: &Source) -> Destination {
+        let owners = self.context.engine().owners.clone();
+        Destination { path: self.path.clone(), mark: mark(source.url(), &self.path), owners }
     }
 
     fn warn(&self, warning: &str) {
@@ -213,9 +218,9 @@ impl DownloadBuilder {
     async fn small(&self, source: Arc<Source>, algorithm: Algorithm, began: Instant) -> Result<Ended> {
         // Dropped, it takes the file away at once; the task ends when it may.
         let waiter = Waiter::default();
-        let (path, how, waiting) = (self.path.clone(), self.how, waiter.waiting());
+        let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
         let batch = self.context.engine().batches.here();
-        let small = Small { source, path, how, algorithm, began, batch, waiting };
+        let small = Small { source, destination, how, algorithm, began, batch, waiting };
         let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
         if ended.is_ok() {
             waiter.done();
@@ -340,15 +345,15 @@ fn mark(url: &str, path: &Path) -> String {
 }
 
 fn begin(
-    path: &Path,
+    destination: Destination,
     url: &str,
     how: Publish,
     algorithm: Algorithm,
     waiting: &Waiting,
 ) -> Result<Begun, Fault> {
-    if how.create_only && path.symlink_metadata().is_ok() {
+    if how.create_only && destination.path.symlink_metadata().is_ok() {
         return Err(Fault::new(FaultKind::Exists, "there is a file already"));
     }
-    let (place, warning) = Place::at(path, &mark(url, path))?;
+    let (place, warning) = Place::at(destination)?;
     Begun::at(place, warning, url, algorithm, waiting)
 }

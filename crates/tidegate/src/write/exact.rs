@@ -30,7 +30,7 @@ impl Writer {
         self.exact.map(|exact| exact.saturating_sub(self.given()))
     }
 
-    /// Fails, and the writer with it, where `more` bytes are past the exact size.
+    /// Fails and ends the upload if `more` bytes would exceed the exact size.
     pub(super) fn check_more(&mut self, more: usize) -> Result<()> {
         match (self.missing(), self.exact) {
             (Some(missing), Some(exact)) if more as u64 > missing => {

@@ -47,8 +47,14 @@ impl Doubt {
     /// Whether another's object was there before ours was sent, and ours never since.
     fn is_older(&self, there: &There) -> bool {
         let There::Another(object) = there else { return false };
-        object.modified.is_some_and(|modified| modified + CLOCKS_APART < self.since)
+        was_modified_before(object, self.since, CLOCKS_APART)
     }
+}
+
+/// Whether the store says that the object is older than `since`, even if the clocks are that far apart. A time that no
+/// clock can hold is not.
+fn was_modified_before(object: &Object, since: SystemTime, apart: Duration) -> bool {
+    object.modified.and_then(|modified| modified.checked_add(apart)).is_some_and(|modified| modified < since)
 }
 
 impl Upload {
@@ -121,7 +127,7 @@ impl Upload {
         }
         let keeps_tokens = self.backend.capabilities().tokens;
         let apart = if keeps_tokens { CLOCKS_APART } else { Duration::ZERO };
-        if object.modified.is_some_and(|modified| modified + apart < since) {
+        if was_modified_before(&object, since, apart) {
             return Ok(There::Nothing);
         }
         // Whoever wrote the same bytes, they are there.
@@ -263,5 +269,28 @@ impl Upload {
              was sent between {since} and {until}"
         );
         self.error(ErrorKind::Uncertain, operation, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_may_have_been_modified_at_any_time() {
+        let (now, second) = (SystemTime::now(), Duration::from_secs(1));
+        let latest = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(i64::MAX as u64)).unwrap();
+        let earliest = SystemTime::UNIX_EPOCH.checked_sub(Duration::from_secs(i64::MAX as u64)).unwrap();
+        for (modified, is_older) in [
+            (Some(latest), false),
+            (Some(earliest), true),
+            (Some(now), false),
+            (Some(now - CLOCKS_APART), false),
+            (Some(now - CLOCKS_APART - second), true),
+            (None, false),
+        ] {
+            let object = Object { modified, ..Object::default() };
+            assert_eq!(was_modified_before(&object, now, CLOCKS_APART), is_older, "{modified:?}");
+        }
     }
 }

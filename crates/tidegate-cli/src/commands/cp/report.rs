@@ -210,7 +210,7 @@ impl<'a> Report<'a> {
         let mut totals = self.totals();
         totals.objects += 1;
         totals.seconds = done.seconds;
-        totals.bytes += done.bytes;
+        totals.bytes = totals.bytes.saturating_add(done.bytes); // a store may say any size
         totals.parts += done.parts;
         totals.requests += done.requests;
         totals.retries += done.retries;

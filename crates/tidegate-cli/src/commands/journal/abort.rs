@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{ErrorKind, Left, Tidegate, printable};
 
-use super::{Undone, all_chosen, claim, left_alone};
+use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::commands::cp::journaled::{self, Found};
 use crate::exit::Outcome;
 use crate::options::{Connection, Owners};
@@ -57,6 +57,7 @@ enum Fate {
 
 impl Abort {
     pub(super) async fn run(self) -> Outcome {
+        refuse_missing(&self.directory)?;
         let engine =
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(engine, async |stores| {

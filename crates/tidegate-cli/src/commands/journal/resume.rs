@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tidegate::journal::JournalError;
 use tidegate::{Left, Resumed, Tidegate, printable};
 
-use super::{Undone, all_chosen, claim, left_alone};
+use super::{Undone, all_chosen, claim, left_alone, refuse_missing};
 use crate::commands::cp::journaled::Found;
 use crate::exit::{Failure, Outcome};
 use crate::options::{Connection, Owners};
@@ -36,6 +36,7 @@ pub(crate) struct Resume {
 
 impl Resume {
     pub(super) async fn run(self) -> Outcome {
+        refuse_missing(&self.directory)?;
         let engine =
             self.connection.reached(self.owners.trusted(Tidegate::builder())).journal([&self.directory]);
         Stores::with(engine, async |stores| {

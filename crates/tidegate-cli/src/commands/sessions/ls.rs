@@ -9,7 +9,7 @@ use super::Described;
 use crate::exit::Outcome;
 use crate::options::Connection;
 use crate::output;
-use crate::stores::Stores;
+use crate::stores::{Stores, refuse_missing};
 
 /// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, who began it.
 #[derive(Debug, clap::Args)]
@@ -34,8 +34,10 @@ impl Ls {
             let root = store.location();
             let mut unfinished = store.unfinished(&prefix);
             let mut out = output::text()?;
+            let mut is_found = false;
             let listed = async {
                 while let Some(found) = unfinished.try_next().await? {
+                    is_found = true;
                     let line = Described::of(&root, &found);
                     if self.json {
                         out.json(&line)?;
@@ -50,6 +52,9 @@ impl Ls {
             };
             let listed: Outcome = listed.await;
             out.finish().await?;
+            if !is_found && listed.is_ok() {
+                refuse_missing(&location)?;
+            }
             if let (Ok(()), Some(left_out)) = (&listed, store.unlisted_sessions()) {
                 output::say(&format!("note: {left_out}"));
             }

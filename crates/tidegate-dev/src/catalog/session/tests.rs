@@ -2,7 +2,7 @@ use super::*;
 
 fn catalog() -> Catalog {
     let mut catalog = Catalog::default();
-    catalog.add_bucket("bucket").unwrap();
+    catalog.add_bucket("bucket", crate::catalog::Dialect::S3).unwrap();
     catalog
 }
 

@@ -12,8 +12,8 @@ use tonic::{Status, Streaming};
 use super::convert::{add_checksums, content, number, object, signed, target};
 use super::step::{First, Step};
 use super::{Answers, Context, proto};
-use crate::catalog::Object;
 use crate::catalog::session::{Expected, GRAIN, SessionFault, State};
+use crate::catalog::{Dialect, Object};
 use crate::gcs::intake::{Appender, Single, Target};
 use crate::gcs::refusal::Refusal;
 use crate::s3::Store;
@@ -59,7 +59,7 @@ async fn admit(context: &Context, operation: &str, first: Option<First>) -> Resu
         Some(First::Object(spec)) => {
             let (bucket, target, expected) = target(*spec)?;
             context.admit(operation, &bucket, &target.key).await?;
-            context.store().find_bucket(&bucket).map_err(Refusal::from)?;
+            context.store().find_bucket(&bucket, Dialect::Google).map_err(Refusal::from)?;
             Ok(Admitted::Object(Box::new((bucket, target, expected))))
         }
         Some(First::Append) => Err(Status::unimplemented("Appendable objects are not implemented here.")),

@@ -14,7 +14,7 @@ use super::client::Client;
 use super::dialer::Dialer;
 use super::{proxies, tls};
 use crate::backend::{Fault, FaultKind, wants_new_connection};
-use crate::printable::without_passwords;
+use crate::printable::address_without_password;
 
 /// Which HTTP is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Connector {
 }
 
 fn address(url: &str) -> Result<Uri, Fault> {
-    let shown = without_passwords(url);
+    let shown = address_without_password(url);
     url.parse().map_err(|error| Fault::new(FaultKind::Invalid, format!("{shown} is no address: {error}")))
 }
 

@@ -38,12 +38,24 @@ static PARENTS: LazyLock<Arc<Parents>> = LazyLock::new(Arc::default);
 /// How often a file is opened that others remove meanwhile.
 const TRIES: u32 = 16;
 
+/// What a download is made at.
+#[derive(Clone, Debug)]
+pub(crate) struct Destination {
+    /// Where the file is to be.
+    pub(crate) path: PathBuf,
+    /// By which the note of an earlier download is found: 16 hexadecimal digits.
+    pub(crate) mark: String,
+    /// Whose notes and partial files are used.
+    pub(crate) owners: TrustedOwners,
+}
+
 /// Where a file is to be, and the note that an earlier download to there has left.
 #[derive(Debug)]
 pub(crate) struct Place {
     target: Target,
     is_there: bool,
     note: Noted,
+    owners: TrustedOwners,
 }
 
 /// What is known of the file that a download is found again by.
@@ -58,17 +70,19 @@ enum Noted {
 }
 
 impl Place {
-    /// Looks for the note under `mark`, 16 hexadecimal digits. With it, what was refused there and why.
-    pub(crate) fn at(path: &Path, mark: &str) -> Result<(Self, Option<String>), Fault> {
-        let (target, is_there) = target_at(path)?;
-        let path = temp::path(&target, &temp::note_id(mark, target.name()))?;
-        let (note, refused) = match NoteFile::find(&path) {
+    /// Finds the note named by the destination's mark. If the file there is not trusted, the second value says why.
+    pub(crate) fn at(
+        Destination { path, mark, owners }: Destination,
+    ) -> Result<(Self, Option<String>), Fault> {
+        let (target, is_there) = target_at(&path)?;
+        let path = temp::path(&target, &temp::note_id(&mark, target.name()))?;
+        let (note, refused) = match NoteFile::find(&path, &owners) {
             Found::Nothing => (Noted::NotYet(path), None),
             Found::Busy => (Noted::Never, None),
             Found::Note(note) => (Noted::There(note), None),
             Found::Refused(why) => (Noted::Never, Some(format!("{why}; a cut download begins again"))),
         };
-        Ok((Self { target, is_there, note }, refused))
+        Ok((Self { target, is_there, note, owners }, refused))
     }
 
     /// What the note says, up to a byte more than `most`; `None` where there is none.
@@ -80,15 +94,15 @@ impl Place {
     }
 
     /// The file that the note names by its token, which must be `size` bytes long; else the place again, and why.
-    pub(crate) fn resume(self, token: &str, size: u64) -> Result<Arrival, (Self, String)> {
+    pub(crate) fn resume(self, token: &str, size: u64) -> Result<Arrival, Box<(Self, String)>> {
         let opened = self.part(token).and_then(|(file, path)| match file.metadata() {
             Ok(metadata) if metadata.len() == size => Ok((file, path)),
             Ok(metadata) => Err(format!("{} has {} bytes, not {size}", path.display(), metadata.len())),
             Err(error) => Err(format!("{}: {error}", path.display())),
         });
         match opened {
-            Ok((file, path)) => Ok(Arrival::new(file, path, self.target, self.note, true)),
-            Err(why) => Err((self, why)),
+            Ok((file, path)) => Ok(Arrival::new(file, path, self, true)),
+            Err(why) => Err(Box::new((self, why))),
         }
     }
 
@@ -96,7 +110,7 @@ impl Place {
     fn part(&self, token: &str) -> Result<(File, PathBuf), String> {
         let path = temp::path(&self.target, &temp::id(token, self.target.name()));
         let path = path.map_err(|fault| fault.to_string())?;
-        let opened = trusted_file::open(&path, Access::ReadWrite, &TrustedOwners::default());
+        let opened = trusted_file::open(&path, Access::ReadWrite, &self.owners);
         let file = opened.map_err(|error| refused(&path, &error))?;
         if is_locked(&file) || !is_named(&file, &path) {
             return Err(format!("{} is used by another process", path.display()));
@@ -109,7 +123,7 @@ impl Place {
     pub(crate) fn begin(mut self) -> Result<Arrival, Fault> {
         self.forget();
         let (file, path) = create(&self.target)?;
-        Ok(Arrival::new(file, path, self.target, self.note, false))
+        Ok(Arrival::new(file, path, self, false))
     }
 
     /// Removes what an earlier download has left, and empties its note.
@@ -145,6 +159,7 @@ pub(crate) struct Arrival {
     path: PathBuf,
     target: Target,
     note: Mutex<Noted>,
+    owners: TrustedOwners,
     is_kept: AtomicBool,
     queue: Queue,
 }
@@ -177,15 +192,17 @@ fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
 }
 
 impl Arrival {
-    fn new(file: File, path: PathBuf, target: Target, note: Noted, is_kept: bool) -> Self {
+    fn new(file: File, path: PathBuf, place: Place, is_kept: bool) -> Self {
+        let Place { target, note, owners, is_there: _ } = place;
         let (note, is_kept, queue) = (note.into(), is_kept.into(), Queue::default());
-        Self { file, path, target, note, is_kept, queue }
+        Self { file, path, target, note, owners, is_kept, queue }
     }
 
     /// A new file that is to be at `path`.
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
-        Place::at(path, mark)?.0.begin()
+        let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
+        Place::at(Destination { path, mark, owners })?.0.begin()
     }
 
     /// The place, to begin again there with another object; this file is removed.
@@ -193,7 +210,8 @@ impl Arrival {
         let note = std::mem::replace(&mut *self.noted(), Noted::Never);
         self.is_kept.store(false, Relaxed);
         self.leave();
-        Place { target: self.target.clone(), is_there: false, note }.begin()
+        let (target, owners) = (self.target.clone(), self.owners.clone());
+        Place { target, is_there: false, note, owners }.begin()
     }
 
     fn noted(&self) -> MutexGuard<'_, Noted> {

@@ -3,10 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
 
-use super::fault::invalid;
+use super::fault::{fault, invalid};
+use super::replaced::check_way;
 use crate::backend::Fault;
 
 /// What is at the place of a directory.
@@ -23,6 +24,24 @@ pub(super) fn root(root: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(root, PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
+/// Opens the root, to remove something below it: not where another user can have laid the way to it, see
+/// [`check_way`]. What was opened is what was checked, whatever happens to the names meanwhile.
+///
+/// `None` where there is no such directory.
+pub(super) fn root_to_change(root: &Path) -> Result<Option<OwnedFd>, Fault> {
+    let failed = |error: Errno| fault(error.into(), root);
+    let opened = match self::root(root) {
+        Ok(opened) => opened,
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let checked = statat(CWD, check_way(root)?, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+    if id(&checked) != id(&fstat(&opened).map_err(failed)?) {
+        return Err(invalid(format!("{} was replaced meanwhile", root.display())));
+    }
+    Ok(Some(opened))
+}
+
 /// Opens a directory of `parent`.
 pub(super) fn child(parent: impl AsFd, name: &str) -> Result<Entered, Errno> {
     open(parent, name, OFlags::RDONLY, || name.into())
@@ -31,11 +50,15 @@ pub(super) fn child(parent: impl AsFd, name: &str) -> Result<Entered, Errno> {
 /// Opens the directory `below`, names with slashes between them, of `root`. It can be read from only after
 /// [`again`]: a user who may not read the directories above may still use what is in this one.
 pub(super) fn directory(root: &Path, below: &str) -> Result<Entered, Errno> {
-    let mut directory = match self::root(root) {
-        Ok(directory) => directory,
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Entered::Missing),
-        Err(error) => return Err(error),
-    };
+    match self::root(root) {
+        Ok(directory) => self::below(directory, root, below),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(Entered::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+/// The same in a root that is open; `root` is its path.
+pub(super) fn below(mut directory: OwnedFd, root: &Path, below: &str) -> Result<Entered, Errno> {
     let mut end = 0;
     for name in below.split('/').filter(|name| !name.is_empty()) {
         end += name.len();

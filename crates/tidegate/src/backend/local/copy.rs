@@ -16,6 +16,7 @@ use super::{Local, part_etag};
 use crate::backend::copy::{check_range, gone};
 use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
 use crate::checksum::Algorithm;
+use crate::location::local_root;
 use crate::object::Object;
 
 /// The file that is copied.
@@ -27,7 +28,7 @@ struct Source {
 
 impl Source {
     fn open(from: &CopySource) -> Result<Self, Fault> {
-        let target = Target::of(Path::new(&from.location), &from.key)?;
+        let target = Target::of(&local_root(&from.location), &from.key)?;
         let failed = |error| gone(fault(error, target.directory()));
         // Looked at first: opening a pipe would wait for its other end.
         target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;

@@ -1,12 +1,32 @@
-//! What a file takes over from the one that it replaces: its place behind a link, its mode, its owner.
+//! What a file takes over from the one that it replaces: its place behind a link, its mode, its access control list, its
+//! owner.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::fault::{fault, invalid};
 use crate::backend::{Fault, FaultKind};
+
+#[cfg(target_os = "linux")]
+mod access_list;
+
+#[cfg(not(target_os = "linux"))]
+mod access_list {
+    use super::{Carried, File, Path};
+
+    pub(super) fn take_over(_: &File, _: &Path, _: bool) -> Carried {
+        Carried::All
+    }
+}
+
+/// Whether a file has the access control list of the one that it replaces, which may be that it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    All,
+    Nothing,
+}
 
 /// As many links in a row as Linux follows.
 const LINKS: usize = 40;
@@ -20,31 +40,99 @@ pub(super) const PRIVATE: u32 = 0o600;
 /// Where a file that is written at `path` is to be: where the symbolic links there lead to, if there are any. The last
 /// one may lead to a file that is yet to be made.
 ///
-/// A link in a sticky directory that everybody may write to (`/tmp`) is followed only if it belongs to the caller or to
-/// the directory's owner, as Linux has it with `protected_symlinks`: else another user could choose what is replaced.
+/// The way there is checked as [`check_way`] does it, the last links too: else another user could choose what is replaced.
 pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Fault> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
-        let failed = |error| fault(error, path.parent().unwrap_or(&path));
-        let link = match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_symlink() => found,
-            Ok(_) => return Ok(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
-            Err(error) => return Err(failed(error)),
-        };
         let directory = path.parent().unwrap_or(Path::new("/"));
-        let holder = fs::metadata(directory).map_err(failed)?;
-        if !may_follow(&link, &holder, rustix::process::geteuid().as_raw()) {
-            let message = format!(
-                "{} is a symbolic link of another user, in a directory that everybody may write to: it is not followed",
-                path.display()
-            );
-            return Err(Fault::new(FaultKind::Denied, message));
+        check_way(directory)?;
+        match link_at(&path).map_err(|error| error.at(directory))? {
+            At::Link(leads_to) => path = directory.join(leads_to),
+            At::Entry | At::Nothing => return Ok(path),
         }
-        let leads_to = fs::read_link(&path).map_err(failed)?;
-        path = directory.join(leads_to);
     }
-    Err(invalid("symbolic links go round in a circle"))
+    Err(circle())
+}
+
+/// Refuses a directory if another user can have chosen which one it is: where the way there goes through a symbolic link
+/// in a sticky directory that everybody may write to (`/tmp`), and the link belongs neither to the caller nor to that
+/// directory's owner. Linux itself has this rule for the last name of a path only, and only with `protected_symlinks`.
+///
+/// Gives the directory by a path without links. What is not there yet is made there.
+pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
+    let mut rest = std::path::absolute(directory).map_err(|error| fault(error, directory))?;
+    let (mut way, mut links) = (PathBuf::from("/"), 0);
+    loop {
+        let mut components = rest.components();
+        let Some(component) = components.next() else { return Ok(way) };
+        let behind = components.as_path();
+        match component {
+            Component::Normal(name) => {
+                let next = way.join(name);
+                match link_at(&next).map_err(|error| error.at(directory))? {
+                    At::Entry => way = next,
+                    At::Nothing => return Ok(next.join(behind)),
+                    At::Link(_) if links == LINKS => return Err(circle()),
+                    At::Link(leads_to) => {
+                        links += 1;
+                        rest = leads_to.join(behind);
+                        continue;
+                    }
+                }
+            }
+            Component::RootDir => way = PathBuf::from("/"),
+            Component::ParentDir => drop(way.pop()),
+            Component::CurDir | Component::Prefix(_) => {}
+        }
+        rest = behind.to_owned();
+    }
+}
+
+/// What has a name.
+enum At {
+    Nothing,
+    /// Anything but a symbolic link.
+    Entry,
+    /// A link that is followed, and where it leads to.
+    Link(PathBuf),
+}
+
+/// Why a link is not followed.
+enum Unfollowed {
+    System(io::Error),
+    Planted(Fault),
+}
+
+impl Unfollowed {
+    fn at(self, directory: &Path) -> Fault {
+        match self {
+            Self::System(error) => fault(error, directory),
+            Self::Planted(fault) => fault,
+        }
+    }
+}
+
+/// Looks for a symbolic link at `path`, whose directory is no link.
+fn link_at(path: &Path) -> Result<At, Unfollowed> {
+    let link = match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => found,
+        Ok(_) => return Ok(At::Entry),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(At::Nothing),
+        Err(error) => return Err(Unfollowed::System(error)),
+    };
+    let holder = fs::metadata(path.parent().unwrap_or(Path::new("/"))).map_err(Unfollowed::System)?;
+    if !may_follow(&link, &holder, rustix::process::geteuid().as_raw()) {
+        let message = format!(
+            "{} is a symbolic link of another user, in a directory that everybody may write to: it is not followed",
+            path.display()
+        );
+        return Err(Unfollowed::Planted(Fault::new(FaultKind::Denied, message)));
+    }
+    fs::read_link(path).map(At::Link).map_err(Unfollowed::System)
+}
+
+fn circle() -> Fault {
+    invalid("symbolic links go round in a circle")
 }
 
 fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
@@ -53,8 +141,9 @@ fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
 }
 
 /// Gives `file`, which is private until now, the rights that it is to have at `path`: those of the file there, or else
-/// those of any new file. A file that is there also passes on its group where the caller may give it, and its owner if
-/// the caller is root. Where the group can't be kept, its rights are given to nobody who did not have them.
+/// those of any new file. A file that is there also passes on its access control list, its group where the caller may give
+/// it, and its owner if the caller is root. Where the list or the group can't be kept, nobody gets a right that they did
+/// not have.
 pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
     let rights = match fs::symlink_metadata(path) {
         // It has come since its place was looked up: what it allows is not known.
@@ -71,7 +160,12 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
                 let _ = fchown(file, None, Some(replaced.gid()));
                 now = file.metadata()?;
             }
-            kept_rights(replaced.mode(), now.gid() == replaced.gid())
+            let has_same_group = now.gid() == replaced.gid();
+            match access_list::take_over(file, path, has_same_group) {
+                Carried::All => kept_rights(replaced.mode(), has_same_group),
+                // The list's mask stands where the group's rights are, and others may have been named to have less.
+                Carried::Nothing => replaced.mode() & 0o700,
+            }
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => rights_of_new(path)?,
         Err(error) => return Err(error),
@@ -206,5 +300,50 @@ mod tests {
         assert_eq!(own(4711, 0, 0o755).as_deref(), Ok(file.as_path()));
         assert_eq!(own(4711, 0, 0o1775).as_deref(), Ok(file.as_path()));
         assert_eq!(own(4711, 0, 0o777).as_deref(), Ok(file.as_path()));
+    }
+
+    #[test]
+    fn a_planted_link_is_not_followed_anywhere_in_a_path() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can give a link to another user");
+            return;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path().canonicalize().expect("a path");
+        let at = |name: &str| directory.join(name);
+        fs::create_dir_all(at("home/keys")).expect("directories");
+        fs::create_dir(at("sticky")).expect("a directory");
+        fs::set_permissions(at("sticky"), Permissions::from_mode(0o1777)).expect("permissions");
+        symlink("../home", at("sticky/out")).expect("a link");
+        symlink("sticky/out", at("to")).expect("a link");
+        symlink("sticky/out/file", at("last")).expect("a link");
+        symlink("sticky/../sticky/out/keys", at("twice")).expect("a link");
+        let (through, around) = (
+            [
+                "sticky/out/file",
+                "sticky/out/keys/file",
+                "sticky/out/new/file",
+                "to/file",
+                "last",
+                "twice/file",
+            ],
+            ["sticky/file", "home/keys/file", "sticky/new/file"],
+        );
+        let own = |uid| std::os::unix::fs::lchown(at("sticky/out"), Some(uid), None).expect("an owner");
+        own(4711);
+        for path in through {
+            let fault = behind_links(&at(path)).expect_err(path);
+            assert_eq!(fault.kind, FaultKind::Denied, "{path}");
+            assert!(fault.message.contains("sticky/out is a symbolic link of another user"), "{fault}");
+        }
+        for path in around {
+            assert_eq!(behind_links(&at(path)).expect(path), at(path));
+        }
+        own(0);
+        for path in through {
+            behind_links(&at(path)).expect(path);
+        }
+        assert_eq!(check_way(&at("twice")).expect("a way"), at("home/keys"));
+        assert_eq!(check_way(&at("sticky/out/new/er")).expect("a way"), at("home/new/er"));
     }
 }

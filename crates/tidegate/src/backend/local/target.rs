@@ -48,6 +48,12 @@ impl Target {
         Ok(Self { path: replaced::behind_links(&self.path)?, ..self })
     }
 
+    /// Refuses a file of this key whose directories are reached by a way that another user can have laid, see
+    /// [`replaced::check_way`].
+    pub(super) fn on_a_safe_way(self) -> Result<Self, Fault> {
+        replaced::check_way(self.directory()).map(|_| self)
+    }
+
     /// Refuses to make a directory directly below `/`: a path that begins with one that is not there is mistyped more
     /// often than meant.
     pub(super) fn check_directories(&self) -> Result<(), Fault> {

@@ -5,7 +5,7 @@ use url::Url;
 
 use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
-use crate::printable::without_passwords;
+use crate::printable::address_without_password;
 
 /// What a signature leaves as it is in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -126,7 +126,8 @@ impl Endpoint {
     pub(in crate::backend) fn custom(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| {
             // A query may have a key in it, and a user's name a password.
-            let shown = without_passwords(url.split(['?', '#']).next().unwrap_or_default());
+            let shown = address_without_password(url);
+            let shown = shown.split(['?', '#']).next().unwrap_or_default();
             let message = format!("endpoint `{shown}` {why}: write http://host:port or https://host");
             Fault::new(FaultKind::Invalid, message)
         };

@@ -83,9 +83,9 @@ fn what_contradicts_itself_is_refused() {
         ("not that of its bytes", vec![Record::Finish(wrong)]),
         ("not that of its bytes", vec![Record::Finish(Checksum::known(Crc32c, whole.value(), SIZE))]),
         ("more bytes than it has", vec![Record::Finish(Checksum::known(Crc64Nvme, whole.value(), 999))]),
-        ("none that a store gives", vec![named("")]),
-        ("none that a store gives", vec![named("a\nb")]),
-        ("none that a store gives", vec![named(&"x".repeat(1 << 20))]),
+        ("its upload id is", vec![named("")]),
+        ("its upload id is", vec![named("a\nb")]),
+        ("its upload id is", vec![named(&"x".repeat(1 << 20))]),
     ];
     for (why, records) in refused {
         let said = judge(header(Crc64Nvme), records.clone()).expect_err(why);

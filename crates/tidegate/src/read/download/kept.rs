@@ -56,7 +56,10 @@ impl Begun {
         };
         let arrival = match place.resume(note.token(), description.size) {
             Ok(arrival) => Arc::new(arrival),
-            Err((place, why)) => return Self::anew(place, Some(why)),
+            Err(refused) => {
+                let (place, why) = *refused;
+                return Self::anew(place, Some(why));
+            }
         };
         let chunks = Chunks::of(description.size);
         let mut there = Vec::with_capacity(told.len());

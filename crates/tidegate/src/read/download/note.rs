@@ -64,7 +64,7 @@ impl Chunks {
 
     pub(super) fn range(self, number: usize) -> Range<u64> {
         let start = number as u64 * self.chunk;
-        start..self.size.min(start + self.chunk)
+        start..self.size.min(start.saturating_add(self.chunk))
     }
 }
 

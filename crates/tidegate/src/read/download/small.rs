@@ -1,6 +1,5 @@
 //! A small object: all of it is received into memory, and then its file is made, written and named in one go.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -8,8 +7,8 @@ use std::task::Poll;
 use futures::poll;
 use tokio::time::Instant;
 
-use super::{arriving, at_file, mark, whole};
-use crate::backend::local::{self, Arrival, Batch, Publish};
+use super::{arriving, at_file, whole};
+use crate::backend::local::{self, Arrival, Batch, Destination, Publish};
 use crate::backend::{Body, Fault};
 use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -34,7 +33,7 @@ pub(super) enum Ended {
 /// A download of an object that is said to be small. It holds memory and turns, so it is to be in a task of its own.
 pub(super) struct Small {
     pub(super) source: Arc<Source>,
-    pub(super) path: PathBuf,
+    pub(super) destination: Destination,
     pub(super) how: Publish,
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
@@ -45,7 +44,7 @@ pub(super) struct Small {
 
 impl Small {
     pub(super) async fn run(self) -> Result<Ended> {
-        let Self { source, path, how, algorithm, began, batch, waiting: somebody_waits } = self;
+        let Self { source, destination, how, algorithm, began, batch, waiting: somebody_waits } = self;
         let mut coming = batch.coming();
         let Body { object, stream, range } = whole(&source).await?;
         if object.size > MOST {
@@ -74,9 +73,9 @@ impl Small {
         received.map_err(|failure| source.failed(failure, into.inflow.got()))?;
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.check(&object, &hasher.finish(), began)?;
-        let mark = mark(source.url(), &path);
+        let path = destination.path.clone();
         let published =
-            Arrival::of_bytes(coming, path.clone(), mark, bytes.into(), memory, how, somebody_waits).await;
+            Arrival::of_bytes(coming, destination, bytes.into(), memory, how, somebody_waits).await;
         published.map_err(|fault| at_file(fault, &path, began))?;
         source.requests.progress.acknowledged(object.size);
         Ok(Ended::InFile(object))

@@ -102,7 +102,7 @@ impl Intent {
                 start = start.saturating_add(self.schedule.part_at(start));
                 number += 1;
             }
-            let is_last = state.finish.is_some() && part.offset + part.size == length;
+            let is_last = state.finish.is_some() && part.offset.checked_add(part.size) == Some(length);
             let size = self.schedule.part_at(start);
             part.number == number
                 && part.offset == start

@@ -33,9 +33,9 @@ pub(super) enum Found {
 }
 
 impl NoteFile {
-    pub(super) fn find(path: &Path) -> Found {
+    pub(super) fn find(path: &Path, owners: &TrustedOwners) -> Found {
         for _ in 0..TRIES {
-            match trusted_file::open(path, Access::ReadWrite, &TrustedOwners::default()) {
+            match trusted_file::open(path, Access::ReadWrite, owners) {
                 Ok(file) if is_locked(&file) => return Found::Busy,
                 Ok(file) if is_named(&file, path) => {
                     return Found::Note(Self { file, path: path.to_owned(), is_blank: false });
@@ -68,7 +68,7 @@ impl NoteFile {
         &self.path
     }
 
-    /// All of it, or of one that is longer than `most` a byte more than that; `None` where it is empty.
+    /// Reads the note, at most `most + 1` bytes, so that the caller notices one that is too long. `None` if it is empty.
     pub(super) fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len().min(most + 1);
         if length == 0 {

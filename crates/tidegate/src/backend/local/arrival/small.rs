@@ -1,11 +1,10 @@
 //! A small file, all of whose bytes are there: made without a name, where the system can, and named when it is whole.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{Arrival, Place};
+use super::{Arrival, Destination, Place};
 use crate::backend::Fault;
 use crate::backend::local::batch::Coming;
 #[cfg(not(target_os = "linux"))]
@@ -16,12 +15,11 @@ use crate::budget::Lease;
 use crate::object::Object;
 
 impl Arrival {
-    /// Makes the file at `path` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits for
-    /// it. What an earlier download has left under `mark` is not resumed, but removed.
+    /// Makes the file at `destination` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits
+    /// for it. What an earlier download has left is not resumed, but removed.
     pub(crate) async fn of_bytes(
         coming: Coming,
-        path: PathBuf,
-        mark: String,
+        destination: Destination,
         bytes: Bytes,
         memory: Lease,
         how: Publish,
@@ -29,7 +27,7 @@ impl Arrival {
     ) -> Result<Object, Fault> {
         let made = move || {
             waiting.check()?;
-            let (place, _) = Place::at(&path, &mark)?;
+            let (place, _) = Place::at(destination)?;
             // Beside a wait for the disk a name costs nothing.
             if !place.is_there
                 && !how.sync

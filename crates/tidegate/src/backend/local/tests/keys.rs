@@ -1,6 +1,7 @@
-//! Which keys are refused, and what is said where the tree is in the way.
+//! Which keys are refused, what is said where the tree is in the way, and which directory a location names.
 
 use super::*;
+use crate::backend::CopySource;
 
 #[tokio::test]
 async fn keys_that_are_no_paths_below_are_refused() {
@@ -135,4 +136,38 @@ fn what_has_its_name_is_not_written_again() {
     let fault = temp::unsynced(Path::new("/tmp"), rustix::io::Errno::IO.into());
     assert!(fault.message.contains("published") && fault.message.contains("/tmp"), "{fault}");
     assert!(fault.answered && !fault.kind.is_retriable() && !fault.kind.is_ambiguous());
+}
+
+#[test]
+fn the_location_of_a_store_names_its_root() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = |name: &'static [u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));
+    let mut roots: Vec<PathBuf> =
+        ["/", ".", "a", "a/", "/a/b/", "s3:/b", "./s3:", "host:b/c"].map(PathBuf::from).into();
+    roots.extend([odd(b"/a/\xff/b"), odd(b"a\xff")]);
+    for root in roots {
+        let store = Local::new(&root);
+        assert!(!store.location().ends_with('/'), "{root:?}");
+        let named = std::path::absolute(local_root(store.location())).expect("a path");
+        assert_eq!(named.components().as_path(), store.root.components().as_path(), "{root:?}");
+        // The records of another process name the same place.
+        let recorded = crate::records::root(&store);
+        assert_eq!(local_root(&recorded).components().as_path(), named.components().as_path(), "{root:?}");
+    }
+    assert_eq!(local_root(Local::new("").location()), Path::new("."));
+}
+
+#[tokio::test]
+async fn a_store_of_the_root_directory_copies_what_is_below_it() {
+    let disk = disk();
+    disk.file("from", b"bytes");
+    let store = Local::new("/");
+    let key = |name: &str| disk.root().join(name).to_str().expect("a key").trim_start_matches('/').to_owned();
+    let object = store.head(&key("from")).await.expect("there");
+    let from = CopySource { location: store.location().to_owned(), key: key("from"), object };
+    store.copy(&from, &key("to"), None, &options()).await.expect("copied");
+    assert_eq!(read(&disk.store, "to", None).await.expect("get"), b"bytes");
+    assert!(disk.store.is_one_place(store.location(), &key("to"), "to").await);
+    store.delete(&key("to")).await.expect("removed");
+    assert_eq!(disk.everything(), ["from"]);
 }

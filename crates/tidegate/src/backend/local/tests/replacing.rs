@@ -125,3 +125,47 @@ async fn no_directory_is_made_directly_below_the_root_directory() {
     let disk = disk();
     disk.store.put("new/dir/k", payload(b""), &options()).await.expect("put");
 }
+
+#[tokio::test]
+async fn nothing_is_written_or_removed_through_a_planted_link_to_a_directory() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give a link to another user");
+        return;
+    }
+    let disk = disk();
+    disk.file("home/key", b"old");
+    disk.file("home/source", b"new");
+    disk.file("sticky/file", b"");
+    let sticky = disk.root().join("sticky");
+    set_mode(&sticky, 0o1777);
+    let link = sticky.join("out");
+    symlink("../home", &link).expect("a link");
+    std::os::unix::fs::lchown(&link, Some(4711), None).expect("an owner");
+    // As the root, and below it.
+    for (store, below) in [(Local::new(&link), ""), (Local::new(&sticky), "out/")] {
+        let (key, new) = (format!("{below}key"), format!("{below}new/k"));
+        for key in [&key, &new] {
+            assert_eq!(kind(store.put(key, payload(b"planted"), &options()).await), FaultKind::Denied);
+            assert_eq!(kind(store.put(key, payload(b"planted"), &create_only()).await), FaultKind::Denied);
+            assert_eq!(kind(store.open(key, &options()).await), FaultKind::Denied);
+        }
+        assert_eq!(kind(copied(&store, &format!("{below}source"), &key).await), FaultKind::Denied);
+        let arrival = Arrival::begin(&store.root.join(&new), &"0".repeat(16));
+        assert_eq!(kind(arrival.map(|_| ())), FaultKind::Denied);
+        store.delete(&key).await.expect_err("a fault");
+        assert_eq!(read(&store, &key, None).await.expect("reading goes through links"), b"old");
+    }
+    assert_eq!(kind(Local::new(&link).delete("key").await), FaultKind::Denied);
+    assert_eq!(
+        disk.everything(),
+        ["home/", "home/key", "home/source", "sticky/", "sticky/file", "sticky/out"]
+    );
+    // The link itself is removed, and a link of the caller's is followed.
+    Local::new(&sticky).delete("out").await.expect("removed");
+    symlink("../home", &link).expect("a link");
+    let store = Local::new(&link);
+    store.put("key", payload(b"new"), &options()).await.expect("put");
+    assert_eq!(disk.everything().len(), 6);
+    store.delete("key").await.expect("removed");
+    assert!(!disk.root().join("home/key").exists());
+}

@@ -20,8 +20,13 @@ impl Place {
 
 /// A download that was cut, with `MIB` bytes of 3 MiB.
 async fn cut(data: &[u8]) -> Place {
+    cut_with(data, |tide| tide).await
+}
+
+async fn cut_with(data: &[u8], with: impl FnOnce(crate::Builder) -> crate::Builder) -> Place {
     let fates = vec![Fate::Stalls(MIB, Duration::from_secs(1000))];
-    let place = Place::with(data, fates.into_iter(), |tide| tide.concurrency(Concurrency::Fixed(1))).await;
+    let with = |tide: crate::Builder| with(tide.concurrency(Concurrency::Fixed(1)));
+    let place = Place::with(data, fates.into_iter(), with).await;
     let begun = async {
         while place.names().len() < 2 || place.entries() != [MIB] {
             sleep(Duration::from_millis(5)).await;
@@ -90,6 +95,28 @@ async fn a_file_of_somebody_else_is_left_alone() {
                 fs::remove_dir(&planted).unwrap();
             }
         }
+    }
+}
+
+/// Of a service whose user has changed: what the one before has left is resumed where that is asked for.
+#[tokio::test(start_paused = true)]
+async fn files_of_an_owner_that_is_trusted_are_resumed() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can give a file to another user");
+        return;
+    }
+    let data = bytes_of(3 * MIB, 3);
+    for is_trusted in [true, false] {
+        let with = |tide: crate::Builder| if is_trusted { tide.owner(65534) } else { tide };
+        let place = cut_with(&data, with).await;
+        for left in [place.note(), place.part()] {
+            std::os::unix::fs::chown(left, Some(65534), Some(65534)).unwrap();
+        }
+        let warned = place.run_warned().await;
+        assert_eq!(warned.is_empty(), is_trusted, "{warned:?}");
+        assert!(fs::read(place.path()).unwrap() == data);
+        // What is not trusted is left alone.
+        assert_eq!(place.names().len(), if is_trusted { 1 } else { 3 });
     }
 }
 
