@@ -154,7 +154,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_store_whose_listing_has_failed_is_not_listed_again() {
-        let server = Server::builder().start().await.unwrap();
+        let server = Server::builder().journal(true).start().await.unwrap();
         server.create_bucket("bucket").unwrap();
         let tide = engine(server.endpoint(), &server, None).await;
         let store = tide.open("s3://bucket").await.unwrap();

@@ -75,7 +75,10 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     let message = Some(said.message.trim().trim_end_matches('.').to_owned())
         .filter(|message| !message.is_empty())
         .or_else(|| plain(body))
-        .unwrap_or_else(|| status.canonical_reason().unwrap_or("the store refused").to_owned());
+        .unwrap_or_else(|| match status.is_success() {
+            true => xml::NO_WORD.to_owned(),
+            false => status.canonical_reason().unwrap_or("the store refused").to_owned(),
+        });
     let kind = kind(status, reason, &message, about);
     let reason = if reason.is_empty() { String::new() } else { format!("{reason}, ") };
     Fault::new(kind, format!("{message} ({reason}HTTP {})", status.as_u16()))

@@ -335,6 +335,16 @@ mod tests {
     }
 
     #[test]
+    fn what_google_has_no_field_for_is_refused() {
+        let mut options = WriteOptions::default();
+        options.attributes.expires = Some("Sun, 06 Nov 1994 08:49:37 GMT".into());
+        assert_eq!(to_headers(&options).unwrap_err().kind, FaultKind::Unsupported);
+        // Of an answer, it is a header of caches.
+        let headers = HeaderMap::from_iter([(header::EXPIRES, "0".parse().unwrap())]);
+        assert_eq!(from_headers("k", &headers).attributes, Attributes::default());
+    }
+
+    #[test]
     fn bytes_that_were_packed_on_the_way_are_known() {
         let headers = |stored: &str, sent: Option<&str>, length: &str| {
             let mut headers = HeaderMap::new();

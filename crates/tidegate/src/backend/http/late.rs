@@ -110,8 +110,9 @@ impl Wait {
             if moved.elapsed() >= late && (way.is_sent.load(Relaxed) || !has_answered) {
                 return late;
             }
+            let (due, now) = (moved + late, Instant::now());
             // A long upload that stands still is looked at again later.
-            sleep_until((moved + late).max(Instant::now() + LATE / 4)).await;
+            sleep_until(if due > now { due } else { now + LATE / 4 }).await;
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::date::http_date;
 #[cfg(test)]
 mod tests;
 
+/// Of an error document with a status of success that says nothing else.
+pub(in crate::backend) const NO_WORD: &str = "the store answers with an error, and does not say what failed";
+
 /// Further than this from the store's clock, requests are refused.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
@@ -125,6 +128,7 @@ fn unexplained(status: StatusCode) -> &'static str {
         StatusCode::BAD_REQUEST => {
             "the store does not say why; often the session token has expired, or the region is another"
         }
+        status if status.is_success() => NO_WORD,
         _ => status.canonical_reason().unwrap_or("the store refused"),
     }
 }
