@@ -4,11 +4,12 @@
 //! credentials and a missing bucket say so themselves. A store that was not reached does not: the connection of one
 //! object may break for that object's sake. So the store is asked.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::TryStreamExt;
-use tidegate::{ErrorKind, Progress, Store, Tidegate};
-use tokio::sync::Mutex;
+use tidegate::{ErrorKind, Operation, Progress, Store, Tidegate};
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::exit::{Failure, Reach};
@@ -23,6 +24,8 @@ pub(crate) struct CommonCause {
     /// Of all transfers together.
     progress: Progress,
     stores: Vec<(Store, Mutex<Standing>)>,
+    /// Whether the command stops for a reason of its own.
+    stops: watch::Sender<bool>,
 }
 
 /// What is known of a store.
@@ -39,7 +42,13 @@ enum Standing {
 impl CommonCause {
     pub(crate) fn of<'a>(tide: &Tidegate, stores: impl IntoIterator<Item = &'a Store>) -> Self {
         let stores = stores.into_iter().map(|store| (store.clone(), Mutex::default())).collect();
-        Self { progress: tide.progress(), stores }
+        Self { progress: tide.progress(), stores, stops: watch::Sender::new(false) }
+    }
+
+    /// The command begins nothing more, for its listing has failed: no store is asked any more. The listing was made
+    /// again as often as it may be, and to list once more tells nothing new.
+    pub(crate) fn no_more(&self) {
+        self.stops.send_replace(true);
     }
 
     /// Whether every other object would fail as this one did. Sends one listing at a time per store. Skips it if the
@@ -50,18 +59,32 @@ impl CommonCause {
             (Reach::AskStore, Failure::Store(error)) => error,
             _ => return false,
         };
+        // A listing of that store was what failed: it has not answered, or not as an object store.
+        if error.operation() == Operation::List {
+            return true;
+        }
         let failed_at = Instant::now();
         let of_it = |store: &Store| error.object().starts_with(&store.location());
         let Some((store, standing)) = self.stores.iter().find(|(store, _)| of_it(store)) else {
             return false;
         };
-        let mut standing = standing.lock().await;
+        let mut stops = self.stops.subscribe();
+        let mut stopped = pin!(stops.wait_for(|stops| *stops));
+        let mut standing = tokio::select! {
+            biased;
+            _ = &mut stopped => return false,
+            standing = standing.lock() => standing,
+        };
         match *standing {
             Standing::Silent => return true,
             Standing::Answered(at) if at >= failed_at => return false,
             _ => {}
         }
-        let is_silent = !self.answers(store).await;
+        let is_silent = tokio::select! {
+            biased;
+            _ = &mut stopped => return false,
+            answers = self.answers(store) => !answers,
+        };
         *standing = if is_silent { Standing::Silent } else { Standing::Answered(Instant::now()) };
         is_silent
     }
@@ -127,5 +150,28 @@ mod tests {
         let error = read(&store).await;
         assert!(error.is_unreachable(), "{error}");
         assert!(CommonCause::of(&tide, [&store]).is_behind(&error.into()).await);
+    }
+
+    #[tokio::test]
+    async fn a_store_whose_listing_has_failed_is_not_listed_again() {
+        let server = Server::builder().journal(true).start().await.unwrap();
+        server.create_bucket("bucket").unwrap();
+        let tide = engine(server.endpoint(), &server, None).await;
+        let store = tide.open("s3://bucket").await.unwrap();
+        let faults =
+            ["ListObjectsV2", "GetObject"].map(|operation| Fault::new(operation, Action::CutHead)).to_vec();
+        server.set_knobs(Knobs { faults, ..Knobs::default() });
+        let listed = || server.requests().iter().filter(|name| name.contains("ListObjects")).count();
+        let cause = CommonCause::of(&tide, [&store]);
+        let error = store.list("", true).try_next().await.unwrap_err();
+        assert_eq!(listed(), 1);
+        assert!(cause.is_behind(&error.into()).await);
+        let read = read(&store).await.into();
+        cause.no_more();
+        assert!(!cause.is_behind(&read).await);
+        assert_eq!(listed(), 1);
+        let cause = CommonCause::of(&tide, [&store]);
+        assert!(cause.is_behind(&read).await);
+        assert_eq!(listed(), 2);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn listen() -> Outcome {
 impl Listener {
     async fn watch(&self, arriving: &mut Arriving) {
         let signal = arriving.next().await;
-        // Counted before the command hears of it: one that ends at once has said so itself.
+        // Count the listeners before sending: a command that ends immediately prints its own message.
         let nobody_cleans_up = self.heard.receiver_count() == 0;
         self.heard.send_replace(Some(signal));
         if nobody_cleans_up {

@@ -14,6 +14,7 @@ use crate::{output, text};
 
 const RETRY: &str = "tidegate::retry";
 const CONNECT: &str = "tidegate::connect";
+const ANSWER: &str = "tidegate::answer";
 /// Lines of one kind are at least so far apart.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -21,12 +22,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     retries: Rate,
-    connections: Rate,
+    /// A connection that is not there, and an answer that does not come: of one outage, one of them is told.
+    silence: Rate,
 }
 
 /// Whether an event is one to be shown.
 pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
-    matches!(metadata.target(), RETRY | CONNECT)
+    matches!(metadata.target(), RETRY | CONNECT | ANSWER)
 }
 
 impl<S: Subscriber> Layer<S> for Notices {
@@ -35,7 +37,8 @@ impl<S: Subscriber> Layer<S> for Notices {
         event.record(&mut told);
         let (rate, line) = match event.metadata().target() {
             RETRY => (&self.retries, told.retry(SystemTime::now())),
-            CONNECT => (&self.connections, told.connection()),
+            CONNECT => (&self.silence, told.connection()),
+            ANSWER => (&self.silence, told.answer()),
             _ => return,
         };
         if let Some(more) = rate.admits(Instant::now()) {
@@ -77,6 +80,7 @@ struct Told {
     pause_ms: u64,
     longest_ms: u64,
     is_unreachable: bool,
+    is_work: bool,
 }
 
 impl Told {
@@ -94,6 +98,14 @@ impl Told {
     fn connection(&self) -> String {
         let waited = text::seconds(self.pause_ms as f64 / 1e3);
         format!("{} is not reachable so far: no connection within {waited}; still trying", self.at)
+    }
+
+    fn answer(&self) -> String {
+        let waited = text::seconds(self.pause_ms as f64 / 1e3);
+        if self.is_work {
+            return format!("still waiting for {}, which has been at work for {waited}", self.at);
+        }
+        format!("{} is not answering so far: no answer within {waited}; still waiting", self.at)
     }
 }
 
@@ -125,8 +137,10 @@ impl Visit for Told {
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        if field.name() == "is_unreachable" {
-            self.is_unreachable = value;
+        match field.name() {
+            "is_unreachable" => self.is_unreachable = value,
+            "is_work" => self.is_work = value,
+            _ => {}
         }
     }
 }
@@ -158,6 +172,14 @@ mod tests {
             told.retry(SystemTime::UNIX_EPOCH),
             "s3://b/k: part failed: slow down; attempt 2 of 10 in 1.2 s"
         );
+    }
+
+    #[test]
+    fn silence_and_work_are_told_apart() {
+        let mut told = Told { at: "h:1".to_owned(), pause_ms: 1600, ..Told::default() };
+        assert_eq!(told.answer(), "h:1 is not answering so far: no answer within 1.6 s; still waiting");
+        (told.is_work, told.pause_ms) = (true, 10_000);
+        assert!(told.answer().starts_with("still waiting for h:1, "), "{}", told.answer());
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub use connection::wants_new_connection;
 pub use copy::{Copied, CopySource};
 pub use fault::{Fault, FaultKind};
 pub use layer::Layer;
-pub(crate) use same::same_or_replaced;
+pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
 /// One bucket or root of a store.
@@ -184,8 +184,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
     /// object's, and the answer says which bytes it has. A range that begins past the end is refused.
     ///
     /// With `same`, the object that was described so before, by the store's own condition where it has one:
-    /// [`FaultKind::Replaced`] where the key has another by now. Not every server heeds conditions, so the
-    /// answer is to be compared ([`Object::is_same`]) all the same.
+    /// [`FaultKind::Replaced`] where the key has another by now, [`FaultKind::Unsupported`] where neither a tag nor a
+    /// version tells. Not every server heeds conditions, so the answer is to be compared ([`Object::is_same`]) all the
+    /// same.
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
 
     /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes

@@ -72,20 +72,22 @@ impl CopyBuilder {
 
     /// Makes the copy: visible when this returns, whole, or not at all. It is of the object that the key has when
     /// this begins, with the same bytes (by the checksum, where the store tells one of both), attributes,
-    /// metadata and tags. Access rights and retention are the target's own. A copy of an object onto itself that
+    /// metadata and tags. Access rights and retention are the target's own; what else the source has and the copy lacks
+    /// is named in [`Object::not_carried`]. A copy of an object onto itself that
     /// changes no attribute is the object as it is; no request but the one that describes it is made.
     ///
     /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the two are not of one store, or it makes no such copies: then nothing was
-    /// changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
+    /// [`ErrorKind::Unsupported`] where the two are not of one store, it makes no such copies, or it gives neither a tag
+    /// nor a version of the source: then nothing was changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
     /// removed meanwhile.
     pub async fn run(self) -> Result<Object> {
         if let Some(object) = self.onto_itself().await? {
             return Ok(object);
         }
         let from = self.source().await?;
+        let not_carried = from.object.not_carried.clone();
         let mut options = self.options;
         let given = std::mem::take(&mut options.attributes);
         options.attributes = merged(given, from.object.attributes.clone());
@@ -107,7 +109,7 @@ impl CopyBuilder {
         let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);
         let upload = Upload::new(&self.to, &self.to_key, options, self.progress);
         let object = Copy::new(upload, from).run(way, in_flight).await?;
-        Ok(self.to.relative(object))
+        Ok(Object { not_carried, ..self.to.relative(object) })
     }
 
     /// The object, where it would be copied onto itself and nothing of it would change. Stores refuse such a copy
@@ -155,6 +157,11 @@ impl CopyBuilder {
                 head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?
             }
         };
+        if !object.has_identity() {
+            let message = "the store gives neither an ETag nor a version of the object, so nothing would tell whether \
+                           it copies the one that was described";
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, from.url(&self.key), message));
+        }
         Ok(CopySource { location: from.backend().location().to_owned(), key, object })
     }
 }
@@ -167,6 +174,7 @@ fn merged(given: Attributes, source: Attributes) -> Attributes {
         content_encoding: given.content_encoding.or(source.content_encoding),
         content_disposition: given.content_disposition.or(source.content_disposition),
         content_language: given.content_language.or(source.content_language),
+        expires: given.expires.or(source.expires),
         metadata: if given.metadata.is_empty() { source.metadata } else { given.metadata },
         tags: if given.tags.is_empty() { source.tags } else { given.tags },
         storage_class: given.storage_class.or(source.storage_class),

@@ -1,5 +1,7 @@
 //! What all requests to one endpoint share.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use tokio::sync::Semaphore;
 
 use crate::error::Operation;
@@ -25,6 +27,8 @@ pub(crate) struct Endpoint {
     hedged_ranges: Hedges,
     /// How many slabs its requests may hold that carry journaled bytes.
     pub(crate) journaled: Semaphore,
+    /// Whether it answered a request for a range with the whole object.
+    ignores_ranges: AtomicBool,
 }
 
 impl Endpoint {
@@ -38,6 +42,20 @@ impl Endpoint {
             hedged_parts: Hedges::default(),
             hedged_ranges: Hedges::default(),
             journaled: Semaphore::new(journaled),
+            ignores_ranges: AtomicBool::default(),
+        }
+    }
+
+    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
+    /// stream, for every further request would send the whole object again.
+    pub(crate) fn ignores_ranges(&self) -> bool {
+        self.ignores_ranges.load(Relaxed)
+    }
+
+    /// A request for a range was answered, with that range or with the whole object.
+    pub(crate) fn answered_range(&self, is_ignored: bool) {
+        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
+            tracing::debug!(is_ignored, "the store was asked for a range");
         }
     }
 

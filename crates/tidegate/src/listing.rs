@@ -143,7 +143,8 @@ where
 {
     let mut fetch = fetch;
     let Some(pages) = PAGES.try_with(Option::clone).ok().flatten() else { return fetch().await };
-    let fetched = pages.requests.send(Operation::List, None, None, fetch).await;
+    // On the heap: the futures of attempts are nested deeply, and workers may have small stacks.
+    let fetched = pages.requests.send(Operation::List, None, None, || Box::pin(fetch())).await;
     fetched.map_err(|failure| {
         let mut failed = pages.failed.lock().unwrap_or_else(PoisonError::into_inner);
         *failed = Some((failure.attempts, failure.elapsed));

@@ -22,6 +22,8 @@ pub struct Attributes {
     pub content_disposition: Option<String>,
     /// `Content-Language`, as given.
     pub content_language: Option<String>,
+    /// `Expires`, as given: a date of HTTP. Google Cloud Storage keeps none.
+    pub expires: Option<String>,
     /// User metadata (`x-amz-meta-*`); names in lower case.
     pub metadata: BTreeMap<String, String>,
     /// Object tags.
@@ -74,6 +76,9 @@ pub struct Object {
     pub tag_count: u64,
     /// What it carries beside its bytes, as far as the store tells.
     pub attributes: Attributes,
+    /// What else it has that no copy carries, by name: `website redirect`, `object lock`, `legal hold`, `custom time`,
+    /// …. Of a copy that was just made, what its source has.
+    pub not_carried: Vec<&'static str>,
 }
 
 impl Object {
@@ -82,16 +87,22 @@ impl Object {
         (!self.size_is_unknown).then_some(self.size)
     }
 
-    /// Whether `other` describes the same bytes, as far as both tell: of one size, and of one tag (which some
-    /// stores change with the attributes) or one version (which some change with every write of the same bytes);
-    /// where they share neither, of one time.
+    /// Whether `other` describes the same bytes: of one size where both tell it, and of one tag (which some stores
+    /// change with the attributes) or one version (which some change with every write of the same bytes). Two
+    /// descriptions that share neither a tag nor a version are not known to be of the same bytes, whatever their
+    /// times: the time of an object has whole seconds.
     ///
     /// Tags are compared without their quotes and without the mark of a weak one (`W/`): the same store may write them
     /// so in one answer and otherwise in the next.
     pub fn is_same(&self, other: &Self) -> bool {
-        let is_same = self.has_tag_of(other).unwrap_or(self.modified == other.modified);
         let sizes = self.known_size().zip(other.known_size());
-        sizes.is_none_or(|(ours, theirs)| ours == theirs) && is_same
+        sizes.is_none_or(|(ours, theirs)| ours == theirs) && self.has_tag_of(other) == Some(true)
+    }
+
+    /// Whether the description has a tag or a version, by which another answer can be known to be about the same
+    /// object. An object without is read by one request, and read again from its beginning where that breaks.
+    pub fn has_identity(&self) -> bool {
+        self.etag.is_some() || self.version.is_some()
     }
 
     /// Whether both have one tag or one version; `None` where no answer tells both of one of these.
@@ -173,11 +184,24 @@ mod tests {
             assert!(tagged(tag).is_same(&tagged("\"e\"")), "{tag}");
             assert!(!tagged(tag).is_same(&tagged("\"f\"")), "{tag}");
         }
-        // Without a tag or a version in both, the time tells; and one that is the same is enough.
-        assert!(tagged("e").is_same(&Object::default()));
+        // One of them that is the same is enough.
         let versioned = |etag, version: &str| Object { version: Some(version.to_owned()), ..tagged(etag) };
         assert!(versioned("e", "1").is_same(&versioned("f", "1")));
         assert!(!versioned("e", "1").is_same(&versioned("f", "2")));
+    }
+
+    #[test]
+    fn without_a_tag_or_a_version_in_both_no_two_answers_are_known_to_be_of_one_object() {
+        let now = std::time::SystemTime::now();
+        let timed = |modified| Object { size: 5, modified, ..Object::default() };
+        for modified in [None, Some(now)] {
+            assert!(!timed(modified).is_same(&timed(modified)));
+            assert!(!timed(modified).has_identity());
+        }
+        assert!(!tagged("e").is_same(&Object::default()));
+        let versioned = Object { version: Some("1".into()), ..Object::default() };
+        assert!(!tagged("e").is_same(&versioned));
+        assert!(tagged("e").has_identity() && versioned.has_identity());
     }
 
     #[test]

@@ -101,12 +101,15 @@ impl ReaderBuilder {
         let began = Instant::now();
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let opened = source.open(range, self.same.as_ref()).await;
-        let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
+        let Body { object, range, stream, .. } = opened.map_err(|failure| source.failed(failure, 0))?;
         // What is read whole is compared with the checksum that the store keeps.
         let algorithm = self.context.backend().capabilities().checksum;
         let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
         let ranges = Ranges::one(range.clone());
-        let ahead = Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget);
+        let ahead = match source.is_one_stream(&object) {
+            true => None,
+            false => Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget),
+        };
         Ok(Reader {
             source,
             object: Arc::new(self.context.relative(object)),
@@ -133,7 +136,9 @@ impl ReaderBuilder {
 /// reader goes on, over one request whose bytes are taken as the consumer asks for them.
 ///
 /// All bytes are of one object, the one that the first answer described: where the key gets another meanwhile,
-/// reading on is [`ErrorKind::Replaced`]. A request that breaks is made again from the exact byte, one that is far
+/// reading on is [`ErrorKind::Replaced`]. Where the store gives neither a tag nor a version of the object
+/// ([`Object::has_identity`]), one request brings all bytes; when that breaks, or the reader is sought back, the error
+/// is [`ErrorKind::Unsupported`]. A request that breaks is made again from the exact byte, one that is far
 /// slower than its peers is made a second time beside itself. It ends cleanly only after every byte of the
 /// range; where the object is read whole and in order, bytes that do not match the checksum that the store keeps
 /// are an error at the end. An error is the last that it gives, and it gives it again however often it is
@@ -195,12 +200,17 @@ impl Reader {
                 return Poll::Ready(self.check_end().err().map(|error| Err(self.fail(error))));
             };
             self.at = range.start;
+            if self.ahead.is_some() && self.source.ignores_ranges() {
+                self.turn_to_one_stream();
+            }
             // What lies behind its last byte is left to chunks.
             self.direct.take_if(|direct| direct.at.max(range.start) >= direct.until);
             self.read_ahead(range.end);
             if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
                 match (chunk.poll(self.at, cx), &mut self.ahead) {
                     (Poll::Ready(Look::Bytes(piece)), _) => break Ok(piece),
+                    // It may have failed for that very reason, just now.
+                    (Poll::Ready(Look::Failed(_)), Some(_)) if self.source.ignores_ranges() => {}
                     (Poll::Ready(Look::Failed(error)), _) => break Err(error),
                     (Poll::Ready(Look::CalledBack), Some(ahead)) => ahead.drop_at(self.at),
                     (Poll::Pending, Some(ahead)) => {
@@ -223,6 +233,10 @@ impl Reader {
                         Poll::Pending => return Poll::Pending,
                     }
                 }
+                _ if self.source.ignores_ranges() => {
+                    let asked = self.at..self.ranges.span().end;
+                    self.direct = Some(Direct::open(&self.source, &self.object, asked));
+                }
                 _ => {
                     let end = range.end.min(self.at.saturating_add(self.reach));
                     self.reach = self.reach.saturating_mul(2);
@@ -239,6 +253,17 @@ impl Reader {
             }
             Err(error) => Err(self.fail(error)),
         }))
+    }
+
+    /// The store sends the whole object for each chunk: nothing is read ahead any more, and the open request is read
+    /// to its end.
+    fn turn_to_one_stream(&mut self) {
+        self.ahead = None;
+        // Of one that has come to where the first chunk began, bytes were left out behind that.
+        self.direct.take_if(|direct| direct.at >= direct.until);
+        if let Some(direct) = &mut self.direct {
+            direct.until = direct.asked;
+        }
     }
 
     /// Asks for what lies ahead of the open request, or of the consumer where there is none; the range that it is

@@ -82,7 +82,7 @@ const SLACK: u32 = 4;
 /// Attempts in a row at something that is gone on with from where it broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
-    /// How many have failed, and of these the ones that came to nothing for too long.
+    /// How many attempts failed, and how many of them timed out.
     pub(crate) failed: u32,
     pub(crate) timeouts: u32,
     since: u64,

@@ -162,6 +162,7 @@ impl Args {
         let source = End::parse(&self.source)?;
         let target = End::parse(&self.target)?;
         self.check(&source, &target)?;
+        let attributes = self.carried.clone().attributes()?;
         let settings = self.connection.settings_with(self.checksum);
         let mut retry = self.connection.retry();
         retry.attempts = self.attempts;
@@ -182,7 +183,7 @@ impl Args {
         }
         let show = self.show(&target);
         let writing =
-            Writing::new(self.strategy(), self.create_only, self.sync, self.expect_size, self.carried.into());
+            Writing::new(self.strategy(), self.create_only, self.sync, self.expect_size, attributes);
         Stores::with(engine, async |stores| {
             let named: Vec<_> = [&source, &target].into_iter().filter_map(End::place).collect();
             self.spread.open(stores, &named).await?;

@@ -307,7 +307,10 @@ async fn remove_below(
                         tally.failed += 1;
                         say(&error.into());
                     }
-                    Err(error) => stopped = Some(error.into()),
+                    Err(error) => {
+                        cause.no_more();
+                        stopped = Some(error.into());
+                    }
                 }
                 continue;
             }

@@ -45,6 +45,7 @@ struct Facts<'a> {
     cache_control: Option<&'a str>,
     content_encoding: Option<&'a str>,
     content_disposition: Option<&'a str>,
+    expires: Option<&'a str>,
     storage_class: Option<&'a str>,
     encryption: Option<String>,
     metadata: &'a BTreeMap<String, String>,
@@ -84,6 +85,7 @@ fn facts(url: String, object: &Object) -> Facts<'_> {
         cache_control: attributes.cache_control.as_deref(),
         content_encoding: attributes.content_encoding.as_deref(),
         content_disposition: attributes.content_disposition.as_deref(),
+        expires: attributes.expires.as_deref(),
         storage_class: attributes.storage_class.as_deref(),
         encryption: attributes.encryption.as_ref().map(encryption),
         metadata: &attributes.metadata,
@@ -120,6 +122,7 @@ fn write(out: &mut impl Write, facts: &Facts<'_>) -> std::io::Result<()> {
     line("cache control", facts.cache_control)?;
     line("content encoding", facts.content_encoding)?;
     line("content disposition", facts.content_disposition)?;
+    line("expires", facts.expires)?;
     line("storage class", facts.storage_class)?;
     line("encryption", facts.encryption.as_deref())?;
     for (name, value) in facts.metadata {

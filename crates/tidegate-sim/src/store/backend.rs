@@ -193,7 +193,8 @@ impl Backend for SimStore {
         let pieces: Vec<Bytes> = version.pieces.to_vec();
         let object = version.object.clone();
         let range = 0..object.size;
-        Ok(Body { object, range, stream: stream::iter(pieces).map(Ok).boxed() })
+        let stream = stream::iter(pieces).map(Ok).boxed();
+        Ok(Body { object, range, ignored_range: false, stream })
     }
 
     fn list(&self, prefix: &str, _recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {

@@ -40,6 +40,7 @@ mod fault;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod grpc;
+mod json;
 mod list;
 mod parts;
 mod request;
@@ -368,7 +369,7 @@ impl Backend for Gcs {
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
             let object = same_or_replaced(self.head(key).await?, same)?;
-            return Ok(Body { object, range, stream: stream::empty().boxed() });
+            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let mut query = vec![("alt", "media")];
         query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));

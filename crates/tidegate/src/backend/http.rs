@@ -18,6 +18,7 @@ mod client;
 mod connections;
 mod dialer;
 pub(super) mod download;
+mod late;
 mod open;
 mod pages;
 pub(super) mod proof;
@@ -28,6 +29,7 @@ pub(super) mod unanswered;
 pub(super) use body::{Failure, Outgoing};
 pub(super) use client::{AGENT, Client, Response, Sending, sending};
 pub(super) use connections::{Connections, Connector, STREAMS, Version};
+pub(super) use late::Work;
 pub(super) use open::OpenBody;
 pub(super) use pages::{Entries, LONGEST_TEXT, Order, Page, paged, stuck};
 

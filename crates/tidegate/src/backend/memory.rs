@@ -100,7 +100,8 @@ impl Memory {
         let object = same_or_replaced(stored.object.clone(), same)?;
         let range = clamp(range, object.size)?;
         let blocks = cut(&stored.blocks, &range);
-        Ok(Body { object, range, stream: stream::iter(blocks).map(Ok).boxed() })
+        let stream = stream::iter(blocks).map(Ok).boxed();
+        Ok(Body { object, range, ignored_range: false, stream })
     }
 }
 

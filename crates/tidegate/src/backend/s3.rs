@@ -317,7 +317,7 @@ impl Backend for S3 {
         if let Some(range) = range.clone().filter(Range::is_empty) {
             // HTTP has no range of no bytes.
             let object = same_or_replaced(self.head(key).await?, same)?;
-            return Ok(Body { object, range, stream: stream::empty().boxed() });
+            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let mut request = self.request(Method::GET, key, &[])?;
         set(&mut request.headers, "x-amz-checksum-mode", Some("ENABLED"))?;

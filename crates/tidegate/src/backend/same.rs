@@ -4,13 +4,29 @@ use super::{Fault, FaultKind};
 use crate::object::Object;
 
 const REPLACED: &str = "the object was replaced while it was read";
+const NO_IDENTITY: &str = "the store gives neither an ETag nor a version, so nothing tells whether another answer is about the same object";
 
 /// The object that an answer describes, if it is the one that is asked for: not every server heeds conditions.
 pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<Object, Fault> {
     match same {
+        Some(same) if same.has_tag_of(&object).is_none() => Err(no_identity()),
         Some(same) if !same.is_same(&object) => Err(Fault::new(FaultKind::Replaced, REPLACED)),
         _ => Ok(object),
     }
+}
+
+/// The fault of a request for more of an object that no answer can be known to be about.
+pub(crate) fn no_identity() -> Fault {
+    Fault::new(FaultKind::Unsupported, NO_IDENTITY)
+}
+
+/// The fault of an answer that broke, where its object has no identity: another request may get another object.
+pub(crate) fn not_resumable(fault: Fault) -> Fault {
+    if !fault.kind.is_retriable() {
+        return fault;
+    }
+    let message = format!("{}; it cannot be resumed: {NO_IDENTITY}", fault.message);
+    Fault { kind: FaultKind::Unsupported, message, ..fault }
 }
 
 /// Turns the fault of a read into one that says so, where a condition that it is `same` was not met.

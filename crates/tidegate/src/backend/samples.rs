@@ -98,6 +98,55 @@ pub(super) fn login_page() -> String {
     said("200 OK", "content-type: text/html\r\n", "<!doctype html><html><body>Please log in</body></html>")
 }
 
+/// Bodies of answers of success that are errors, and what each means.
+pub(super) const ERRORS: [(&str, FaultKind); 8] = [
+    (r#"{"error":{"code":403,"message":"no"}}"#, FaultKind::Denied),
+    (r#"{"error":{"code":503}}"#, FaultKind::Throttled),
+    (r#"{"error":{"code":"500"}}"#, FaultKind::Transient),
+    (r#"{"error":"quota exceeded"}"#, FaultKind::Transient),
+    (r#"{"error":"Forbidden","statusCode":403}"#, FaultKind::Denied),
+    ("<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>no</Message></Error>", FaultKind::Denied),
+    ("<ErrorResponse xmlns='x'><Error><Code>AccessDenied</Code></Error></ErrorResponse>", FaultKind::Denied),
+    ("<Error><Code>SlowDown</Code></Error>", FaultKind::Throttled),
+];
+
+/// Bodies that are no error document and no word of a store, in an answer of success to a removal.
+pub(super) const STRANGE: [&str; 5] =
+    ["<LoginPage/>", "<Ok/>", r#"{"message":"login"}"#, "[]", "<!doctype html><html>Please log in</html>"];
+
+/// What answers to a removal, and to the question whether the object is there, come to: `gone` is the store's own word
+/// that it is not, `there` that it is.
+pub(super) async fn removals_are_proven<B: Backend, F: Future<Output = B>>(
+    gone: String,
+    there: String,
+    connect: impl Fn(Box<dyn Fn(&str) -> String + Send + Sync>) -> F,
+) {
+    let page = || said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>");
+    let mut cases = vec![
+        (said("204 No Content", "", ""), login_page(), true),
+        (said("200 OK", "", ""), login_page(), true),
+        (said("200 OK", "", "null"), login_page(), true),
+        (gone.clone(), login_page(), true),
+        // Nothing says that it is a store's word.
+        (login_page(), said("404 Not Found", "", ""), false),
+        (page(), login_page(), false),
+        (said("302 Found", "location: http://login/\r\n", ""), gone.clone(), false),
+    ];
+    for body in STRANGE {
+        cases.push((said("200 OK", "", body), gone.clone(), true));
+        cases.push((said("200 OK", "", body), there.clone(), false));
+    }
+    cases.push((said("200 OK", "", ERRORS[0].0), gone, false));
+    for (deleted, head, is_removed) in cases {
+        let shown = format!("{deleted} {head}");
+        let answer =
+            move |asked: &str| if asked.starts_with("delete") { deleted.clone() } else { head.clone() };
+        let store =
+            crate::Tidegate::builder().build().unwrap().store(Arc::new(connect(Box::new(answer)).await));
+        assert_eq!(store.delete("k").await.is_ok(), is_removed, "{shown}");
+    }
+}
+
 /// The value of a header of a request.
 pub(super) fn header_of(head: &str, name: &str) -> Option<String> {
     let named = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned());

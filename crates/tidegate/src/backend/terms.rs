@@ -204,6 +204,9 @@ pub struct Body {
     pub object: Object,
     /// Which bytes of it follow.
     pub range: Range<u64>,
+    /// Whether the store ignored the range that it was asked for and sends the whole object, of which `stream` gives
+    /// `range`. Empty pieces of the stream stand for bytes that are skipped.
+    pub ignored_range: bool,
     /// The bytes. A body that ends early is an error, never a clean end.
     pub stream: BoxStream<'static, Result<Bytes, Fault>>,
 }

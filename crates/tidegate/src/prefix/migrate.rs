@@ -19,7 +19,7 @@ use super::places::{Known, Place, Places};
 use super::record::Record;
 use crate::backend::Entry;
 use crate::client::Store;
-use crate::error::{ErrorKind, Operation, Result};
+use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 
 /// Objects that are moved, and prefixes that are listed, at once.
@@ -229,6 +229,11 @@ async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step
     // Deleted meanwhile, it must not come back.
     match store.head(from).await {
         Ok(now) if now.is_same(&object) => {}
+        Ok(now) if !now.has_identity() => {
+            let message = "the store gives neither an ETag nor a version, so nothing tells whether the object is still \
+                           the one that was read";
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Layout, store.context().url(from), message));
+        }
         Ok(_) => return Ok(None),
         Err(error) => return or_none(error, &[ErrorKind::NotFound]),
     }

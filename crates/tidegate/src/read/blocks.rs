@@ -141,11 +141,25 @@ impl BlocksBuilder {
                 begun: BytesMut::new(),
             });
         };
-        let first = ranges.first();
-        let opened = source.open(Some(first.clone()), self.same.as_ref()).await;
-        let Body { object, range, stream } = opened.map_err(|failure| source.failed(failure, 0))?;
+        let open = async |range: &Range<u64>, same: Option<&Object>| {
+            let opened = source.open(Some(range.clone()), same).await;
+            opened.map_err(|failure| source.failed(failure, 0))
+        };
+        let (first, span) = (ranges.first(), ranges.span());
+        let asked = if source.ignores_ranges() { &span } else { &first };
+        let mut body = open(asked, self.same.as_ref()).await?;
+        if *asked != span && source.is_one_stream(&body.object) {
+            // One request brings all blocks, and what lies between them.
+            let same = Some(&body.object).filter(|object| object.has_identity()).cloned();
+            drop(body);
+            body = open(&span, same.as_ref()).await?;
+        }
+        let Body { object, range, stream, .. } = body;
         check_end(&object)?;
-        let ahead = Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget);
+        let ahead = match source.is_one_stream(&object) {
+            true => None,
+            false => Ahead::for_more_than_one_request(&ranges, &self.context.engine().budget),
+        };
         let reader = Reader {
             source,
             object: Arc::new(self.context.relative(object)),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-use super::source::{Sink, Source};
+use super::source::{Answer, Sink, Source};
 use crate::backend::Fault;
 use crate::budget::{Borrower, Loan, Reading};
 use crate::error::{Error, ErrorKind, Operation, Result};
@@ -73,7 +73,7 @@ impl Chunk {
         let receiving = Receiving { source: source.clone(), into: received.clone() };
         let task = runtime.spawn(async move {
             let Receiving { source, into } = &receiving;
-            let ended = source.receive(asked.clone(), &object, &**into, None).await;
+            let ended = source.receive(asked.clone(), &object, &**into, None, Answer::Range).await;
             let at = asked.start + into.inflow.got();
             into.end(ended.map_err(|failure| source.failed(failure, at)));
         });

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use tracing::debug;
 
 use super::source::Source;
-use crate::backend::{Body, Fault, FaultKind, connected};
+use crate::backend::{Body, Fault, FaultKind, connected, not_resumable};
 use crate::error::{Operation, Result};
 use crate::object::Object;
 use crate::request::{Failure, MinRate, Trickle};
@@ -29,7 +29,7 @@ pub(super) struct Direct {
     /// The byte that it gives no more.
     pub(super) until: u64,
     /// The end of what was asked for.
-    asked: u64,
+    pub(super) asked: u64,
     /// Never locked: whoever polls has it alone. A future and a stream that are only `Send` are so part of a reader
     /// that is `Sync`.
     state: Mutex<State>,
@@ -178,6 +178,7 @@ impl Direct {
             State::Open { since, .. } => since.elapsed(),
             State::Opening(_) => Duration::ZERO,
         };
+        let fault = if object.has_identity() { fault } else { not_resumable(fault) };
         let pause = source.requests.retry.pause(&fault, self.breaks.failed);
         debug!(object = source.url(), at = self.at, fault = %fault, ?pause, "an answer broke");
         let mut failure = Failure::of(fault, 1, elapsed).after(self.earlier.take());

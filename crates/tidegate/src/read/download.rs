@@ -228,13 +228,35 @@ impl DownloadBuilder {
         self.joined(ended)
     }
 
-    /// Has all that is missing received.
-    async fn arrive(&self, arriving: &Arc<Arriving>, mut stream: Option<Pieces>) -> Result<()> {
+    /// Has all that is missing received: in ranges, or over one stream where those bring nothing.
+    async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>) -> Result<()> {
+        let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
+        let mut stream = stream;
+        if !arriving.is_one_stream() {
+            let mut tasks = JoinSet::new();
+            let arrived = self.arrive_in_ranges(arriving, stream.take(), &mut tasks).await;
+            match arrived {
+                Err(error) if error.kind() == ErrorKind::Unsupported && arriving.is_one_stream() => {}
+                arrived => return arrived,
+            }
+            tasks.shutdown().await;
+            arriving.gather().await?;
+        }
+        // In a task of its own, so that it goes on where nobody polls this.
+        let received = tokio::spawn(arriving.clone().receive_one_stream(stream));
+        self.joined(AbortOnDropHandle::new(received).await)
+    }
+
+    /// Has each chunk received that is missing, in requests of their own.
+    async fn arrive_in_ranges(
+        &self,
+        arriving: &Arc<Arriving>,
+        mut stream: Option<Pieces>,
+        tasks: &mut JoinSet<Result<()>>,
+    ) -> Result<()> {
         let most = arriving.at_once(AT_ONCE);
         // Where the number of requests was set, it is kept.
         let mut width = arriving.adapts().then(|| Width::new(most, note::CHUNK, Instant::now()));
-        let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
-        let mut tasks = JoinSet::new();
         let mut missing = arriving.missing().into_iter();
         loop {
             while tasks.len() < width.as_ref().map_or(most, Width::now)

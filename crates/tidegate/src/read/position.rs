@@ -34,8 +34,10 @@ impl Reader {
         if let Some(ahead) = &mut self.ahead {
             ahead.sought();
         }
+        // Another request would bring all of the object again, or another object.
+        let skip = if self.source.is_one_stream(&self.object) { u64::MAX } else { SKIP };
         let goes_on =
-            |direct: &mut super::Direct| (direct.at..direct.at.saturating_add(SKIP)).contains(&target);
+            |direct: &mut super::Direct| (direct.at..direct.at.saturating_add(skip)).contains(&target);
         if self.direct.take_if(|direct| !goes_on(direct)).is_none() && self.direct.is_some() {
             self.reach = u64::MAX;
         }

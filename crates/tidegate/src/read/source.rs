@@ -1,6 +1,7 @@
 //! One object that is read: each request asks for the same one.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use tokio::time::Instant;
 
-use crate::backend::{Backend, Body, Fault, FaultKind, same_or_replaced};
+use crate::backend::{Backend, Body, Fault, FaultKind, no_identity, not_resumable, same_or_replaced};
 use crate::budget::Budget;
 use crate::checksum::Checksum;
 use crate::engine::Context;
@@ -30,6 +31,17 @@ pub(super) struct Source {
     /// Whether a slow range may be asked for a second time.
     hedge: bool,
     pub(super) budget: Budget,
+    /// Whether the store ignores ranges, so that one request brings all that is read.
+    one_stream: AtomicBool,
+}
+
+/// What a request for a range may be answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The range alone. Whoever asks for many ranges turns to one stream where the store sends the whole object for each.
+    Range,
+    /// The whole object as well; what lies outside of the range is skipped.
+    RangeOrWhole,
 }
 
 /// Where received bytes go: to memory, or to their place in a file.
@@ -44,13 +56,27 @@ pub(super) trait Sink: Send + Sync {
 
 impl Source {
     pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
+        let requests = context.requests(key, progress);
+        let one_stream = AtomicBool::new(requests.endpoint.ignores_ranges());
         Self {
             backend: context.backend().clone(),
             key: context.full_key(key),
-            requests: context.requests(key, progress),
+            requests,
             hedge: context.engine().hedge,
             budget: context.engine().budget.clone(),
+            one_stream,
         }
+    }
+
+    /// Whether the store sends the whole object for each range that it is asked for.
+    pub(super) fn ignores_ranges(&self) -> bool {
+        self.one_stream.load(Relaxed)
+    }
+
+    /// Whether `object` is to be read by one stream: the store ignores ranges, or nothing would tell whether the
+    /// answer to another request is of the same object.
+    pub(super) fn is_one_stream(&self, object: &Object) -> bool {
+        self.ignores_ranges() || !object.has_identity()
     }
 
     pub(super) fn url(&self) -> &str {
@@ -63,29 +89,28 @@ impl Source {
         range: Option<Range<u64>>,
         same: Option<&Object>,
     ) -> Result<Body, Failure> {
-        self.requests.send(Operation::Get, None, None, || self.get(range.clone(), same)).await
+        let get = || self.get(range.clone(), same, Answer::RangeOrWhole);
+        self.requests.send(Operation::Get, None, None, get).await
     }
 
     /// Describes the object, if it is the same where one is given.
     pub(super) async fn head(&self, same: Option<&Object>) -> Result<Object, Failure> {
         let head = || async {
             let object = self.backend.head(&self.key).await?;
-            if same.is_some_and(|same| !same.is_same(&object)) {
-                return Err(Fault::new(FaultKind::Replaced, "the key has another object by now"));
-            }
-            Ok(object)
+            same_or_replaced(object, same)
         };
         self.requests.send(Operation::Head, None, None, head).await
     }
 
     /// Receives `range`, whole, into `sink`, over as many requests as it takes; the first may be open already, and
-    /// have more than the range.
+    /// have more than the range. An object without identity is received over that one request, or not at all.
     pub(super) async fn receive(
         &self,
         range: Range<u64>,
         same: &Object,
         sink: &impl Sink,
         opened: Option<Pieces>,
+        wanted: Answer,
     ) -> Result<(), Failure> {
         let inflow = sink.inflow();
         if opened.is_some() {
@@ -95,13 +120,19 @@ impl Source {
         let take_opened = || opened.lock().unwrap_or_else(PoisonError::into_inner).take();
         let length = range.end - range.start;
         let rest = |at: u64| Some(range.start + at..range.end);
+        let has_identity = same.has_identity();
         let first = || async {
             let mut at = inflow.got();
             let (mut pieces, may_have_more) = match take_opened() {
                 Some(pieces) => (pieces, true),
-                None => (self.get(rest(at), Some(same)).await?.stream, false),
+                None => (self.get(rest(at), Some(same), wanted).await?.stream, false),
             };
-            while let Some(mut piece) = pieces.try_next().await? {
+            let broken = |fault| if has_identity { fault } else { not_resumable(fault) };
+            while let Some(mut piece) = pieces.try_next().await.map_err(broken)? {
+                if piece.is_empty() {
+                    inflow.skips();
+                    continue;
+                }
                 piece.truncate(usize::try_from(length - at).unwrap_or(usize::MAX).min(piece.len()));
                 let len = piece.len() as u64;
                 sink.take(at, piece).await?;
@@ -112,7 +143,7 @@ impl Source {
                     break;
                 }
             }
-            all_came(inflow)
+            all_came(inflow).map_err(broken)
         };
         let again = || {
             let mut at = inflow.got();
@@ -121,7 +152,7 @@ impl Source {
             Some(async move {
                 let _memory = memory;
                 let mut copy = Vec::new();
-                let mut pieces = self.get(rest, Some(same)).await?.stream;
+                let mut pieces = self.get(rest, Some(same), wanted).await?.stream;
                 while let Some(piece) = pieces.try_next().await? {
                     inflow.moves(piece.len() as u64);
                     copy.push(piece);
@@ -134,14 +165,33 @@ impl Source {
                 all_came(inflow)
             })
         };
-        self.requests.receive(inflow, self.hedge, first, again).await
+        let hedge = self.hedge && !self.is_one_stream(same);
+        self.requests.receive(inflow, hedge, first, again).await
     }
 
     /// One request for the object, or a range of it, that is answered as it was asked.
-    async fn get(&self, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+    async fn get(
+        &self,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        wanted: Answer,
+    ) -> Result<Body, Fault> {
+        if same.is_some_and(|same| !same.has_identity()) {
+            return Err(no_identity());
+        }
         let mut body = self.backend.get(&self.key, range.clone(), same).await?;
         body.object = same_or_replaced(body.object, same)?;
         let size = body.object.size;
+        if body.range != (0..size) {
+            self.requests.endpoint.answered_range(body.ignored_range);
+        }
+        if body.ignored_range {
+            self.one_stream.store(true, Relaxed);
+            if wanted == Answer::Range {
+                let message = "the store ignores ranges, and sends the whole object for each";
+                return Err(Fault::new(FaultKind::Unsupported, message));
+            }
+        }
         if let Some(range) = range.as_ref().filter(|range| range.start > size) {
             let message =
                 format!("the range begins at byte {}, past the object's end at byte {size}", range.start);

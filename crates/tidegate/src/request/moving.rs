@@ -68,6 +68,14 @@ impl Carried<'_> {
         }
     }
 
+    /// Counts pieces that came and were skipped.
+    fn skipped(self) -> u64 {
+        match self {
+            Self::Nothing | Self::Payload(_) => 0,
+            Self::Answer(inflow, _) => inflow.skipped.load(Relaxed),
+        }
+    }
+
     fn trickle(self) -> Trickle {
         match self {
             Self::Answer(_, rate) => Trickle::new(rate),
@@ -140,13 +148,21 @@ pub(crate) struct Inflow {
     len: u64,
     got: AtomicU64,
     moved: AtomicU64,
+    /// Pieces that came and were skipped: the store sends what was not asked for.
+    skipped: AtomicU64,
     /// The next attempt's request was made, and counted, before.
     pub(super) opened: AtomicBool,
 }
 
 impl Inflow {
     pub(crate) fn new(len: u64) -> Self {
-        Self { len, got: AtomicU64::new(0), moved: AtomicU64::new(0), opened: AtomicBool::new(false) }
+        Self {
+            len,
+            got: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
+            skipped: AtomicU64::new(0),
+            opened: AtomicBool::new(false),
+        }
     }
 
     /// The request of the first attempt was made, and counted, already.
@@ -170,6 +186,11 @@ impl Inflow {
         self.moves(bytes.saturating_sub(before));
     }
 
+    /// A piece came of which nothing is wanted.
+    pub(crate) fn skips(&self) {
+        self.skipped.fetch_add(1, Relaxed);
+    }
+
     /// So many more have arrived, in a copy.
     pub(crate) fn moves(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Relaxed);
@@ -186,17 +207,18 @@ pub(crate) async fn answer<T>(
     let carried = carried.into();
     let mut request = pin!(request);
     let (mut moved, mut quiet_since, mut last_look) = (carried.moved(), Instant::now(), Instant::now());
+    let mut skipped = carried.skipped();
     let mut trickle = carried.trickle();
     loop {
         // A look each quarter: it is given up after no less than `patience`, and little more.
         if let Ok(result) = timeout(patience / 4, &mut request).await {
             return result;
         }
-        let (now, moved_now) = (Instant::now(), carried.moved());
+        let (now, moved_now, skipped_now) = (Instant::now(), carried.moved(), carried.skipped());
         trickle.take(now - last_look, moved_now - moved)?;
         last_look = now;
-        if moved_now != moved {
-            (moved, quiet_since) = (moved_now, now);
+        if moved_now != moved || skipped_now != skipped {
+            (moved, skipped, quiet_since) = (moved_now, skipped_now, now);
         } else if now - quiet_since >= patience {
             let message = format!("no answer within {:.0} s", patience.as_secs_f64());
             return Err(Fault::new(FaultKind::Timeout, message));

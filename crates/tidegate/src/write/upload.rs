@@ -311,6 +311,10 @@ impl Upload {
                 self.session_ended().await;
                 Ok(false)
             }
+            Err(failure) if failure.fault.kind == FaultKind::NotAStore && self.is_gone(&session).await => {
+                self.session_ended().await;
+                Ok(false)
+            }
             Err(failure) => {
                 if let Some(entry) = self.entry() {
                     entry.left().await;
@@ -318,6 +322,12 @@ impl Upload {
                 Err(self.failed(failure, Operation::Abort).and(&format!("upload id {}", session.id)))
             }
         }
+    }
+
+    /// Whether the store itself says that there is no such session.
+    async fn is_gone(&self, session: &Session) -> bool {
+        let held = self.requests.send(Operation::List, None, None, || self.backend.held(session)).await;
+        held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
     }
 
     /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.

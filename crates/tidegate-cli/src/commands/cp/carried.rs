@@ -47,6 +47,9 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
         attributes.tags.clear();
         left_out.push("tags");
     }
+    if to == "gs" && attributes.expires.take().is_some() {
+        left_out.push("expires");
+    }
     if from != to
         && attributes.storage_class.take().is_some_and(|class| !class.eq_ignore_ascii_case("STANDARD"))
     {
@@ -56,17 +59,19 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
     if matches!(attributes.encryption.take(), Some(Encryption::Kms { .. })) {
         left_out.push("encryption key");
     }
+    left_out.extend(&object.not_carried);
     (attributes, left_out)
 }
 
-/// The names of what a file on disk cannot hold of an object. Its type is not among them where the file's name says it.
+/// The names of what a file on disk cannot hold of an object. The content type, the storage class and the encryption are
+/// never named: nearly every object has a type, and the other two are about how its store keeps it.
 pub(super) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
     let Attributes {
-        content_type: _,
         cache_control,
         content_encoding,
         content_disposition,
         content_language,
+        expires,
         metadata,
         tags,
         ..
@@ -76,10 +81,12 @@ pub(super) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
         ("content encoding", content_encoding.is_some()),
         ("content disposition", content_disposition.is_some()),
         ("content language", content_language.is_some()),
+        ("expires", expires.is_some()),
         ("metadata", !metadata.is_empty()),
         ("tags", !tags.is_empty() || object.tag_count > 0),
     ];
-    all.into_iter().filter_map(|(name, is_lost)| is_lost.then_some(name)).collect()
+    let lost = all.into_iter().filter_map(|(name, is_lost)| is_lost.then_some(name));
+    lost.chain(object.not_carried.iter().copied()).collect()
 }
 
 #[cfg(test)]
@@ -92,10 +99,12 @@ mod tests {
         object.attributes.content_type = Some("text/plain".into());
         object.attributes.cache_control = Some("no-cache".into());
         object.attributes.content_language = Some("de".into());
+        object.attributes.expires = Some("Sun, 06 Nov 1994 08:49:37 GMT".into());
         object.attributes.metadata = pair();
         object.attributes.tags = pair();
         object.attributes.storage_class = Some("STANDARD_IA".into());
         object.attributes.encryption = Some(Encryption::Kms { key_id: None });
+        object.not_carried = vec!["website redirect", "legal hold"];
         object
     }
 
@@ -103,12 +112,13 @@ mod tests {
     fn what_the_target_holds_is_carried_and_the_rest_is_named() {
         for (from, to, names) in [
             ("s3", "s3", &["encryption key"][..]),
-            ("s3", "gs", &["tags", "storage class", "encryption key"]),
+            ("s3", "gs", &["tags", "expires", "storage class", "encryption key"]),
             ("gs", "s3", &["storage class", "encryption key"]),
-            ("gs", "gs", &["tags", "encryption key"]),
+            ("gs", "gs", &["tags", "expires", "encryption key"]),
         ] {
             let (carried, left_out) = between(from, to, &full());
-            assert_eq!(left_out, names, "{from} {to}");
+            assert_eq!(left_out, [names, &["website redirect", "legal hold"]].concat(), "{from} {to}");
+            assert_eq!(carried.expires.is_some(), to == "s3");
             let expected = full().attributes;
             assert_eq!(carried.metadata, expected.metadata);
             assert_eq!(carried.cache_control, expected.cache_control);
@@ -125,9 +135,19 @@ mod tests {
 
     #[test]
     fn a_file_holds_bytes_only() {
-        assert_eq!(lost_on_disk(&full()), ["cache control", "content language", "metadata", "tags"]);
+        let lost = [
+            "cache control",
+            "content language",
+            "expires",
+            "metadata",
+            "tags",
+            "website redirect",
+            "legal hold",
+        ];
+        assert_eq!(lost_on_disk(&full()), lost);
         let mut plain = Object::default();
         plain.attributes.content_type = Some("text/plain".into());
+        plain.attributes.storage_class = Some("STANDARD_IA".into());
         assert_eq!(lost_on_disk(&plain), [""; 0]);
         plain.tag_count = 2;
         assert_eq!(lost_on_disk(&plain), ["tags"]);

@@ -1,8 +1,11 @@
 //! What a copy can be told by choosing one of several words, and what its objects are to carry.
 
-use clap::ValueEnum;
-use tidegate::{Attributes, Encryption, journal};
+use std::collections::{BTreeMap, BTreeSet};
 
+use clap::ValueEnum;
+use tidegate::{Attributes, Encryption, journal, printable};
+
+use crate::exit::{Failure, Outcome};
 use crate::values;
 
 /// What the objects carry beside their bytes.
@@ -34,17 +37,32 @@ pub(super) struct Carried {
     sse: Option<Encryption>,
 }
 
-impl From<Carried> for Attributes {
-    fn from(carried: Carried) -> Self {
-        let mut attributes = Self::default();
-        attributes.content_type = carried.content_type;
-        attributes.cache_control = carried.cache_control;
-        attributes.metadata = carried.metadata.into_iter().collect();
-        attributes.tags = carried.tag.into_iter().collect();
-        attributes.storage_class = carried.storage_class;
-        attributes.encryption = carried.sse;
-        attributes
+impl Carried {
+    /// What an object is to carry; a name that was given twice is refused.
+    pub(super) fn attributes(self) -> Outcome<Attributes> {
+        let mut attributes = Attributes::default();
+        attributes.content_type = self.content_type;
+        attributes.cache_control = self.cache_control;
+        // Names of metadata ignore case, as those of headers do.
+        attributes.metadata = once("--metadata", self.metadata, str::to_ascii_lowercase)?;
+        attributes.tags = once("--tag", self.tag, str::to_owned)?;
+        attributes.storage_class = self.storage_class;
+        attributes.encryption = self.sse;
+        Ok(attributes)
     }
+}
+
+/// Pairs by name, each of which is given once; `same` makes one name of those that are the same.
+fn once(
+    option: &str,
+    pairs: Vec<(String, String)>,
+    same: impl Fn(&str) -> String,
+) -> Outcome<BTreeMap<String, String>> {
+    let mut names = BTreeSet::new();
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.insert(same(name))) {
+        return Err(Failure::Usage(format!("{option}: `{}` is given twice", printable(name))));
+    }
+    Ok(pairs.into_iter().collect())
 }
 
 /// When a journal is forced to disk.
@@ -90,4 +108,39 @@ pub(super) enum Progress {
     Auto,
     /// Nothing.
     Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carried(metadata: &[(&str, &str)], tags: &[(&str, &str)]) -> Carried {
+        let pairs = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        };
+        Carried {
+            content_type: None,
+            cache_control: None,
+            metadata: pairs(metadata),
+            tag: pairs(tags),
+            storage_class: None,
+            sse: None,
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_given_twice_is_refused() {
+        let attributes = carried(&[("a", "1"), ("b", "1")], &[("t", "1"), ("T", "2")]).attributes().unwrap();
+        assert_eq!((attributes.metadata.len(), attributes.tags.len()), (2, 2));
+        for (metadata, tags, option, name) in [
+            (&[("a", "1"), ("a", "2")][..], &[][..], "--metadata", "`a`"),
+            (&[("a", "1"), ("A", "1")], &[], "--metadata", "`A`"),
+            (&[], &[("t", "1"), ("u", "1"), ("t", "2")], "--tag", "`t`"),
+        ] {
+            let failure = carried(metadata, tags).attributes().unwrap_err();
+            let sentence = failure.sentence().unwrap();
+            assert_eq!(failure.code(), 2, "{sentence}");
+            assert!(sentence.contains(option) && sentence.contains(name), "{sentence}");
+        }
+    }
 }

@@ -218,6 +218,7 @@ where
                 stopped = Some(failure);
             }
             Ended::Stopped(failure) => {
+                cause.no_more();
                 stopped.get_or_insert(failure);
             }
         }

@@ -74,6 +74,7 @@ pub(super) async fn object(
         let live = job.report.upload(&to.key, &progress, vec![progress.clone()]);
         match copy.run().await {
             Ok(object) => {
+                job.writing.left_out.add(object.not_carried.iter().copied());
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
                 return verify::if_dev(job, to, &object, done).await;
             }
@@ -88,9 +89,14 @@ pub(super) async fn object(
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
     // With all of its attributes, which not every store tells with the bytes.
     let mut object = from.store.head(&from.key).await?;
-    let reading = from.store.reader(&from.key).same(&object);
+    let reading = from.store.reader(&from.key);
+    let reading = if object.has_identity() { reading.same(&object) } else { reading };
     let mut counted = vec![reading.progress()];
     let mut reader = reading.start().await?;
+    if !object.has_identity() {
+        // Nothing tells whether that was the same object: what is carried is what came with the bytes.
+        object = reader.object().clone();
+    }
     if to.is_local() {
         job.writing.left_out.add(carried::lost_on_disk(&object));
     } else if object.tag_count.max(reader.object().tag_count) > 0 {

@@ -68,6 +68,7 @@ impl Writing {
         attributes.content_encoding = theirs.content_encoding;
         attributes.content_disposition = theirs.content_disposition;
         attributes.content_language = theirs.content_language;
+        attributes.expires = theirs.expires;
         attributes.storage_class = attributes.storage_class.or(theirs.storage_class);
         if attributes.metadata.is_empty() {
             attributes.metadata = theirs.metadata;

@@ -53,6 +53,9 @@ pub(super) async fn append(
     set(&mut request.headers, "content-range", Some(format!("bytes {range}/{total}")))?;
     let hash = whole.map(|whole| format!("crc32c={}", whole.base64()));
     set(&mut request.headers, "x-goog-hash", hash)?;
+    if whole.is_some() {
+        request = request.of_much_work();
+    }
     let content = if payload.is_empty() { Content::Nothing } else { Content::Payload(payload) };
     exchange(bucket, session, request.with(content)).await
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::Bucket;
 use super::address::Address;
 use super::fault::{About, document};
+use super::json;
 use super::request::{Content, Request};
 use super::resource::{self, Resource};
 use crate::backend::copy::gone;
@@ -22,8 +23,11 @@ use crate::object::Object;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rewritten {
+    #[serde(deserialize_with = "json::flag")]
     done: bool,
-    total_bytes_rewritten: Option<String>,
+    #[serde(deserialize_with = "json::number")]
+    total_bytes_rewritten: Option<u64>,
+    #[serde(deserialize_with = "json::text")]
     rewrite_token: Option<String>,
     resource: Option<Resource>,
 }
@@ -54,14 +58,14 @@ pub(super) async fn rewrite(
     let mut request = Request::new(Method::POST, url, About::Object);
     set(&mut request.headers, "content-type", Some("application/json; charset=UTF-8"))?;
     let request = request.with(Content::Text(Resource::new(key, options).to_json()?.into()));
-    let (headers, body) = bucket.shared.ask(request).await.map_err(gone)?;
+    let (headers, body) = bucket.shared.ask(request.of_much_work()).await.map_err(gone)?;
     let odd = "word of how far it has copied";
     let rewritten: Rewritten =
         document(&headers, &body, About::Object, "the result of a copy").map_err(gone)?;
     let told = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::described);
     // The copy has as many bytes as its source; the whole object's checksum is compared.
     let object = told.map(|(object, size)| Object { size: size.unwrap_or(from.object.size), ..object });
-    let bytes = rewritten.total_bytes_rewritten.and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
+    let bytes = rewritten.total_bytes_rewritten.unwrap_or_default();
     copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| not_a_store(odd, &headers, &body))
 }
 

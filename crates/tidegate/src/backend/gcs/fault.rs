@@ -1,10 +1,9 @@
 //! What a refusal of Google's means: of the JSON API, and of the XML API, which has S3's words.
 
 use http::{HeaderMap, StatusCode, header};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use crate::backend::http::answer::{Document, cut, is_json_error, not_a_store};
+use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::s3::fault as xml;
 use crate::backend::{Fault, FaultKind};
@@ -19,44 +18,6 @@ pub(super) enum About {
     Object,
     /// A resumable upload.
     Session,
-}
-
-/// An error of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
-#[derive(Debug, Deserialize)]
-struct Answer {
-    error: Either,
-}
-
-/// An error of the API, or (as of the servers that give out tokens) a word.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Either {
-    Said(Said),
-    Word(String),
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Said {
-    code: Option<u16>,
-    message: String,
-    errors: Vec<Detail>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Detail {
-    reason: String,
-}
-
-impl Said {
-    fn of(body: &[u8]) -> Self {
-        match serde_json::from_slice(body.trim_ascii()) {
-            Ok(Answer { error: Either::Said(said) }) => said,
-            Ok(Answer { error: Either::Word(message) }) => Self { message, ..Self::default() },
-            Err(_) => Self::default(),
-        }
-    }
 }
 
 /// Reads the JSON of an answer of success, in which `promised` is due. An error in it is the fault that it tells of; a
@@ -84,28 +45,23 @@ pub(super) fn document<T: DeserializeOwned>(
 
 /// The fault of an answer of success whose body is an error document.
 pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result<(), Fault> {
-    let is_error = match Document::of(body) {
-        Document::Xml(root) => root == "Error",
-        Document::Json => is_json_error(body),
-        _ => false,
-    };
-    if is_error { Err(refusal(StatusCode::OK, headers, body, about)) } else { Ok(()) }
+    if is_error(body) { Err(refusal(StatusCode::OK, headers, body, about)) } else { Ok(()) }
 }
 
 /// The fault that an answer tells of. Where its status is one of success, the error's own code stands for it.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
-    if body.trim_ascii_start().starts_with(b"<?xml") || body.trim_ascii_start().starts_with(b"<Error") {
+    if matches!(Document::of(body), Document::Xml(root) if !root.eq_ignore_ascii_case("html")) {
         return xml::refusal(status, headers, body, "");
     }
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
         // A web page without any header of a store does not prove that the object is missing.
         return not_a_store("word of an object", headers, body);
     }
-    let said = Said::of(body);
-    let own = said.code.and_then(|code| StatusCode::from_u16(code).ok());
-    let status = own.filter(|own| status.is_success() && !own.is_success()).unwrap_or(status);
-    let reason = said.errors.first().map(|detail| detail.reason.as_str()).unwrap_or_default();
+    // An error document of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
+    let said = JsonError::of(body).unwrap_or_default();
+    let status = said.status.filter(|_| status.is_success()).unwrap_or(status);
+    let reason = said.word.as_str();
     if let Some(id) = headers.get("x-guploader-uploadid").and_then(|id| id.to_str().ok()) {
         tracing::debug!(request_id = id, %status, reason, "refused");
     }
@@ -119,7 +75,10 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     let message = Some(said.message.trim().trim_end_matches('.').to_owned())
         .filter(|message| !message.is_empty())
         .or_else(|| plain(body))
-        .unwrap_or_else(|| status.canonical_reason().unwrap_or("the store refused").to_owned());
+        .unwrap_or_else(|| match status.is_success() {
+            true => xml::NO_WORD.to_owned(),
+            false => status.canonical_reason().unwrap_or("the store refused").to_owned(),
+        });
     let kind = kind(status, reason, &message, about);
     let reason = if reason.is_empty() { String::new() } else { format!("{reason}, ") };
     Fault::new(kind, format!("{message} ({reason}HTTP {})", status.as_u16()))

@@ -191,6 +191,10 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(Text(text.to_owned()))
             }
 
+            fn visit_bool<E>(self, flag: bool) -> Result<Text, E> {
+                Ok(Text(flag.to_string()))
+            }
+
             fn visit_u64<E>(self, number: u64) -> Result<Text, E> {
                 Ok(Text(number.to_string()))
             }

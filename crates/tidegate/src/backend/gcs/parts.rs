@@ -58,7 +58,7 @@ pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receip
     let mut request = Request::new(Method::POST, url, About::Object);
     set(&mut request.headers, "content-type", Some("application/xml"))?;
     let request = request.with(Content::Text(xml_complete::completion(xml_complete::named(parts, false))?));
-    let (headers, body) = bucket.shared.ask(request).await?;
+    let (headers, body) = bucket.shared.ask(request.of_much_work()).await?;
     xml_complete::answer(&session.key, &headers, &body, "")?;
     let object = resource::from_headers(&session.key, &headers);
     // The XML API has another tag of an object than the JSON API, over which it is read.

@@ -9,8 +9,8 @@ use super::credentials::Identity;
 use super::fault::{About, no_error, refusal};
 use crate::backend::Fault;
 use crate::backend::http::{
-    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, proof, read, sending,
-    source_fault,
+    AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
+    sending, source_fault,
 };
 use crate::checksum::Checksum;
 use crate::payload::{Payload, Unending};
@@ -23,6 +23,7 @@ pub(super) struct Request {
     pub(super) headers: HeaderMap,
     pub(super) content: Content,
     pub(super) about: About,
+    pub(super) work: Work,
 }
 
 /// What it carries.
@@ -39,7 +40,13 @@ pub(super) enum Content {
 
 impl Request {
     pub(super) fn new(method: Method, url: String, about: About) -> Self {
-        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, about }
+        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, about, work: Work::Little }
+    }
+
+    /// The same, on which the store works before it answers.
+    pub(super) fn of_much_work(mut self) -> Self {
+        self.work = Work::Much;
+        self
     }
 
     pub(super) fn with(mut self, content: Content) -> Self {
@@ -59,7 +66,7 @@ pub(super) struct Answer {
 impl Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content, about } = request;
+        let Request { method, url, mut headers, content, about, work } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
         // A session's address is all that is needed to add to it ("Resumable uploads").
         let identity = match about {
@@ -70,7 +77,7 @@ impl Shared {
         // Emulators know an anonymous request to the XML API from one to S3 by such a header.
         let client = HeaderValue::from_static(AGENT);
         headers.insert("x-goog-api-client", client);
-        let sent = self.connections.current().send(method, url, headers, body).await;
+        let sent = self.connections.current().send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         Ok(Answer { response, about, identity })
     }

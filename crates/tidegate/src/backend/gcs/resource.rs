@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, header};
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::fault::{About, document};
+use super::json;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
@@ -25,33 +25,43 @@ const NOTHING: &str = "AAAAAA==";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Resource {
+    #[serde(deserialize_with = "json::some_text")]
     pub(super) name: String,
-    #[serde(skip_serializing, deserialize_with = "number")]
-    pub(super) size: Option<String>,
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, deserialize_with = "json::number")]
+    pub(super) size: Option<u64>,
+    #[serde(skip_serializing, deserialize_with = "json::text")]
     etag: Option<String>,
-    #[serde(skip_serializing, deserialize_with = "number")]
+    #[serde(skip_serializing, deserialize_with = "json::text")]
     generation: Option<String>,
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, deserialize_with = "json::text")]
     time_created: Option<String>,
-    #[serde(skip_serializing)]
+    #[serde(skip_serializing, deserialize_with = "json::text")]
     kms_key_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     pub(super) crc32c: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     content_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     cache_control: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     content_encoding: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     content_disposition: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     content_language: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "json::text")]
     storage_class: Option<String>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "json::texts")]
     metadata: BTreeMap<String, String>,
+    /// What no copy carries.
+    #[serde(skip_serializing, deserialize_with = "json::is_there")]
+    custom_time: bool,
+    #[serde(skip_serializing, deserialize_with = "json::is_there")]
+    retention: bool,
+    #[serde(skip_serializing, deserialize_with = "json::flag")]
+    temporary_hold: bool,
+    #[serde(skip_serializing, deserialize_with = "json::flag")]
+    event_based_hold: bool,
 }
 
 impl Resource {
@@ -96,13 +106,14 @@ impl Resource {
     /// The object, and its size where that is told; `None` where this describes no object, for each has a generation
     /// or a tag.
     pub(super) fn described(mut self) -> Option<(Object, Option<u64>)> {
-        let is_told = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        if !is_told(&self.generation) && !is_told(&self.etag) {
+        let told = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        let (etag, version) = (told(self.etag), told(self.generation));
+        if etag.is_none() && version.is_none() {
             return None;
         }
         // A field of zero may be left out; the checksum of no bytes is not.
         let is_empty = self.size.is_none() && self.crc32c.as_deref() == Some(NOTHING);
-        let size = self.size.and_then(|size| size.parse().ok()).or(is_empty.then_some(0));
+        let size = self.size.or(is_empty.then_some(0));
         // Names in JSON have case, and another writer may have written this one otherwise.
         let tokens = self.metadata.extract_if(.., |name, _| name.eq_ignore_ascii_case(TOKEN));
         let token = tokens.map(|(_, token)| token).last();
@@ -110,8 +121,8 @@ impl Resource {
             key: self.name,
             size: 0,
             size_is_unknown: false,
-            etag: self.etag,
-            version: self.generation,
+            etag,
+            version,
             modified: self.time_created.as_deref().and_then(time),
             crc64nvme: None,
             crc32c: self.crc32c,
@@ -123,30 +134,37 @@ impl Resource {
                 content_encoding: self.content_encoding,
                 content_disposition: self.content_disposition,
                 content_language: self.content_language,
+                expires: None,
                 metadata: self.metadata,
                 tags: BTreeMap::new(),
                 storage_class: self.storage_class,
                 encryption: self.kms_key_name.map(|key| Encryption::Kms { key_id: Some(key) }),
             },
+            not_carried: not_carried(
+                self.custom_time,
+                self.retention,
+                self.temporary_hold,
+                self.event_based_hold,
+            ),
         };
         Some((object, size))
     }
 }
 
-/// A number of 64 bits, which JSON has as a string; some servers write it as a number.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Number {
-        Text(String),
-        Integer(u64),
-        Other(IgnoredAny),
-    }
-    Ok(match Option::<Number>::deserialize(deserializer)? {
-        Some(Number::Text(text)) => Some(text),
-        Some(Number::Integer(number)) => Some(number.to_string()),
-        Some(Number::Other(_)) | None => None,
-    })
+/// The names of what an object has that no copy carries.
+pub(super) fn not_carried(
+    custom_time: bool,
+    retention: bool,
+    temporary_hold: bool,
+    event_based_hold: bool,
+) -> Vec<&'static str> {
+    let all = [
+        ("custom time", custom_time),
+        ("object lock", retention),
+        ("temporary hold", temporary_hold),
+        ("event-based hold", event_based_hold),
+    ];
+    all.into_iter().filter_map(|(name, is)| is.then_some(name)).collect()
 }
 
 /// What an object is said to be: what is not said Google decides otherwise for each way that it comes.
@@ -182,6 +200,10 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     }
     if !attributes.tags.is_empty() {
         let message = "Google Cloud Storage has no tags of objects: use metadata";
+        return Err(Fault::new(FaultKind::Unsupported, message));
+    }
+    if attributes.expires.is_some() {
+        let message = "Google Cloud Storage has no Expires of objects: use the cache control";
         return Err(Fault::new(FaultKind::Unsupported, message));
     }
     set(&mut headers, "content-type", Some(content_type(options)))?;
@@ -228,11 +250,14 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
             content_encoding: read("content-encoding"),
             content_disposition: read("content-disposition"),
             content_language: read("content-language"),
+            // The header is one of caches here, and no attribute.
+            expires: None,
             metadata,
             tags: BTreeMap::new(),
             storage_class: read("x-goog-storage-class"),
             encryption: None,
         },
+        not_carried: not_carried(headers.contains_key("x-goog-custom-time"), false, false, false),
     }
 }
 
@@ -278,10 +303,17 @@ mod tests {
             (r#"{"size":[],"generation":"1"}"#, one(), None),
             (r#"{"generation":"1","crc32c":"AAAAAA=="}"#, one(), Some(0)),
             (r#"{"etag":"e","size":"5"}"#, None, Some(5)),
+            (r#"{"etag":"e","size":"5","generation":null,"name":null,"metadata":null}"#, None, Some(5)),
+            (r#"{"generation":1,"contentType":null,"crc32c":null,"metadata":{"a":null,"b":1}}"#, one(), None),
         ] {
             assert_eq!(described(json), Some((version, size)), "{json}");
         }
-        for json in ["{}", r#"{"name":"k","size":"5"}"#, r#"{"kind":"storage#objects","items":[]}"#] {
+        for json in [
+            r#"{"generation":"","etag":""}"#,
+            "{}",
+            r#"{"name":"k","size":"5"}"#,
+            r#"{"kind":"storage#objects","items":[]}"#,
+        ] {
             assert_eq!(described(json), None, "{json}");
         }
     }
@@ -291,6 +323,25 @@ mod tests {
         let json = r#"{"generation":"1","metadata":{"Tidegate-Writer":"t","a":"x"}}"#;
         let (object, _) = serde_json::from_str::<Resource>(json).unwrap().described().unwrap();
         assert_eq!((object.token.as_deref(), object.attributes.metadata.len()), (Some("t"), 1));
+    }
+
+    #[test]
+    fn metadata_is_read_in_each_of_its_forms_and_what_no_copy_carries_is_named() {
+        let json = r#"{"generation":"1","metadata":{"a":null,"b":1,"c":"x","Tidegate-Writer":null},
+            "customTime":"2020-01-01T00:00:00Z","temporaryHold":true,"eventBasedHold":null,"retention":null}"#;
+        let (object, _) = serde_json::from_str::<Resource>(json).unwrap().described().unwrap();
+        assert_eq!(object.attributes.metadata, [("b".into(), "1".into()), ("c".into(), "x".into())].into());
+        assert_eq!((object.token, object.not_carried), (None, vec!["custom time", "temporary hold"]));
+    }
+
+    #[test]
+    fn what_google_has_no_field_for_is_refused() {
+        let mut options = WriteOptions::default();
+        options.attributes.expires = Some("Sun, 06 Nov 1994 08:49:37 GMT".into());
+        assert_eq!(to_headers(&options).unwrap_err().kind, FaultKind::Unsupported);
+        // Of an answer, it is a header of caches.
+        let headers = HeaderMap::from_iter([(header::EXPIRES, "0".parse().unwrap())]);
+        assert_eq!(from_headers("k", &headers).attributes, Attributes::default());
     }
 
     #[test]

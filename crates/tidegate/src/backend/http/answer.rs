@@ -1,9 +1,12 @@
 //! What the body of an answer is. A status of success proves nothing: a store can answer 200 and an error document, and
 //! a login page, a console or a proxy answers 200 and HTML.
 
-use http::{HeaderMap, header};
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use std::fmt;
+
+use http::{HeaderMap, StatusCode, header};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 
 use crate::backend::{Fault, FaultKind};
 use crate::{printable, printable_bytes};
@@ -59,14 +62,95 @@ impl Document {
     }
 }
 
-/// Whether a body is a JSON object with a member `error` (of any kind but `null`), as the stores' errors are.
-pub(in crate::backend) fn is_json_error(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Probe {
-        error: Option<IgnoredAny>,
+/// Whether a body is an error document: `<Error>` or `<ErrorResponse>`, or a JSON object with a member `error` of any
+/// kind but `null`. One with a status of success is that error all the same.
+pub(in crate::backend) fn is_error(body: &[u8]) -> bool {
+    match Document::of(body) {
+        Document::Xml(root) => is_xml_error(&root),
+        Document::Json => serde_json::from_slice(body.trim_ascii()).is_ok_and(|Probe(has_error)| has_error),
+        Document::Empty | Document::Cut | Document::Other => false,
     }
-    Document::of(body) == Document::Json
-        && serde_json::from_slice(body.trim_ascii()).is_ok_and(|probe: Probe| probe.error.is_some())
+}
+
+/// Whether a root element is one of error documents.
+pub(in crate::backend) fn is_xml_error(root: &str) -> bool {
+    matches!(root, "Error" | "ErrorResponse")
+}
+
+/// Whether a JSON object has a member `error`. It may have it twice, and nothing of it is kept.
+struct Probe(bool);
+
+impl<'de> Deserialize<'de> for Probe {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+
+        impl<'de> Visitor<'de> for Members {
+            type Value = Probe;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Probe, A::Error> {
+                let mut has_error = false;
+                while let Some(name) = members.next_key::<String>()? {
+                    let is_there = members.next_value::<Option<IgnoredAny>>()?.is_some();
+                    has_error |= name == "error" && is_there;
+                }
+                Ok(Probe(has_error))
+            }
+        }
+
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// What an error in JSON says: `{"error":{"code":503,"message":"…","errors":[{"reason":"…"}]}}`, `{"error":"…"}`, and
+/// forms between these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::backend) struct JsonError {
+    /// The status that it names, which an answer of success does not have.
+    pub(in crate::backend) status: Option<StatusCode>,
+    /// The error's name: `reason` in Google's words, `code` in those of S3.
+    pub(in crate::backend) word: String,
+    pub(in crate::backend) message: String,
+}
+
+impl JsonError {
+    /// `None` where a body is no such error.
+    pub(in crate::backend) fn of(body: &[u8]) -> Option<Self> {
+        let document: Value = serde_json::from_slice(body.trim_ascii()).ok()?;
+        let error = document.get("error").filter(|error| !error.is_null())?;
+        let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+        let of_members = |of: &Value| {
+            let numbers = ["code", "status", "statusCode"].into_iter().filter_map(|name| of.get(name));
+            let status = numbers.filter_map(status_of).next();
+            let word = of.pointer("/errors/0/reason").and_then(Value::as_str).map(str::to_owned);
+            let word = word.or_else(|| text(of, "code").filter(|code| code.parse::<u16>().is_err()));
+            (status, word.unwrap_or_default(), text(of, "message").unwrap_or_default())
+        };
+        let (mut status, mut word, mut message) = of_members(error);
+        if !error.is_object() {
+            // What it says stands beside it.
+            (status, word, message) = of_members(&document);
+            status = status.or_else(|| status_of(error));
+            let said = error.as_str().unwrap_or_default();
+            let more = text(&document, "error_description").unwrap_or(message);
+            message = match (said, more.as_str()) {
+                ("", more) => more.to_owned(),
+                (said, "") => said.to_owned(),
+                (said, more) => format!("{said}: {more}"),
+            };
+        }
+        Some(Self { status, word, message })
+    }
+}
+
+/// A status of failure, as a number or as its text.
+fn status_of(value: &Value) -> Option<StatusCode> {
+    let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    let status = StatusCode::from_u16(u16::try_from(number).ok()?).ok()?;
+    (!status.is_success()).then_some(status)
 }
 
 /// The fault of an answer that no object store gives where `promised` ("a listing", "the result of a copy") was due; with
@@ -125,15 +209,56 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_json_is_known_by_its_member() {
-        for error in [r#"{"error":{"code":503}}"#, r#" {"a":[1],"error":"invalid_grant"}"#, r#"{"error":{}}"#]
-        {
-            assert!(is_json_error(error.as_bytes()), "{error}");
+    fn an_error_document_is_known_by_its_root_or_member() {
+        for error in [
+            r#"{"error":{"code":503}}"#,
+            r#" {"a":[1],"error":"invalid_grant"}"#,
+            r#"{"error":{}}"#,
+            r#"{"error":1,"error":null}"#,
+            "<?xml version='1.0'?><Error/>",
+            "<ErrorResponse xmlns='x'><Error><Code>A</Code></Error></ErrorResponse>",
+        ] {
+            assert!(is_error(error.as_bytes()), "{error}");
         }
-        for other in
-            ["", "{}", r#"{"error":null}"#, r#"{"items":[{"error":1}]}"#, r#"[{"error":1}]"#, r#"{"error":"#]
-        {
-            assert!(!is_json_error(other.as_bytes()), "{other}");
+        for other in [
+            "",
+            "{}",
+            r#"{"error":null}"#,
+            r#"{"items":[{"error":1}]}"#,
+            r#"[{"error":1}]"#,
+            r#"{"error":"#,
+            "<Errors/>",
+        ] {
+            assert!(!is_error(other.as_bytes()), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_an_error_in_json_says_is_read_in_each_form() {
+        for (body, status, word, message) in [
+            (r#"{"error":{"code":403,"message":"no"}}"#, Some(403), "", "no"),
+            (r#"{"error":{"code":"503"}}"#, Some(503), "", ""),
+            (r#"{"error":{"code":"SlowDown","message":null}}"#, None, "SlowDown", ""),
+            (
+                r#"{"error":{"code":429,"errors":[{"reason":"rateLimitExceeded"}]}}"#,
+                Some(429),
+                "rateLimitExceeded",
+                "",
+            ),
+            (r#"{"error":{"code":null,"errors":null,"status":"UNAVAILABLE"}}"#, None, "", ""),
+            (r#"{"error":"quota exceeded"}"#, None, "", "quota exceeded"),
+            (r#"{"error":"Forbidden","message":"no","statusCode":403}"#, Some(403), "", "Forbidden: no"),
+            (r#"{"error":"a","error_description":"b"}"#, None, "", "a: b"),
+            (r#"{"error":404}"#, Some(404), "", ""),
+            (r#"{"error":{"code":200}}"#, None, "", ""),
+            (r#"{"error":[]}"#, None, "", ""),
+        ] {
+            let status = status.map(|status| StatusCode::from_u16(status).unwrap());
+            let expected = JsonError { status, word: word.to_owned(), message: message.to_owned() };
+            assert_eq!(JsonError::of(body.as_bytes()), Some(expected), "{body}");
+        }
+        for other in ["", "{}", r#"{"error":null}"#, "<Error/>"] {
+            assert_eq!(JsonError::of(other.as_bytes()), None, "{other}");
         }
     }
 

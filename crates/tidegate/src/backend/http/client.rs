@@ -14,6 +14,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::dialer::{Dialer, ProxyRefusal, authority};
+use super::late::{Heard, Watched, Work, watched};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
 
@@ -34,8 +35,10 @@ pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
 /// no body is unpacked: an object comes as it is stored.
 #[derive(Clone)]
 pub(in crate::backend) struct Client {
-    http: legacy::Client<Dialer, Sending>,
+    http: legacy::Client<Dialer, Watched>,
     proxies: Option<Arc<Matcher>>,
+    /// What all clients of the endpoint have heard of it.
+    heard: Arc<Heard>,
 }
 
 impl fmt::Debug for Client {
@@ -46,8 +49,12 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Over the connections that `http` opens, which may be to `proxies`: what they are to know goes with requests.
-    pub(super) fn new(http: legacy::Client<Dialer, Sending>, proxies: Option<Arc<Matcher>>) -> Self {
-        Self { http, proxies }
+    pub(super) fn new(
+        http: legacy::Client<Dialer, Watched>,
+        proxies: Option<Arc<Matcher>>,
+        heard: Arc<Heard>,
+    ) -> Self {
+        Self { http, proxies, heard }
     }
 
     /// Sends a request. Dropped before the answer's headers are there, it is broken off, and over HTTP/1.1 its
@@ -58,6 +65,7 @@ impl Client {
         url: String,
         mut headers: HeaderMap,
         body: Sending,
+        work: Work,
     ) -> Result<Response, Fault> {
         let uri = Uri::try_from(url).map_err(|error| {
             Fault::new(FaultKind::Invalid, format!("no request can go there: {error}")).with_source(error)
@@ -70,12 +78,14 @@ impl Client {
         if let Some(auth) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {
             headers.insert(header::PROXY_AUTHORIZATION, auth.clone());
         }
+        let (body, wait) = watched(body);
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
-        let sent = self.http.request(request).await;
-        let response = sent.map_err(|error| unanswered::fault(error, Some(&authority(&uri))))?;
+        let at = authority(&uri);
+        let sent = wait.answered(self.http.request(request), &self.heard, &at, work).await;
+        let response = sent.map_err(|error| unanswered::fault(error, Some(&at)))?;
         if let Some(proxy) = proxy
             && response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
         {
@@ -97,7 +107,13 @@ mod tests {
     async fn what_is_no_address_is_not_tried_again() {
         let timeout = Duration::from_secs(1);
         let client = Connector::new("http://127.0.0.1:1", timeout, None, Version::One).unwrap().client(0);
-        let sent = client.send(Method::GET, "http://h/a b".into(), HeaderMap::new(), Sending::default());
+        let sent = client.send(
+            Method::GET,
+            "http://h/a b".into(),
+            HeaderMap::new(),
+            Sending::default(),
+            Work::Little,
+        );
         let fault = sent.await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::Invalid);
         assert!(fault.message.starts_with("no request can go there: "), "{}", fault.message);

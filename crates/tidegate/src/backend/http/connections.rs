@@ -12,6 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use super::client::Client;
 use super::dialer::Dialer;
+use super::late::Heard;
 use super::{proxies, tls};
 use crate::backend::{Fault, FaultKind, wants_new_connection};
 use crate::printable::address_without_password;
@@ -37,6 +38,7 @@ pub(in crate::backend) struct Connector {
     dialer: Dialer,
     proxies: Option<Arc<Matcher>>,
     version: Version,
+    heard: Arc<Heard>,
 }
 
 impl fmt::Debug for Connector {
@@ -83,7 +85,7 @@ impl Connector {
             Version::Two => "h2",
         };
         let dialer = Dialer::new(tls::config(roots, protocol)?, proxies.clone(), timeout);
-        Ok(Self { dialer, proxies, version })
+        Ok(Self { dialer, proxies, version, heard: Arc::default() })
     }
 
     /// A client that keeps so many idle connections; with none, each request opens one of its own.
@@ -105,7 +107,7 @@ impl Connector {
                 .http2_keep_alive_interval(Duration::from_secs(60))
                 .http2_keep_alive_timeout(Duration::from_secs(20));
         }
-        Client::new(builder.build(self.dialer.clone()), self.proxies.clone())
+        Client::new(builder.build(self.dialer.clone()), self.proxies.clone(), self.heard.clone())
     }
 }
 

@@ -58,7 +58,7 @@ pub(in crate::backend) async fn body(
     let range = within(asked.unwrap_or(0..u64::MAX), size)?;
     let stream = exactly(sent.end.saturating_sub(sent.start), pieces(response));
     if sent == range {
-        return Ok(Body { object, range, stream });
+        return Ok(Body { object, range, ignored_range: false, stream });
     }
     if !whole {
         let told =
@@ -67,7 +67,7 @@ pub(in crate::backend) async fn body(
         // By what is on the way, or by one of many servers: another attempt may be understood.
         return Err(Fault::new(FaultKind::Transient, message));
     }
-    Ok(Body { object, stream: cut(stream, range.clone()), range })
+    Ok(Body { object, stream: cut(stream, range.clone()), ignored_range: true, range })
 }
 
 /// The size of an object whose bytes come without it.

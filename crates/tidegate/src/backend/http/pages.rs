@@ -69,7 +69,7 @@ pub(in crate::backend) trait Keyed {
     /// The key that it is in order by.
     fn key(&self) -> &str;
 
-    /// What tells it from others of the same key.
+    /// The upload id, which distinguishes several uploads of one key.
     fn id(&self) -> &str {
         ""
     }
@@ -91,7 +91,7 @@ impl Keyed for OpenSession {
     }
 }
 
-/// The items of all pages, each page fetched when it is asked for. A listing that does not get on ends with a fault: one
+/// The items of all pages, each page fetched when it is asked for. A listing that makes no progress ends with a fault: one
 /// whose markers go in a circle, one of endless empty pages, one that lists the same again and again.
 pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
     first: Marker,
@@ -118,7 +118,7 @@ where
     pages.try_flatten().boxed()
 }
 
-/// Sees whether a listing gets on, in constant memory.
+/// Sees whether a listing makes progress, in constant memory.
 #[derive(Debug)]
 struct Watch<Marker> {
     order: Order,
@@ -177,7 +177,7 @@ impl<Marker: Clone + PartialEq> Watch<Marker> {
     }
 
     fn stuck(&self, why: &str) -> Fault {
-        let message = format!("the store's listing does not get on after {} pages: {why}", self.pages);
+        let message = format!("the store's listing makes no progress after {} pages: {why}", self.pages);
         Fault::new(FaultKind::NotAStore, message)
     }
 }

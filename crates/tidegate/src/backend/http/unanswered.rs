@@ -25,6 +25,11 @@ pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: O
     // Of an answer that has begun, there is none.
     let unsent = find::<legacy::Error>(&error);
     let is_connect = unsent.is_some_and(legacy::Error::is_connect);
+    if unsent.is_some() && !is_connect && is_no_http(&error) {
+        let message =
+            format!("the answer is not an object store's: what {at} sent is not HTTP: {}", innermost(&error));
+        return Fault::new(FaultKind::NotAStore, message).with_source(error);
+    }
     let mut kind = FaultKind::Transient;
     let message = if let Some(tls) = find::<rustls::Error>(&error) {
         match tls {
@@ -62,6 +67,17 @@ pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: O
     let fault = Fault::new(kind, message).with_source(error);
     // A certificate that is not trusted is an answer, and another attempt gets the same.
     if kind == FaultKind::Invalid { fault } else { fault.with_no_response() }
+}
+
+/// Whether something was answered, and it breaks the rules of HTTP: a malformed header, a status line that is none, a
+/// frame that is none. Another attempt gets the same.
+fn is_no_http(error: &(dyn Error + 'static)) -> bool {
+    const BROKEN: [h2::Reason; 3] =
+        [h2::Reason::PROTOCOL_ERROR, h2::Reason::FRAME_SIZE_ERROR, h2::Reason::COMPRESSION_ERROR];
+    find::<hyper::Error>(error).is_some_and(hyper::Error::is_parse)
+        || find::<h2::Error>(error).is_some_and(|why| {
+            why.is_library() && why.reason().is_some_and(|reason| BROKEN.contains(&reason))
+        })
 }
 
 /// Whether the server says that it did nothing of the request (RFC 9113, 8.7): one that it refused, or that came
@@ -103,8 +119,8 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
-    use crate::backend::FaultKind;
-    use crate::backend::http::{Connector, Sending, Version};
+    use crate::backend::http::{Connector, Sending, Version, Work};
+    use crate::backend::{Fault, FaultKind};
 
     /// The fault of a request over HTTP/2 to a server that sends `frames` and no more.
     async fn answered(frames: &'static [u8]) -> FaultKind {
@@ -124,8 +140,46 @@ mod tests {
             while socket.read_buf(&mut heard).await.is_ok_and(|read| read > 0) {}
         });
         let client = Connector::new(&url, Duration::from_secs(10), None, Version::Two).unwrap().client(0);
-        let sent = client.send(Method::GET, url, HeaderMap::new(), Sending::default());
+        let sent = client.send(Method::GET, url, HeaderMap::new(), Sending::default(), Work::Little);
         sent.await.unwrap_err().kind
+    }
+
+    /// The fault of a request over HTTP/1.1 that is answered with these bytes.
+    async fn answered_with(answer: &'static [u8]) -> Fault {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/k", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut heard = Vec::new();
+            while !heard.ends_with(b"\r\n\r\n") {
+                assert_ne!(socket.read_buf(&mut heard).await.unwrap(), 0);
+            }
+            socket.write_all(answer).await.unwrap();
+        });
+        let client = Connector::new(&url, Duration::from_secs(10), None, Version::One).unwrap().client(0);
+        let sent = client.send(Method::GET, url, HeaderMap::new(), Sending::default(), Work::Little);
+        sent.await.unwrap_err()
+    }
+
+    #[tokio::test]
+    async fn a_server_that_answers_with_what_is_not_http_was_reached() {
+        for answer in [
+            &b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n"[..],
+            b"HTTP/1.1 200 OK\r\nx: a\0b\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 twohundred OK\r\n\r\n",
+            b"SSH-2.0-OpenSSH_9.6\r\n",
+            b"\x15\x03\x01\x00\x02\x02\x16",
+        ] {
+            let fault = answered_with(answer).await;
+            let shown = String::from_utf8_lossy(answer);
+            assert_eq!(fault.kind, FaultKind::NotAStore, "{shown}: {fault}");
+            assert!(!fault.is_unreachable() && fault.message.contains("not HTTP"), "{shown}: {fault}");
+        }
+        // Nothing at all, and less than a head, is a connection that broke.
+        for answer in [&b""[..], b"HTTP/1.1 200 OK\r\ncontent-"] {
+            let fault = answered_with(answer).await;
+            assert!(fault.kind == FaultKind::Transient && fault.is_unreachable(), "{fault}");
+        }
     }
 
     #[tokio::test]

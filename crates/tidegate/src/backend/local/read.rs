@@ -59,7 +59,7 @@ pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Obj
             Some((read, next))
         }
     });
-    Ok(Body { object, range, stream: stream.boxed() })
+    Ok(Body { object, range, ignored_range: false, stream: stream.boxed() })
 }
 
 fn shrunk(error: io::Error) -> Fault {

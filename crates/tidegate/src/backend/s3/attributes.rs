@@ -24,6 +24,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
         content_encoding,
         content_disposition,
         content_language,
+        expires,
         metadata,
         tags,
         storage_class,
@@ -34,6 +35,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     set(&mut headers, "content-encoding", content_encoding.as_ref())?;
     set(&mut headers, "content-disposition", content_disposition.as_ref())?;
     set(&mut headers, "content-language", content_language.as_ref())?;
+    set(&mut headers, "expires", expires.as_ref())?;
     set(&mut headers, "x-amz-storage-class", storage_class.as_ref())?;
     set(&mut headers, "x-amz-tagging", (!tags.is_empty()).then(|| form(tags)))?;
     match encryption {
@@ -108,12 +110,32 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
             content_encoding: read("content-encoding").and_then(|encoding| stored_encoding(&encoding)),
             content_disposition: read("content-disposition"),
             content_language: read("content-language"),
+            expires: read("expires").filter(|text| time(text).is_some()),
             metadata,
             tags: BTreeMap::new(),
             storage_class: read("x-amz-storage-class"),
             encryption,
         },
+        not_carried: not_carried(headers),
     }
+}
+
+/// What an answer's headers name that no copy carries.
+fn not_carried(headers: &HeaderMap) -> Vec<&'static str> {
+    let has = |name: &str| headers.get(name).is_some_and(|value| !value.is_empty());
+    let is_held = headers
+        .get("x-amz-object-lock-legal-hold")
+        .is_some_and(|hold| hold.as_bytes().eq_ignore_ascii_case(b"ON"));
+    let is_locked = has("x-amz-object-lock-mode") || has("x-amz-object-lock-retain-until-date");
+    // What is no date is refused by some stores.
+    let expires = headers.get("expires").map(|text| String::from_utf8_lossy(text.as_bytes()));
+    let all = [
+        ("expires", expires.is_some_and(|text| !text.is_empty() && time(&text).is_none())),
+        ("website redirect", has("x-amz-website-redirect-location")),
+        ("object lock", is_locked),
+        ("legal hold", is_held),
+    ];
+    all.into_iter().filter_map(|(name, is)| is.then_some(name)).collect()
 }
 
 /// Some servers keep the framing of the upload as if it were the object's encoding.
@@ -137,6 +159,7 @@ mod tests {
             content_type: Some("text/plain".into()),
             content_encoding: Some("gzip".into()),
             content_language: Some("de, en".into()),
+            expires: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
             metadata: [("owner".to_owned(), "a b".to_owned())].into(),
             tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
             encryption: Some(Encryption::Kms { key_id: Some("key".into()) }),
@@ -180,6 +203,22 @@ mod tests {
         assert_eq!(read(&[("etag", "")]).etag, None);
         let twice = read(&[("x-amz-meta-a", "1"), ("x-amz-meta-a", "2")]);
         assert_eq!(twice.attributes.metadata["a"], "1,2");
+    }
+
+    #[test]
+    fn what_no_copy_carries_is_named() {
+        let named = |pairs: &[(&'static str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+            from_headers("k", &pairs.collect()).not_carried
+        };
+        assert_eq!(named(&[("x-amz-website-redirect-location", "/other")]), ["website redirect"]);
+        let lock = [
+            ("x-amz-object-lock-mode", "GOVERNANCE"),
+            ("x-amz-object-lock-retain-until-date", "2030-01-01T00:00:00Z"),
+            ("x-amz-object-lock-legal-hold", "ON"),
+        ];
+        assert_eq!(named(&lock), ["object lock", "legal hold"]);
+        assert_eq!(named(&[("x-amz-object-lock-legal-hold", "OFF"), ("etag", "e")]), [""; 0]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) fn request(
     set(headers, "x-amz-mp-object-size", Some(size.to_string()))?;
     set(headers, "content-type", Some("application/xml"))?;
     condition(headers, options)?;
-    Ok(request.with(Content::Text(completion(parts)?)))
+    Ok(request.with(Content::Text(completion(parts)?)).of_much_work())
 }
 
 /// Says what is to be there for an object to be published.

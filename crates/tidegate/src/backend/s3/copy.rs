@@ -34,7 +34,7 @@ impl S3 {
         let headers = &mut request.headers;
         set(headers, "x-amz-copy-source", Some(address::source(bucket, &from.key)))?;
         set(headers, "x-amz-copy-source-if-match", from.object.strong_tag())?;
-        Ok(request)
+        Ok(request.of_much_work())
     }
 
     /// That the source is still the object that was described, where its tag could be no condition of the copy.

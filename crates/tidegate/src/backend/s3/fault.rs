@@ -8,13 +8,16 @@ use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::xml;
-use crate::backend::http::answer::{Document, cut, not_a_store};
+use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::{Fault, FaultKind};
 use crate::date::http_date;
 
 #[cfg(test)]
 mod tests;
+
+/// Of an error document with a status of success that says nothing else.
+pub(in crate::backend) const NO_WORD: &str = "the store answers with an error, and does not say what failed";
 
 /// Further than this from the store's clock, requests are refused.
 const SKEW: Duration = Duration::from_secs(15 * 60);
@@ -28,12 +31,24 @@ pub(in crate::backend) fn refusal(
     region: &str,
 ) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
+    let mut own = None;
     let said = match Document::of(body) {
         Document::Xml(root) if root == "Error" => {
             xml::read::<xml::Error>(body).ok().flatten().unwrap_or_default()
         }
+        Document::Xml(root) if root == "ErrorResponse" => {
+            let response = xml::read::<xml::ErrorResponse>(body).ok().flatten();
+            response.unwrap_or_default().error
+        }
+        // Of a proxy, or of a store that speaks so where it has no XML.
+        Document::Json => {
+            let JsonError { status, word, message } = JsonError::of(body).unwrap_or_default();
+            own = status;
+            xml::Error { code: word, message, ..xml::Error::default() }
+        }
         _ => xml::Error::default(),
     };
+    let status = own.filter(|_| status.is_success()).unwrap_or(status);
     if status == StatusCode::NOT_FOUND && proof::is_page(headers, body) && !proof::is_stores(headers) {
         // A web page without any header of a store does not prove that the object is missing.
         return not_a_store("word of an object", headers, body);
@@ -58,7 +73,7 @@ pub(in crate::backend) fn refusal(
         )
 }
 
-/// Reads the document of an answer of success, whose root is to be `root`. A document `<Error>` is the fault that it tells
+/// Reads the document of an answer of success, whose root is to be `root`. An error document is the fault that it tells
 /// of; one that ends in its middle can be asked for again; anything else is no object store's answer.
 pub(in crate::backend) fn document<T: DeserializeOwned>(
     headers: &HeaderMap,
@@ -76,10 +91,7 @@ pub(in crate::backend) fn document<T: DeserializeOwned>(
 
 /// The fault of an answer of success whose body is an error document.
 pub(in crate::backend) fn no_error(headers: &HeaderMap, body: &[u8], region: &str) -> Result<(), Fault> {
-    match Document::of(body) {
-        Document::Xml(root) if root == "Error" => Err(refusal(StatusCode::OK, headers, body, region)),
-        _ => Ok(()),
-    }
+    if is_error(body) { Err(refusal(StatusCode::OK, headers, body, region)) } else { Ok(()) }
 }
 
 /// As [`document`], by the root alone: what is in it, and whether it ends, is not looked at.
@@ -89,9 +101,9 @@ pub(in crate::backend) fn promised(
     root: &str,
     region: &str,
 ) -> Result<(), Fault> {
+    no_error(headers, body, region)?;
     match Document::of(body) {
         Document::Xml(found) if found == root => Ok(()),
-        Document::Xml(found) if found == "Error" => Err(refusal(StatusCode::OK, headers, body, region)),
         Document::Cut => Err(cut(&format!("<{root}>"))),
         _ => Err(not_a_store(&format!("<{root}>"), headers, body)),
     }
@@ -116,6 +128,7 @@ fn unexplained(status: StatusCode) -> &'static str {
         StatusCode::BAD_REQUEST => {
             "the store does not say why; often the session token has expired, or the region is another"
         }
+        status if status.is_success() => NO_WORD,
         _ => status.canonical_reason().unwrap_or("the store refused"),
     }
 }

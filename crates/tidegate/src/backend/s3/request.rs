@@ -13,7 +13,7 @@ use super::client::Shared;
 use super::fault;
 use super::sign::{Signed, sign};
 use crate::backend::http::{
-    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, known, proof, read, sending,
+    Failure, LONGEST, LONGEST_REFUSAL, Outgoing, Response, Sending, Work, known, proof, read, sending,
     source_fault, text,
 };
 use crate::backend::{Fault, FaultKind};
@@ -27,6 +27,7 @@ pub(super) struct Request {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) content: Content,
+    pub(super) work: Work,
 }
 
 /// What it carries.
@@ -39,7 +40,13 @@ pub(super) enum Content {
 
 impl Request {
     pub(super) fn new(method: Method, url: String) -> Self {
-        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing }
+        Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, work: Work::Little }
+    }
+
+    /// The same, on which the store works before it answers.
+    pub(super) fn of_much_work(mut self) -> Self {
+        self.work = Work::Much;
+        self
     }
 
     pub(super) fn with(mut self, content: Content) -> Self {
@@ -66,7 +73,7 @@ struct Prepared {
 impl Shared {
     /// Sends a request; the answer may be a refusal.
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
-        let Request { method, url, mut headers, content } = request;
+        let Request { method, url, mut headers, content, work } = request;
         let Prepared { body, signed, failure } = self.prepare(content, &mut headers).await?;
         let identity = self.keyring.identity().await?;
         if let Some(identity) = &identity {
@@ -79,7 +86,7 @@ impl Shared {
             // As it is stored. Not signed: what is on the way may change this header.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        let sent = self.connections.current().send(method, url, headers, body).await;
+        let sent = self.connections.current().send(method, url, headers, body, work).await;
         let response = sent.map_err(|fault| failure.take().map_or(fault, source_fault))?;
         self.meet(response.headers());
         Ok(Answer { response, identity })

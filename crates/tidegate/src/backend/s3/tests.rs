@@ -16,6 +16,7 @@ mod proof;
 mod raw;
 mod reading;
 mod refusals;
+mod streams;
 mod stuck;
 mod writing;
 

@@ -36,6 +36,13 @@ pub(in crate::backend) struct Error {
     pub(in crate::backend) server_time: Option<String>,
 }
 
+/// The same as other services of AWS wrap it, and gateways in front of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub(in crate::backend) struct ErrorResponse {
+    pub(in crate::backend) error: Error,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(in crate::backend) struct InitiateMultipartUploadResult {

@@ -7,18 +7,21 @@ use std::time::{Duration, Instant};
 
 use super::kept::Opened;
 use super::note::{Chunks, Note};
+use crate::backend::Fault;
 use crate::backend::local::Arrival;
-use crate::budget::Budget;
+use crate::budget::{Budget, Lease};
 use crate::checksum::{Algorithm, Checksum};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::off::off;
 use crate::progress::Waiting;
-use crate::read::source::{Pieces, Source};
+use crate::read::source::{Answer, Pieces, Source};
 
 mod in_file;
+mod one_stream;
 
 use in_file::InFile;
+use one_stream::OneStream;
 
 /// So much is gathered for one write, which should find it in the processor's cache; as much again comes while it is
 /// written.
@@ -120,21 +123,58 @@ impl Arriving {
 
     /// Receives what is missing of a chunk, whose request may be open already, and notes that it is there.
     pub(super) async fn receive(self: Arc<Self>, number: usize, opened: Option<Pieces>) -> Result<()> {
-        let url = self.source.url();
-        let (memory, waiting) =
-            (self.budget.lease(self.holds), self.source.requests.progress.waiting(Waiting::Memory));
-        let memory = memory
-            .await
-            .map_err(|starved| Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string()))?;
-        drop(waiting);
+        let memory = self.memory().await?;
         let into = self.begin(number);
         let range = into.at..into.at + into.inflow.left();
-        let received = self.source.receive(range.clone(), &self.object, &*into, opened).await;
+        let received = self.source.receive(range.clone(), &self.object, &*into, opened, Answer::Range).await;
         received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
-        let checksum = into
-            .finish()
-            .await
-            .map_err(|fault| Error::from_fault(fault, Operation::Get, url, 1, Duration::ZERO))?;
+        self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
+        drop(memory);
+        Ok(())
+    }
+
+    /// Receives all that is missing over one stream: the store ignores ranges, or nothing would tell whether another
+    /// answer is of the same object. `opened` begins at the first byte that is missing.
+    pub(super) async fn receive_one_stream(self: Arc<Self>, opened: Option<Pieces>) -> Result<()> {
+        let Some(first) = self.missing().first().copied() else { return Ok(()) };
+        let _memory = self.memory().await?;
+        let start = self.chunks.range(first).start + self.lock().there[first].covers();
+        let into = OneStream::new(self.clone(), start);
+        let range = start..self.object.size;
+        let received = self.source.receive(range, &self.object, &into, opened, Answer::RangeOrWhole).await;
+        received.map_err(|failure| self.source.failed(failure, start + into.got()))
+    }
+
+    /// Whether all that is missing comes over one stream.
+    pub(super) fn is_one_stream(&self) -> bool {
+        self.source.is_one_stream(&self.object)
+    }
+
+    /// Takes in what came of chunks whose requests were given up.
+    pub(super) async fn gather(self: &Arc<Self>) -> Result<()> {
+        let under_way = std::mem::take(&mut self.lock().under_way);
+        for (number, into) in under_way {
+            self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the memory that a stream holds.
+    async fn memory(&self) -> Result<Lease> {
+        let _waiting = self.source.requests.progress.waiting(Waiting::Memory);
+        self.budget.lease(self.holds).await.map_err(|starved| {
+            let url = self.source.url();
+            Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string())
+        })
+    }
+
+    fn at_file(&self, fault: Fault) -> Error {
+        Error::from_fault(fault, Operation::Get, self.source.url(), 1, Duration::ZERO)
+    }
+
+    /// Writes what has come of a chunk to its end, and notes it.
+    async fn end(self: &Arc<Self>, number: usize, into: &InFile) -> Result<(), Fault> {
+        let checksum = into.finish().await?;
         {
             let mut state = self.lock();
             state.under_way.remove(&number);
@@ -142,7 +182,6 @@ impl Arriving {
                 *there = checksum;
             }
         }
-        drop(memory);
         let arriving = self.clone();
         off(move || arriving.write_notes(&[(number, checksum)])).await;
         Ok(())

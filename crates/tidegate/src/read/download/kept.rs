@@ -118,20 +118,23 @@ impl Kept {
             Some(range.start + there.covers()..range.end).filter(|rest| !rest.is_empty())
         };
         let missing = there.iter().enumerate().find_map(rest);
+        // One stream goes on to the object's end.
+        let is_one_stream = source.ignores_ranges();
         let asked = match &missing {
-            Some(missing) => source.open(Some(missing.clone()), Some(&same)).await,
-            None => source.head(Some(&same)).await.map(|object| {
-                let range = 0..0;
-                Body { object, range, stream: Box::pin(futures::stream::empty()) }
-            }),
+            Some(missing) => {
+                let end = if is_one_stream { description.size } else { missing.end };
+                let opened = source.open(Some(missing.start..end), Some(&same)).await;
+                opened.map(|Body { object, stream, .. }| (object, Some(stream)))
+            }
+            None => source.head(Some(&same)).await.map(|object| (object, None)),
         };
         match asked {
-            Ok(Body { object, stream, .. }) => {
+            Ok((object, stream)) => {
                 let crc64nvme = object.crc64nvme.or(same.crc64nvme);
                 let crc32c = object.crc32c.or(same.crc32c);
                 let object = Object { crc64nvme, crc32c, ..object };
                 let opened = Opened { object, note: Some(note), chunks, there };
-                Ok(Some((opened, missing.map(|_| stream))))
+                Ok(Some((opened, stream.filter(|_| source.ignores_ranges() == is_one_stream))))
             }
             // One that is smaller has no such range.
             Err(failure) if matches!(failure.fault.kind, FaultKind::Replaced | FaultKind::Invalid) => {

@@ -62,6 +62,11 @@ impl Chunks {
         self.size.div_ceil(self.chunk) as usize
     }
 
+    /// The chunk that has the byte `at`.
+    pub(super) fn at(self, at: u64) -> usize {
+        (at / self.chunk) as usize
+    }
+
     pub(super) fn range(self, number: usize) -> Range<u64> {
         let start = number as u64 * self.chunk;
         start..self.size.min(start.saturating_add(self.chunk))

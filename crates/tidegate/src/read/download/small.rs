@@ -14,7 +14,7 @@ use crate::checksum::{Algorithm, Hasher};
 use crate::error::{Error, ErrorKind, Operation, Result};
 use crate::object::Object;
 use crate::progress::Waiting;
-use crate::read::source::{Sink, Source};
+use crate::read::source::{Answer, Sink, Source};
 use crate::request::Inflow;
 
 /// As much as is gathered for one write.
@@ -46,10 +46,11 @@ impl Small {
     pub(super) async fn run(self) -> Result<Ended> {
         let Self { source, destination, how, algorithm, began, batch, waiting: somebody_waits } = self;
         let mut coming = batch.coming();
-        let Body { object, stream, range } = whole(&source).await?;
-        if object.size > MOST {
-            return Ok(Ended::IsLarge(Body { object, stream, range }));
+        let body = whole(&source).await?;
+        if body.object.size > MOST {
+            return Ok(Ended::IsLarge(body));
         }
+        let Body { object, stream, .. } = body;
         let budget = &source.budget;
         let waiting = source.requests.progress.waiting(Waiting::Memory);
         let mut lease = pin!(budget.lease((2 * object.size).max(BUFFER).min(budget.total())));
@@ -69,8 +70,8 @@ impl Small {
         })?;
         let state = Mutex::new((Vec::with_capacity(object.size as usize), Hasher::new(algorithm)));
         let into = InMemory { inflow: Inflow::new(object.size), state };
-        let received = source.receive(0..object.size, &object, &into, Some(stream)).await;
-        received.map_err(|failure| source.failed(failure, into.inflow.got()))?;
+        let received = source.receive(0..object.size, &object, &into, Some(stream), Answer::RangeOrWhole);
+        received.await.map_err(|failure| source.failed(failure, into.inflow.got()))?;
         let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         source.check(&object, &hasher.finish(), began)?;
         let path = destination.path.clone();

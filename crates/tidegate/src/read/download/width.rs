@@ -94,7 +94,7 @@ impl Width {
         if took <= 0.0 {
             return;
         }
-        // What comes within a moment is no rate, but at the beginning, where little has come.
+        // Intervals shorter than 100 ms are too noisy to measure, except for the first one.
         if now - since < SHORTEST && since != self.began {
             return;
         }

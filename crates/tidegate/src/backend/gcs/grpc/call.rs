@@ -22,7 +22,7 @@ use crate::backend::gcs::address::SEGMENT;
 use crate::backend::gcs::client::Shared;
 use crate::backend::gcs::credentials::Identity;
 use crate::backend::gcs::fault::About;
-use crate::backend::http::{AGENT, Failure, kind_of_status, source_fault, text, unanswered};
+use crate::backend::http::{AGENT, Failure, Work, kind_of_status, source_fault, text, unanswered};
 use crate::backend::{Fault, FaultKind};
 
 /// The most bytes of one message, as gRPC has it by default: Google sends 2 MiB of an object in one.
@@ -149,7 +149,12 @@ impl Caller {
         headers.extend(identity.clone());
         let asked = Asked { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
-        let sent = line.client.send(Method::POST, url, headers, body).await;
+        // Whether a write is the last of its object is not known here.
+        let work = match method {
+            "RewriteObject" | "WriteObject" | "BidiWriteObject" => Work::Much,
+            _ => Work::Little,
+        };
+        let sent = line.client.send(Method::POST, url, headers, body, work).await;
         let response = sent.map_err(|fault| asked.broken(fault))?;
         line.is_waiting = false;
         // An answer of no messages may have its end before it.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::proto;
-use crate::backend::gcs::resource::{TOKEN, condition, content_type, key_name};
+use crate::backend::gcs::resource::{TOKEN, condition, content_type, key_name, not_carried};
 use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::checksum::Checksum;
 use crate::object::{Attributes, Encryption, Object};
@@ -73,6 +73,12 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     let mut metadata = described.metadata;
     let token = metadata.remove(TOKEN);
+    let not_carried = not_carried(
+        described.custom_time.is_some(),
+        false, // the messages have none
+        described.temporary_hold,
+        described.event_based_hold == Some(true),
+    );
     let checksum = described.checksums.and_then(|checksums| checksums.crc32c);
     Ok(Object {
         key: described.name,
@@ -91,10 +97,12 @@ pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
             content_encoding: text(described.content_encoding),
             content_disposition: text(described.content_disposition),
             content_language: text(described.content_language),
+            expires: None,
             metadata,
             tags: Default::default(),
             storage_class: text(described.storage_class),
             encryption: text(described.kms_key).map(|key| Encryption::Kms { key_id: Some(key) }),
         },
+        not_carried,
     })
 }

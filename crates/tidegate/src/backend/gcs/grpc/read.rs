@@ -50,7 +50,7 @@ impl Grpc {
         if let Some(range) = asked.clone().filter(Range::is_empty) {
             // A limit of none is no limit.
             let object = same_or_replaced(self.head(key).await?, same)?;
-            return Ok(Body { object, range, stream: stream::empty().boxed() });
+            return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let range = asked.unwrap_or(0..u64::MAX);
         let (read_offset, end) = (signed(range.start), signed(range.end));
@@ -101,7 +101,7 @@ impl Grpc {
             Ok(Some((bytes, (answers, None))))
         });
         let stream = download::exactly(range.end - range.start, pieces);
-        Ok(Body { object, range, stream })
+        Ok(Body { object, range, ignored_range: false, stream })
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::backend::samples::{Asked, header_of, login_page, raw_server, said};
+use crate::backend::samples::{Asked, ERRORS, header_of, login_page, raw_server, removals_are_proven, said};
 use crate::{ErrorKind, Store, Tidegate};
 
 async fn raw(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (Gcs, Asked) {
@@ -30,7 +30,6 @@ fn json(text: &str) -> String {
 
 fn error(status: &str, reason: &str) -> String {
     let code = status.split(' ').next().unwrap();
-    let code = if code == "200" { "503" } else { code };
     let body = format!(r#"{{"error":{{"code":{code},"message":"no","errors":[{{"reason":"{reason}"}}]}}}}"#);
     said(status, "", &body)
 }
@@ -87,17 +86,21 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
 
 #[tokio::test]
 async fn an_error_in_an_answer_of_success_is_that_error() {
-    let (gcs, _) = raw(|_| error("200 OK", "backendError")).await;
-    let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
-    assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options)).await.0, FaultKind::Throttled);
-    assert_eq!(kind(gcs.head("k")).await.0, FaultKind::Throttled);
-    assert_eq!(kind(gcs.delete("k")).await.0, FaultKind::Throttled);
-    assert_eq!(kind(gcs.open_appending("k", &options)).await.0, FaultKind::Throttled);
-    assert_eq!(kind(gcs.part(&session, 1, 0, in_memory(b"x"))).await.0, FaultKind::Throttled);
-    assert_eq!(kind(gcs.abort(&session)).await.0, FaultKind::Throttled);
+    for (body, expected) in ERRORS {
+        let (gcs, _) = raw(move |_| said("200 OK", "etag: \"e\"\r\n", body)).await;
+        let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
+        assert_eq!(kind(gcs.put("k", in_memory(b"x"), &options)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.head("k")).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.delete("k")).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.open_appending("k", &options)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.part(&session, 1, 0, in_memory(b"x"))).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.complete(&session, &[], &crc32c(b""), &options)).await.0, expected, "{body}");
+        assert_eq!(kind(gcs.abort(&session)).await.0, expected, "{body}");
+    }
     let count = AtomicUsize::new(0);
     let (gcs, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
-        0 => error("200 OK", "backendError"),
+        0 => said("200 OK", "", ERRORS[1].0),
         _ => proven(),
     })
     .await;
@@ -106,20 +109,41 @@ async fn an_error_in_an_answer_of_success_is_that_error() {
 
 #[tokio::test]
 async fn a_removal_is_proven_by_the_answer_or_by_what_is_there() {
-    for (deleted, head, is_removed) in [
-        (said("204 No Content", "", ""), login_page(), true),
-        (json("null"), login_page(), true),
-        (gone(), login_page(), true),
-        (login_page(), gone(), true),
-        (login_page(), said("404 Not Found", "", ""), false),
-        (login_page(), proven(), false),
-        (said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>"), login_page(), false),
+    removals_are_proven(gone(), proven(), async |answer| raw(answer).await.0).await;
+}
+
+#[tokio::test]
+async fn json_is_read_in_each_of_its_legal_forms() {
+    for fields in [
+        r#""metadata":null"#,
+        r#""metadata":{"a":null}"#,
+        r#""metadata":{"a":1,"b":true}"#,
+        r#""contentType":null,"crc32c":null,"etag":null,"timeCreated":null,"kmsKeyName":null"#,
+        r#""componentCount":null,"temporaryHold":"false","acl":[{"entity":"x"}],"unknown":{"a":[]}"#,
     ] {
-        let shown = format!("{deleted} {head}");
-        let (gcs, _) =
-            raw(move |asked| if asked.starts_with("delete") { deleted.clone() } else { head.clone() }).await;
-        assert_eq!(store_of(gcs).delete("k").await.is_ok(), is_removed, "{shown}");
+        let described = json(&format!(r#"{{"name":"k","generation":1,"size":5,{fields}}}"#));
+        let (gcs, _) = raw(move |_| described.clone()).await;
+        assert_eq!(gcs.head("k").await.unwrap().size, 5, "{fields}");
     }
+    let object = Object { size: 5, version: Some("1".into()), ..Object::default() };
+    let from = CopySource { location: "gs://bucket".into(), key: "a".into(), object };
+    let resource = r#"{"name":"k","generation":"2","size":5,"metadata":null}"#;
+    for fields in [
+        format!(
+            r#""done":true,"totalBytesRewritten":5,"objectSize":5,"rewriteToken":null,"resource":{resource}"#
+        ),
+        format!(r#""done":"true","totalBytesRewritten":"5","resource":{resource}"#),
+        format!(r#""done":true,"totalBytesRewritten":null,"resource":{resource}"#),
+    ] {
+        let shown = fields.clone();
+        let (gcs, _) = raw(move |_| json(&format!("{{{fields}}}"))).await;
+        let copied = gcs.copy(&from, "k", None, &WriteOptions::default()).await.unwrap();
+        assert!(matches!(&copied, Copied::Whole(object) if object.size == 5), "{shown}: {copied:?}");
+    }
+    let going = r#"{"done":null,"totalBytesRewritten":3,"rewriteToken":"t","resource":null}"#;
+    let (gcs, _) = raw(move |_| json(going)).await;
+    let copied = gcs.copy(&from, "k", None, &WriteOptions::default()).await.unwrap();
+    assert_eq!(copied, Copied::Going { cursor: "t".into(), bytes: 3 });
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
-use crate::backend::http::{Client, Connector, Response, Sending, Version, read};
+use crate::backend::http::{Client, Connector, Response, Sending, Version, Work, read};
 use crate::backend::samples::next_head;
 use crate::backend::{Fault, FaultKind};
 
@@ -36,7 +36,7 @@ fn plainly(proxies: Matcher, url: &str, timeout: Duration) -> Client {
 }
 
 async fn get(client: &Client, url: &str) -> Result<Response, Fault> {
-    client.send(Method::GET, url.to_owned(), HeaderMap::new(), Sending::default()).await
+    client.send(Method::GET, url.to_owned(), HeaderMap::new(), Sending::default(), Work::Little).await
 }
 
 async fn refused(client: &Client, url: &str) -> (FaultKind, String) {

@@ -74,7 +74,7 @@ fn what_is_no_listing_is_shown() {
         "",
         "<html><body><p>Please log in</p></body></html>",
         "<!DOCTYPE html><html/>",
-        "{\"error\":{}}",
+        "{\"errors\":{}}",
         "OK",
         "<ListAllMyBucketsResult/>",
         "<ListBucketResult><a></b></ListBucketResult>",

@@ -7,6 +7,7 @@ async fn write(store: &Store, key: &str, bytes: &[u8]) {
     let attributes = Attributes {
         content_type: Some("text/x".into()),
         content_language: Some("de".into()),
+        expires: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()),
         cache_control: Some("max-age=60".into()),
         metadata: [("owner".to_owned(), "a b".to_owned())].into(),
         tags: [("k 1".to_owned(), "v&=".to_owned())].into(),
@@ -41,6 +42,7 @@ async fn what_is_copied_is_kept_whole_in_one_request_and_in_parts() {
         let (told, source) = (store.head(&to).await.unwrap(), store.head(from).await.unwrap());
         assert_eq!(told.attributes, source.attributes, "{to}");
         assert_eq!(told.attributes.content_language.as_deref(), Some("de"));
+        assert_eq!(told.attributes.expires.as_deref(), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
         assert_ne!(told.matches(&Checksum::of(Algorithm::Crc64Nvme, &bytes)), Some(false));
         assert!(told.token.is_some() && told.token != source.token);
         assert_eq!(place.store.tags(&to).await.unwrap(), [("k 1".to_owned(), "v&=".to_owned())].into());
@@ -136,4 +138,23 @@ async fn buckets_of_one_store_copy_from_each_other() {
     assert_eq!(from.copy("from", &to, "to").run().await.unwrap().key, "to");
     let other = S3::connect("other", &settings_for(server)).await.unwrap();
     assert_eq!(read_back(&other, "b/to", None).await, b"bytes");
+}
+
+#[tokio::test]
+async fn a_copy_names_what_its_source_has_and_it_lacks() {
+    let (url, _) = crate::backend::samples::raw_server(|head| {
+        let copied = "<CopyObjectResult><ETag>\"c\"</ETag></CopyObjectResult>";
+        let described = "HTTP/1.1 200 OK\r\netag: \"e\"\r\ncontent-length: 5\r\n\
+                         x-amz-website-redirect-location: /other\r\nx-amz-object-lock-legal-hold: ON\r\n\r\n";
+        if head.starts_with("put") {
+            assert!(!head.contains("website") && !head.contains("lock"), "{head}");
+            crate::backend::samples::said("200 OK", "", copied)
+        } else {
+            described.to_owned()
+        }
+    })
+    .await;
+    let store = Tidegate::builder().build().unwrap().store(Arc::new(raw::connect(url).await));
+    let copied = store.copy("a", &store, "k").run().await.unwrap();
+    assert_eq!(copied.not_carried, ["website redirect", "legal hold"]);
 }

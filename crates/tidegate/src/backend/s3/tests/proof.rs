@@ -5,14 +5,12 @@ use std::sync::atomic::AtomicUsize;
 
 use super::raw::{connect, store_of, text};
 use super::*;
-use crate::backend::samples::{Asked, header_of, login_page, raw_server, said};
+use crate::backend::samples::{
+    Asked, ERRORS, STRANGE, header_of, login_page, raw_server, removals_are_proven, said,
+};
 use crate::{ErrorKind, Store};
 
 const ERROR: &str = "<?xml version='1.0'?><Error><Code>CODE</Code><Message>no</Message></Error>";
-
-fn error(code: &str) -> String {
-    said("200 OK", "content-type: application/xml\r\n", &ERROR.replace("CODE", code))
-}
 
 fn proven() -> String {
     let sum = Checksum::of(Algorithm::Crc64Nvme, b"hello").base64();
@@ -103,51 +101,65 @@ async fn where_all_answers_are_a_page_nothing_is_known_and_the_page_is_shown() {
 
 #[tokio::test]
 async fn an_error_in_an_answer_of_success_is_that_error() {
-    for (code, expected) in [
-        ("AccessDenied", FaultKind::Denied),
-        ("NoSuchBucket", FaultKind::NoBucket),
-        ("SlowDown", FaultKind::Throttled),
-        ("InternalError", FaultKind::Transient),
-        ("OperationAborted", FaultKind::Undone),
-    ] {
-        let (s3, _) = raw(move |_| error(code)).await;
+    for (body, expected) in ERRORS.into_iter().chain([
+        ("<Error><Code>NoSuchBucket</Code></Error>", FaultKind::NoBucket),
+        ("<Error><Code>OperationAborted</Code></Error>", FaultKind::Undone),
+        (r#"{"error":{"code":"SlowDown"}}"#, FaultKind::Throttled),
+    ]) {
+        // The tag proves nothing beside it.
+        let (s3, _) = raw(move |_| said("200 OK", "etag: \"e\"\r\n", body)).await;
         let (session, options) = (Session { key: "k".into(), id: "u".into() }, WriteOptions::default());
-        assert_eq!(kind(s3.put("k", in_memory(b"x"), &options)).await.0, expected);
-        assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, expected);
-        assert_eq!(kind(s3.open("k", &options)).await.0, expected);
-        assert_eq!(kind(s3.delete("k")).await.0, expected);
-        assert_eq!(kind(s3.abort(&session)).await.0, expected);
-        assert_eq!(kind(s3.tags("k")).await.0, expected);
-        assert_eq!(kind(s3.lifecycle()).await.0, expected);
+        assert_eq!(kind(s3.put("k", in_memory(b"x"), &options)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.part(&session, 1, 0, in_memory(b"x"))).await.0, expected, "{body}");
+        assert_eq!(kind(s3.open("k", &options)).await.0, expected, "{body}");
+        let sum = Checksum::of(Algorithm::Crc64Nvme, b"");
+        assert_eq!(kind(s3.complete(&session, &[], &sum, &options)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.list("", true).try_collect::<Vec<_>>()).await.0, expected, "{body}");
+        assert_eq!(kind(s3.delete("k")).await.0, expected, "{body}");
+        assert_eq!(kind(s3.abort(&session)).await.0, expected, "{body}");
+        assert_eq!(kind(s3.tags("k")).await.0, expected, "{body}");
+        assert_eq!(kind(s3.lifecycle()).await.0, expected, "{body}");
         let rule = AbortRule::new("r", "", 1);
-        assert_eq!(kind(s3.add_abort_rule(&Lifecycle::default(), &rule)).await.0, expected);
+        assert_eq!(kind(s3.add_abort_rule(&Lifecycle::default(), &rule)).await.0, expected, "{body}");
     }
     // A temporary error is retried.
-    let count = AtomicUsize::new(0);
-    let (s3, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
-        0 => error("SlowDown"),
-        _ => proven(),
-    })
-    .await;
-    assert_eq!(write(&store_of(s3)).await.unwrap().size, 5);
+    for error in [ERRORS[1].0, ERRORS[7].0] {
+        let count = AtomicUsize::new(0);
+        let (s3, _) = raw(move |_| match count.fetch_add(1, Ordering::Relaxed) {
+            0 => said("200 OK", "etag: \"e\"\r\n", error),
+            _ => proven(),
+        })
+        .await;
+        assert_eq!(write(&store_of(s3)).await.unwrap().size, 5, "{error}");
+    }
 }
 
 #[tokio::test]
 async fn a_removal_is_proven_by_the_answer_or_by_what_is_there() {
-    for (deleted, head, is_removed) in [
-        (said("204 No Content", "", ""), login_page(), true),
-        (said("200 OK", "", ""), login_page(), true),
-        (login_page(), gone(), true),
-        // Nothing says that it is a store's word.
-        (login_page(), said("404 Not Found", "", ""), false),
-        (login_page(), said("200 OK", "etag: \"e\"\r\n", ""), false),
-        (said("404 Not Found", "content-type: text/html\r\n", "<html>nginx</html>"), login_page(), false),
-        (said("302 Found", "location: http://login/\r\n", ""), gone(), false),
-    ] {
-        let shown = format!("{deleted} {head}");
-        let (s3, _) =
-            raw(move |asked| if asked.starts_with("delete") { deleted.clone() } else { head.clone() }).await;
-        assert_eq!(store_of(s3).delete("k").await.is_ok(), is_removed, "{shown}");
+    removals_are_proven(gone(), said("200 OK", "etag: \"e\"\r\n", ""), async |answer| raw(answer).await.0)
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_whose_abort_is_answered_strangely_is_asked_for() {
+    for (listed, is_ended) in [("NoSuchUpload", true), ("AccessDenied", false)] {
+        let (s3, asked) = raw(move |head| match head.split(' ').next().unwrap() {
+            "post" => {
+                let id =
+                    "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+                said("200 OK", "", id)
+            }
+            "delete" => said("200 OK", "", STRANGE[0]),
+            "get" => said("404 Not Found", "", &ERROR.replace("CODE", listed)),
+            _ => said("403 Forbidden", "", ""),
+        })
+        .await;
+        let tide = crate::Tidegate::builder().build().unwrap();
+        let mut writer = tide.store(Arc::new(s3)).writer("k").part_size(5 << 20).start().await.unwrap();
+        writer.write(Bytes::from(vec![1; 6 * MIB])).await.unwrap();
+        assert_eq!(writer.finish().await.unwrap_err().kind(), ErrorKind::PermissionDenied);
+        assert_eq!(tide.settled().await.is_empty(), is_ended, "{listed}");
+        assert!(asked.lock().unwrap().iter().any(|method| method == "GET"));
     }
 }
 
