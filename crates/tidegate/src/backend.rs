@@ -10,15 +10,16 @@ use std::ops::Range;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 mod confirm;
 mod connection;
 mod copy;
 mod environment;
-mod fault;
+#[cfg(any(test, feature = "fuzzing"))]
+mod fuzzing;
 pub mod gcs;
 mod http;
 mod layer;
@@ -34,10 +35,10 @@ mod unfinished;
 
 pub use unfinished::{AbortRule, Held, Lifecycle, LifecycleRule, OpenSession};
 
+pub use crate::types::fault::{Fault, FaultKind};
 pub(crate) use connection::connected;
 pub use connection::wants_new_connection;
 pub use copy::{Copied, CopySource};
-pub use fault::{Fault, FaultKind};
 pub use layer::Layer;
 pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};

@@ -6,18 +6,26 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::backend::local::Batches;
-use crate::budget::Budget;
-use crate::endpoint::Endpoint;
-use crate::limiter::Concurrency;
-use crate::progress::Progress;
-use crate::records::Records;
-use crate::retry::Retry;
-use crate::trusted_file::TrustedOwners;
+use crate::engine::endpoint::Endpoint;
+use crate::engine::limiter::Concurrency;
+use crate::engine::records::Records;
+use crate::engine::retry::Retry;
+use crate::memory::budget::Budget;
+use crate::types::progress::Progress;
+use crate::types::trusted_file::TrustedOwners;
 
 pub(crate) mod aborts;
 pub(crate) mod context;
+pub(crate) mod endpoint;
+pub(crate) mod hedge;
 pub(crate) mod journaling;
+pub(crate) mod latency;
+pub(crate) mod limiter;
+pub(crate) mod listing;
+pub(crate) mod records;
 pub(crate) mod relief;
+pub(crate) mod request;
+pub(crate) mod retry;
 pub(crate) mod spooling;
 
 use aborts::Aborts;

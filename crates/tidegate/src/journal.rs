@@ -14,9 +14,9 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::checksum::Checksum;
-use crate::off::off;
-use crate::trusted_file::TrustedOwners;
+use crate::types::checksum::Checksum;
+use crate::types::spawn_blocking::spawn_blocking;
+use crate::types::trusted_file::TrustedOwners;
 
 mod begun;
 mod directory;
@@ -92,7 +92,7 @@ impl Journal {
         durability: Durability,
     ) -> Result<Begun, JournalError> {
         let directories = directories.to_owned();
-        let (file, log) = off(move || directory::create(&directories, &header)).await?;
+        let (file, log) = spawn_blocking(move || directory::create(&directories, &header)).await?;
         Ok(Begun { file, journal: Self::new(log, durability) })
     }
 
@@ -121,13 +121,13 @@ impl Journal {
         let began = Instant::now();
         let file = loop {
             let (path, owners, waits) = (path.to_owned(), owners.clone(), began.elapsed() < LOOK);
-            if let Some(file) = off(move || directory::open(&path, waits, &owners)).await? {
+            if let Some(file) = spawn_blocking(move || directory::open(&path, waits, &owners)).await? {
                 break file;
             }
             tokio::time::sleep(LOOK_AGAIN).await;
         };
         let path = path.to_owned();
-        let (log, recovered) = off(move || directory::resume(&path, file)).await?;
+        let (log, recovered) = spawn_blocking(move || directory::resume(&path, file)).await?;
         Ok((Self::new(log, durability), recovered))
     }
 
@@ -152,7 +152,7 @@ impl Journal {
     /// [`JournalError::Full`] it takes them when there is space again.
     pub(crate) async fn append(&self, pieces: Vec<Bytes>) -> Result<u64, JournalError> {
         let (shared, runtime) = (self.shared.clone(), Handle::current());
-        off(move || {
+        spawn_blocking(move || {
             let length = shared.log.append(&pieces)?;
             let unsynced = shared.log.unsynced();
             match shared.durability {
@@ -177,7 +177,7 @@ impl Journal {
     /// takes nothing more. Its bytes can still be read, as far as the system has them.
     pub(crate) async fn sync(&self) -> Result<u64, JournalError> {
         let shared = self.shared.clone();
-        off(move || shared.log.sync()).await
+        spawn_blocking(move || shared.log.sync()).await
     }
 
     /// Writes down the session that the bytes go to, durably. It takes the place of an earlier one, of
@@ -202,7 +202,7 @@ impl Journal {
     /// size too.
     pub(crate) async fn finish(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
-        off(move || {
+        spawn_blocking(move || {
             let checksum = shared.log.finish()?;
             shared.log.sync()?;
             Ok(checksum)
@@ -214,7 +214,7 @@ impl Journal {
     /// written, too: should it come back after a loss of power, the store is asked how it ended.
     pub(crate) async fn end(self, end: End) -> Result<(), JournalError> {
         let shared = self.shared;
-        off(move || {
+        spawn_blocking(move || {
             // It may be on record, and its process have died before the file was removed.
             let known = shared.log.state().end.is_some();
             let recorded = if known { Ok(0) } else { shared.log.record(Record::End(end)) };
@@ -254,7 +254,7 @@ impl Journal {
     ) -> Result<T, JournalError> {
         let shared = self.shared.clone();
         let order = shared.order.clone().lock_owned().await;
-        off(move || {
+        spawn_blocking(move || {
             let _order = order;
             work(&shared.log)
         })
@@ -299,13 +299,13 @@ impl Journal {
     /// The checksum of all bytes that were appended. Waits for an append that is under way.
     pub(crate) async fn checksum(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
-        off(move || Ok(shared.log.checksum())).await
+        spawn_blocking(move || Ok(shared.log.checksum())).await
     }
 
     /// What is known of the upload. Waits for an append that is under way.
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
-        off(move || Ok(shared.log.state())).await
+        spawn_blocking(move || Ok(shared.log.state())).await
     }
 
     /// As where the disk does not take a sync.

@@ -18,62 +18,38 @@
 //! [`Tidegate`] is the engine: one memory budget and one limiter an endpoint. A [`Store`] is one bucket
 //! or directory; a [`Writer`] writes one object; a [`Reader`] reads one.
 
-mod amount;
+mod api;
 pub mod backend;
-pub mod blocking;
-mod budget;
-pub mod checksum;
-mod client;
-mod copy;
-mod date;
-mod endpoint;
+mod download;
 mod engine;
-mod error;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzing;
-mod hedge;
 pub mod journal;
-mod limiter;
-mod listing;
-pub mod location;
-mod merge;
-pub mod object;
-#[cfg(feature = "object_store")]
-pub mod object_store;
-mod off;
-mod pace;
-pub mod payload;
-mod prefix;
-mod printable;
-mod progress;
-mod read;
-mod records;
-mod recover;
-mod request;
-mod retry;
+mod memory;
 #[cfg(test)]
-mod small_disk;
-pub mod spool;
-mod sweep;
-mod trusted_file;
-mod write;
+mod testkit;
+mod types;
+mod upload;
 
-pub use budget::Usage;
-pub use client::{Builder, Store, Tidegate};
-pub use copy::CopyBuilder;
+pub use api::blocking;
+#[cfg(feature = "object_store")]
+pub use api::object_store;
+pub use api::{
+    Builder, Fate, Kept, Layout, Left, LifecycleOutcome, MergeError, MergeStream, Merged, Migrated, Naming,
+    PrefixedStore, Process, Store, Sweep, SweepReport, Swept, Tidegate, Unfinished,
+};
+pub use download::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};
 pub use engine::aborts::Unsettled;
-pub use error::{Error, ErrorKind, Operation, Result};
-pub use limiter::Concurrency;
-pub use location::Location;
-pub use merge::{MergeError, MergeStream, Merged};
-pub use object::{Attributes, Encryption, Object};
-pub use prefix::{Layout, Migrated, Naming, PrefixedStore};
-pub use printable::{printable, printable_bytes, without_passwords};
-pub use progress::{Progress, Snapshot, Waiting};
-pub use read::{Block, BlockStream, BlocksBuilder, DownloadBuilder, Reader, ReaderBuilder};
-pub use recover::Left;
-pub use retry::RetryPolicy;
-pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
-pub use trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
-pub use write::{Claimed, Resumed, Strategy, Writer, WriterBuilder, WrongSize};
+pub use engine::limiter::Concurrency;
+pub use engine::retry::RetryPolicy;
+pub use memory::budget::Usage;
+pub use memory::{payload, spool};
+pub use types::error::{Error, ErrorKind, Operation, Result};
+pub use types::location::Location;
+pub use types::object::{Attributes, Encryption, Object};
+pub use types::printable::{printable, printable_bytes, without_passwords};
+pub use types::progress::{Progress, Snapshot, Waiting};
+pub use types::trusted_file::{Distrust, TrustedOwners, UntrustedFile, read_trusted};
+pub use types::{checksum, location, object};
+pub use upload::{Claimed, CopyBuilder, Resumed, Strategy, Writer, WriterBuilder, WrongSize};

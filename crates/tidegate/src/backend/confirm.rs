@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{Backend, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 /// How long a store is asked what it has of a write that succeeded. Short, so that the question does not
 /// use up the write's own time and have all bytes sent again.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::{Fault, FaultKind, StoredPart};
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::Object;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::Object;
 
 /// An object that is copied within a store.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use super::{Fault, FaultKind};
-use crate::printable::address_without_password;
+use crate::types::printable::address_without_password;
 
 /// The environment of the process.
 pub(super) fn process(name: &str) -> Option<OsString> {

@@ -25,9 +25,9 @@ use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held,
     Lifecycle, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::Object;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::Object;
 
 mod address;
 mod append;

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use http_body_util::BodyExt;
 
 use super::{Fault, FaultKind};
-use crate::checksum::Checksum;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
 
 pub(super) mod answer;
 mod body;

@@ -11,9 +11,9 @@ use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, Held, Lifecycle,
     OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 /// Each method once. One that is forgotten, and that `Backend` has a default for, would go unnoticed: the test
 /// below compares.

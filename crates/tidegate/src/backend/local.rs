@@ -43,10 +43,10 @@ use super::{
     Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
     Session, StoredPart, WriteOptions,
 };
-use crate::checksum::{Algorithm, Checksum};
-use crate::location::{local_root, of_local_root};
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::location::{local_root, of_local_root};
+use crate::types::object::Object;
 
 mod arrival;
 mod batch;

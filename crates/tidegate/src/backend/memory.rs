@@ -20,9 +20,9 @@ use super::{
     Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
     Session, StoredPart, WriteOptions,
 };
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 mod content;
 mod copy;

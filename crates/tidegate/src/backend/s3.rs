@@ -23,9 +23,9 @@ use super::{
     AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
     OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::Object;
 
 pub(super) mod address;
 pub(super) mod attributes;

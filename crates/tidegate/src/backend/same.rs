@@ -1,7 +1,7 @@
 //! Whether what is read is still the object that it was.
 
 use super::{Fault, FaultKind};
-use crate::object::Object;
+use crate::types::object::Object;
 
 const REPLACED: &str = "the object was replaced while it was read";
 const NO_IDENTITY: &str = "the store gives neither an ETag nor a version, so nothing tells whether another answer is about the same object";

@@ -10,9 +10,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Backend, Fault, FaultKind};
-use crate::budget::{Budget, Slab};
-use crate::checksum::{Algorithm, Checksum};
-use crate::payload::{Payload, Ring, SourceFile};
+use crate::memory::budget::{Budget, Slab};
+use crate::memory::payload::{Payload, Ring, SourceFile};
+use crate::types::checksum::{Algorithm, Checksum};
 
 pub(super) const MIB: usize = 1 << 20;
 

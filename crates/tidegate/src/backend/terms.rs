@@ -7,8 +7,8 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 
 use super::Fault;
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::{Attributes, Object};
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::{Attributes, Object};
 
 /// What a store can take, as the plan needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use crate::error::{Error, Result};
+use crate::types::error::{Error, Result};
 
 #[cfg(test)]
 mod tests;

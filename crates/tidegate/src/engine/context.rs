@@ -9,13 +9,13 @@ use futures::stream::BoxStream;
 
 use super::Engine;
 use crate::backend::{Backend, Entry, Fault, WriteOptions};
-use crate::endpoint::Endpoint;
-use crate::error::{Error, ErrorKind, Operation, Result};
-use crate::limiter::Lane;
-use crate::object::Object;
-use crate::pace::Best;
-use crate::progress::Progress;
-use crate::request::Requests;
+use crate::engine::endpoint::Endpoint;
+use crate::engine::latency::Best;
+use crate::engine::limiter::Lane;
+use crate::engine::request::Requests;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
 
 /// One bucket or root, or a prefix of it, as uploads and downloads see it. A clone is the same.
 #[derive(Clone, Debug)]

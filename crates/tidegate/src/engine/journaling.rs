@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::budget::Budget;
 use crate::journal::Durability;
-use crate::off::off;
-use crate::payload::RING;
+use crate::memory::budget::Budget;
+use crate::memory::payload::RING;
+use crate::types::spawn_blocking::spawn_blocking;
 
 mod disk;
 mod live;
@@ -88,7 +88,7 @@ impl Journaling {
         let mut places = Vec::new();
         for directory in &self.directories {
             let (cost, counted) = (self.disk(directory).await.cost(), directory.clone());
-            places.push(Place { share: off(move || share(&counted)).await, cost, directory });
+            places.push(Place { share: spawn_blocking(move || share(&counted)).await, cost, directory });
         }
         places.sort_by(Place::before);
         places.into_iter().map(|place| place.directory.clone()).collect()

@@ -12,8 +12,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::spooling::Spooling;
-use crate::amount::About;
-use crate::budget::{Acquire, Budget, HalfFilled, Pressure, Relieving, Share, Starved};
+use crate::memory::budget::{Acquire, Budget, HalfFilled, Pressure, Relieving, Share, Starved};
+use crate::types::amount::About;
 
 /// Looks after one budget.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use crate::budget::Budget;
-use crate::limiter::{Concurrency, Flow, Limiter, Permit};
-use crate::payload::{RING, Ring};
-use crate::spool::Spool;
+use crate::engine::limiter::{Concurrency, Flow, Limiter, Permit};
+use crate::memory::budget::Budget;
+use crate::memory::payload::{RING, Ring};
+use crate::memory::spool::Spool;
 
 /// Spooled parts are sent through rings of slabs out of memory that was set aside when the engine was
 /// built: a part in the spool never waits for memory that only another could give back.

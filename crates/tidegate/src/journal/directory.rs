@@ -15,8 +15,8 @@ use super::format::{HOLDER, SECTOR};
 use super::log::Log;
 use super::record::Header;
 use super::recover::{self, Check, Recovered};
-use crate::printable::printable;
-use crate::trusted_file::{self, Access, TrustedOwners};
+use crate::types::printable::printable;
+use crate::types::trusted_file::{self, Access, TrustedOwners};
 
 /// How a journal's name ends.
 const END: &str = "journal";

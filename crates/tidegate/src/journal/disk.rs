@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::JournalError;
-use crate::payload::CachedFile;
+use crate::memory::payload::CachedFile;
 
 /// How much is read at once where all is read.
 pub(super) const CHUNK: usize = 64 << 10;

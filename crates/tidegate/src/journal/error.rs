@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::format::VERSION;
-use crate::error::ErrorKind;
-use crate::printable::printable;
-use crate::trusted_file::UntrustedFile;
+use crate::types::error::ErrorKind;
+use crate::types::printable::printable;
+use crate::types::trusted_file::UntrustedFile;
 
 /// A journal that can't be used, or can't do what was asked. Its display is one sentence that names the
 /// file and says what to do.

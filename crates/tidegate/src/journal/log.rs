@@ -19,7 +19,7 @@ use super::format::{
 use super::index::Index;
 use super::record::{Header, Record, State};
 use super::reserve::Reserve;
-use crate::checksum::{Checksum, Hasher};
+use crate::types::checksum::{Checksum, Hasher};
 
 #[derive(Debug)]
 pub(super) struct Log {

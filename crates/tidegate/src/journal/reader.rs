@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Shared;
 use super::format::Place;
-use crate::payload::ReadAt;
+use crate::memory::payload::ReadAt;
 
 /// Reads object bytes of a journal, each checked. Best one for each that reads on from where it was.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Receipt;
-use crate::checksum::Checksum;
+use crate::types::checksum::Checksum;
 
 /// What an upload is for: the first record of its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,7 +170,7 @@ mod sum {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use crate::checksum::Checksum;
+    use crate::types::checksum::Checksum;
 
     #[derive(Serialize, Deserialize)]
     struct Sum {

@@ -15,7 +15,7 @@ use super::format::{BLOCK, HEAD, Preamble, SECTOR, SLOTS, Salt, Slot, VERSION};
 use super::log::{Found, Log};
 use super::record::State;
 use super::walk::Walk;
-use crate::checksum::Checksum;
+use crate::types::checksum::Checksum;
 
 /// How much of the object's bytes is read to check them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

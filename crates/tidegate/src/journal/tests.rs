@@ -8,7 +8,7 @@ use super::log::Log;
 use super::record::{Header, Part, Record};
 use super::recover::{self, Check, Recovered};
 use super::*;
-use crate::checksum::Algorithm;
+use crate::types::checksum::Algorithm;
 
 mod bits;
 mod crash;

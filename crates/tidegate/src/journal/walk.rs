@@ -7,7 +7,7 @@ use super::error::JournalError;
 use super::format::{ALIGN, Crc32c, FrameHeader, HEADER, Kind, Place, Salt, Slot};
 use super::index::Index;
 use super::record::{Record, State};
-use crate::checksum::{Checksum, Hasher};
+use crate::types::checksum::{Checksum, Hasher};
 
 /// Most parts that a journal may have: more than any store takes of one object, and few enough to hold in memory.
 const MOST_PARTS: usize = 1_000_000;

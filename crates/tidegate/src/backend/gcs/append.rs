@@ -11,9 +11,9 @@ use super::{Bucket, Gcs};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{LONGEST, LONGEST_REFUSAL, proof, read, set};
 use crate::backend::{Appended, Fault, FaultKind, Held, Session, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 /// What every chunk but the last is a multiple of.
 pub(super) const GRAIN: u64 = 256 << 10;

@@ -17,7 +17,7 @@ use crate::backend::copy::gone;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
 use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// What a request has come to.
 #[derive(Debug, Default, Deserialize)]

@@ -4,8 +4,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::fault::{self, About};
 use super::{list, resource};
-use crate::fuzzing::head;
-use crate::object::Object;
+use crate::backend::fuzzing::head;
+use crate::types::object::Object;
 
 pub use super::grpc::fuzzing::grpc_messages;
 

@@ -14,8 +14,8 @@ use proto::write_object_response::WriteStatus;
 use super::client::Shared;
 use super::fault::About;
 use crate::backend::{Fault, FaultKind, WriteOptions};
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::object::Object;
 
 mod call;
 mod channels;

@@ -16,7 +16,7 @@ use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, Page, paged};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault};
-use crate::object::Object;
+use crate::types::object::Object;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{known, proof, set};
 use crate::backend::s3::{complete as xml_complete, fault as xml_fault, xml};
 use crate::backend::{Fault, FaultKind, Receipt, Session, WriteOptions};
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::object::Object;
 
 pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
     let url = bucket.xml.object(key, &[("uploads", "")])?;

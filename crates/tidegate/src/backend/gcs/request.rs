@@ -12,8 +12,8 @@ use crate::backend::http::{
     AGENT, Failure, LONGEST, LONGEST_REFUSAL, OpenBody, Outgoing, Response, Sending, Work, proof, read,
     sending, source_fault,
 };
-use crate::checksum::Checksum;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::Checksum;
 
 /// One request.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::backend::http::{set, text};
 use crate::backend::s3::attributes::metadata;
 use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind, WriteOptions};
-use crate::object::{Attributes, Encryption, Object};
+use crate::types::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-goog-meta-";
 /// The name under which a writer's token is kept among the metadata.

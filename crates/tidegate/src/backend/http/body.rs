@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::{Frame, SizeHint};
 
-use crate::payload::{Payload, PayloadStream};
+use crate::memory::payload::{Payload, PayloadStream};
 
 /// Bytes of a chunk. S3 takes no less than 8 KiB, MinIO no more than 16 MiB; some servers gather a chunk
 /// before they go on.
@@ -128,7 +128,7 @@ impl Outgoing {
 
 impl Framing {
     /// What goes between two chunks, or after the last.
-    fn next(&mut self, checksum: Option<crate::checksum::Checksum>) -> io::Result<Bytes> {
+    fn next(&mut self, checksum: Option<crate::types::checksum::Checksum>) -> io::Result<Bytes> {
         let mut text = String::with_capacity(64);
         if self.begun {
             text.push_str("\r\n");
@@ -193,9 +193,9 @@ mod tests {
     use http_body::Body as _;
 
     use super::*;
-    use crate::budget::{Budget, Slab};
-    use crate::checksum::{Algorithm, Checksum};
-    use crate::payload::{Ring, SourceFile};
+    use crate::memory::budget::{Budget, Slab};
+    use crate::memory::payload::{Ring, SourceFile};
+    use crate::types::checksum::{Algorithm, Checksum};
 
     const NAME: &str = "x-amz-checksum-crc64nvme";
 

@@ -15,7 +15,7 @@ use super::dialer::Dialer;
 use super::late::Heard;
 use super::{proxies, tls};
 use crate::backend::{Fault, FaultKind, wants_new_connection};
-use crate::printable::address_without_password;
+use crate::types::printable::address_without_password;
 
 /// Which HTTP is spoken on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode, Version, header};
 use super::{Response, pieces, proof};
 use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// Stores read offsets as signed numbers of 64 bits, and ignore a range with a number past those (MinIO,
 /// versitygw) or refuse it. An end from here on is beyond every object.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::Stream;
 use http_body::Frame;
 
-use crate::payload::Unending;
+use crate::memory::payload::Unending;
 
 /// Bytes on their way without an end.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::{Entry, Fault, FaultKind, OpenSession};
-use crate::listing;
+use crate::engine::listing;
 
 #[cfg(test)]
 mod tests;

@@ -22,8 +22,8 @@ use super::waiting::{Waiter, Waiting};
 use super::write::write_all_at;
 use super::{Parents, temp};
 use crate::backend::{Fault, FaultKind};
-use crate::object::Object;
-use crate::trusted_file::{self, Access, TrustedOwners, UntrustedFile};
+use crate::types::object::Object;
+use crate::types::trusted_file::{self, Access, TrustedOwners, UntrustedFile};
 
 mod note_file;
 mod queue;

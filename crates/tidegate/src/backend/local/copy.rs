@@ -15,9 +15,9 @@ use super::waiting::Waiter;
 use super::{Local, part_etag};
 use crate::backend::copy::{check_range, gone};
 use crate::backend::{CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
-use crate::checksum::Algorithm;
-use crate::location::local_root;
-use crate::object::Object;
+use crate::types::checksum::Algorithm;
+use crate::types::location::local_root;
+use crate::types::object::Object;
 
 /// The file that is copied.
 struct Source {

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::amount::About;
 use crate::backend::{Fault, FaultKind};
+use crate::types::amount::About;
 
 /// Runs `work` on the runtime's blocking pool. It runs to its end even where nobody waits any more.
 pub(super) async fn blocking<T: Send + 'static>(

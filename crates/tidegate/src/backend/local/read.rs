@@ -14,8 +14,8 @@ use super::fault::{blocking, fault, invalid};
 use super::target::{self, Target};
 use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
-use crate::object::Object;
-use crate::payload::SourceChanged;
+use crate::memory::payload::SourceChanged;
+use crate::types::object::Object;
 
 /// Most bytes of one piece.
 const PIECE: u64 = 256 << 10;

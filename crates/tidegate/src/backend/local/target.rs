@@ -10,7 +10,7 @@ use rustix::fs::Stat;
 use super::fault::invalid;
 use super::{replaced, temp};
 use crate::backend::{Fault, FaultKind};
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// Where a key's file is.
 #[derive(Clone, Debug)]

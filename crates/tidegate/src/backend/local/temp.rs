@@ -18,7 +18,7 @@ use super::replaced;
 use super::target::{self, Target};
 use super::waiting::Waiting;
 use crate::backend::{Fault, FaultKind, Session};
-use crate::object::Object;
+use crate::types::object::Object;
 
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";

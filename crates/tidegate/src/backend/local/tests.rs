@@ -10,7 +10,7 @@ use super::*;
 use crate::backend::OtherKind;
 use crate::backend::memory::Memory;
 use crate::backend::samples::only_the_same_is_read;
-use crate::payload::SourceChanged;
+use crate::memory::payload::SourceChanged;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;
 

@@ -12,8 +12,8 @@ use futures::future::poll_fn;
 
 use super::fault::{blocking, fault};
 use crate::backend::{Fault, FaultKind};
-use crate::checksum::{Checksum, Hasher};
-use crate::payload::{Payload, PayloadStream};
+use crate::memory::payload::{Payload, PayloadStream};
+use crate::types::checksum::{Checksum, Hasher};
 
 /// Most bytes of one hand-off.
 const GROUP: usize = 1 << 20;

@@ -6,9 +6,9 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 
 use crate::backend::{Fault, FaultKind, Receipt};
-use crate::checksum::{Algorithm, Checksum, Hasher};
-use crate::object::Object;
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::{Algorithm, Checksum, Hasher};
+use crate::types::object::Object;
 
 /// Bytes are kept in blocks of about this size.
 const BLOCK: usize = 256 << 10;

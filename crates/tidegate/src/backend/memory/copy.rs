@@ -10,8 +10,8 @@ use super::{Memory, Part, State, Stored};
 use crate::backend::copy::check_range;
 use crate::backend::same::same_or_replaced;
 use crate::backend::{CopySource, Fault, Receipt, Session, StoredPart, WriteOptions};
-use crate::checksum::Hasher;
-use crate::object::Object;
+use crate::types::checksum::Hasher;
+use crate::types::object::Object;
 
 impl State {
     /// What is copied, if it is still the object that it was.

@@ -2,7 +2,7 @@ use futures::TryStreamExt;
 use proptest::prelude::*;
 
 use super::*;
-use crate::checksum::Algorithm;
+use crate::types::checksum::Algorithm;
 
 const ALGORITHM: Algorithm = Algorithm::Crc64Nvme;
 

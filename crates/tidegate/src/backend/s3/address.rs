@@ -5,7 +5,7 @@ use url::Url;
 
 use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
-use crate::printable::address_without_password;
+use crate::types::printable::address_without_password;
 
 /// What a signature leaves as it is in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

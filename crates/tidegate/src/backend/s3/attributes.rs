@@ -9,7 +9,7 @@ use crate::backend::http::proof::tag;
 use crate::backend::http::{set, text};
 use crate::backend::time::time;
 use crate::backend::{Fault, FaultKind, WriteOptions};
-use crate::object::{Attributes, Encryption, Object};
+use crate::types::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-amz-meta-";
 /// The name under which a writer's token is kept among the metadata.

@@ -8,8 +8,8 @@ use super::{fault, xml};
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::set;
 use crate::backend::{Fault, FaultKind, Receipt, StoredPart, WriteOptions};
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::Object;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::Object;
 
 pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 

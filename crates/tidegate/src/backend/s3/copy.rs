@@ -15,8 +15,8 @@ use crate::backend::copy::{check_range, gone, gone_or_other, size_of};
 use crate::backend::http::set;
 use crate::backend::same::same_or_replaced;
 use crate::backend::{Backend as _, CopySource, Fault, FaultKind, Session, StoredPart, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::Object;
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
 
 /// The bucket that is copied from.
 fn bucket_of<'a>(scheme: &str, from: &'a CopySource) -> Result<&'a str, Fault> {

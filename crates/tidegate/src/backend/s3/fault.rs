@@ -11,7 +11,7 @@ use super::xml;
 use crate::backend::http::answer::{Document, JsonError, cut, is_error, not_a_store};
 use crate::backend::http::{LONGEST_REFUSAL, kind_of_status, plain, proof, retry_after};
 use crate::backend::{Fault, FaultKind};
-use crate::date::http_date;
+use crate::types::date::http_date;
 
 #[cfg(test)]
 mod tests;

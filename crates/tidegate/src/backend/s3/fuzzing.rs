@@ -4,9 +4,9 @@ use http::StatusCode;
 
 use super::sessions::{Parts, Uploads};
 use super::{attributes, fault, list, rules};
+use crate::backend::fuzzing::head;
 use crate::backend::http::{answer, download, retry_after};
 use crate::backend::time::time;
-use crate::fuzzing::head;
 
 const REGION: &str = "us-east-1";
 

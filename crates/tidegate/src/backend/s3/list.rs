@@ -11,7 +11,7 @@ use super::request::Request;
 use crate::backend::http::{Entries, Page, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Entry, Fault};
-use crate::object::Object;
+use crate::types::object::Object;
 
 #[cfg(test)]
 mod tests;

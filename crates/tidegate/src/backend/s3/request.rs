@@ -17,8 +17,8 @@ use crate::backend::http::{
     source_fault, text,
 };
 use crate::backend::{Fault, FaultKind};
-use crate::checksum::{Algorithm, Checksum};
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
+use crate::types::checksum::{Algorithm, Checksum};
 
 /// One request.
 #[derive(Debug)]

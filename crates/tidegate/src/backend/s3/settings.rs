@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::environment::SetUrl;
-use crate::checksum::Algorithm;
+use crate::types::checksum::Algorithm;
 
 /// How a bucket is reached and spoken to; the default is what every S3 tool does.
 ///

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::attributes;
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// Reads a document whose root may have any name; `None` where the body ends in its middle. Skips white space at the
 /// beginning, which servers send to keep the connection open.

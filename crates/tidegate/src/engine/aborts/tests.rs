@@ -8,7 +8,7 @@ use futures::future::pending;
 use super::*;
 use crate::backend::memory::Memory;
 use crate::backend::{Backend, Capabilities, Fault, Layer, Receipt, Session};
-use crate::payload::Payload;
+use crate::memory::payload::Payload;
 use crate::{Tidegate, Writer};
 
 const PART: usize = 16 << 10;

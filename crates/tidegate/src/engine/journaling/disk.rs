@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::checksum::Checksum;
 use crate::journal::JournalReader;
-use crate::payload::ReadAt;
+use crate::memory::payload::ReadAt;
+use crate::types::checksum::Checksum;
 
 /// What the producer's side of a journaled upload tells the store's side.
 #[derive(Clone, Copy, Debug, Default)]

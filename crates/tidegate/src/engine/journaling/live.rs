@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use crate::journal::{self, JournalError};
-use crate::off::off;
-use crate::trusted_file::TrustedOwners;
+use crate::types::spawn_blocking::spawn_blocking;
+use crate::types::trusted_file::TrustedOwners;
 
 /// How long a journal of this process is waited for: longer than a dropped writer takes to let go of its file.
 const LETS_GO: Duration = Duration::from_secs(20);
@@ -52,7 +52,7 @@ impl Live {
     ) -> Result<journal::Recovered, JournalError> {
         let look = async || {
             let (path, owners) = (path.to_owned(), owners.clone());
-            off(move || journal::look(&path, &owners)).await
+            spawn_blocking(move || journal::look(&path, &owners)).await
         };
         self.past_dropped(path, look).await
     }

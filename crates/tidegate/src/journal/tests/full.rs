@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::*;
-use crate::small_disk::SmallDisk;
+use crate::testkit::small_disk::SmallDisk;
 
 /// One that somebody else fills.
 struct Disk {

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use futures::StreamExt;
 
 use super::*;
-use crate::budget::{Budget, Slab};
-use crate::payload::{Payload, Ring};
+use crate::memory::budget::{Budget, Slab};
+use crate::memory::payload::{Payload, Ring};
 
 const GROUP: Durability = Durability::Group { bytes: 1 << 20, delay: Duration::from_secs(3600) };
 

@@ -1,7 +1,7 @@
 //! Files that somebody made up: each frame is good, and they contradict each other.
 
 use super::*;
-use crate::checksum::Algorithm::{Crc32c, Crc64Nvme};
+use crate::types::checksum::Algorithm::{Crc32c, Crc64Nvme};
 
 const SIZE: u64 = 1000;
 

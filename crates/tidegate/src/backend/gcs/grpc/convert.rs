@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use super::proto;
 use crate::backend::gcs::resource::{TOKEN, condition, content_type, key_name, not_carried};
 use crate::backend::{Fault, FaultKind, WriteOptions};
-use crate::checksum::Checksum;
-use crate::object::{Attributes, Encryption, Object};
+use crate::types::checksum::Checksum;
+use crate::types::object::{Attributes, Encryption, Object};
 
 /// A number for a message, which has signed ones; no object comes near to where they differ.
 pub(super) fn signed(number: u64) -> i64 {

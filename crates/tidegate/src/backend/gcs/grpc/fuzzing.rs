@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 
 use super::super::fault::About;
 use super::{convert, fault, frame};
-use crate::checksum::{Algorithm, Checksum};
+use crate::types::checksum::{Algorithm, Checksum};
 
 /// Answers that are decoded, statuses with details, and a message that is framed in pieces as the encoder would frame it.
 pub fn grpc_messages(input: &[u8]) {

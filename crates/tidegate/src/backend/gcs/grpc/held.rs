@@ -24,8 +24,8 @@ use super::convert::{crc32c, signed};
 use super::frame::{lead, trail, whole};
 use super::proto;
 use crate::backend::gcs::append::GRAIN;
-use crate::checksum::{Algorithm, Hasher};
-use crate::payload::Unending;
+use crate::memory::payload::Unending;
+use crate::types::checksum::{Algorithm, Hasher};
 
 /// Who wants to know where a session stands.
 pub(super) type Question = oneshot::Sender<u64>;

@@ -9,7 +9,7 @@ use crate::backend::gcs::fault::About;
 use crate::backend::gcs::list;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, paged};
 use crate::backend::{Entry, Fault, FaultKind};
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// What is asked for of each object.
 const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", "checksums", "storage_class"];

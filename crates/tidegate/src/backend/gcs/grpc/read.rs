@@ -12,8 +12,8 @@ use crate::backend::gcs::fault::About;
 use crate::backend::http::{Failure, download};
 use crate::backend::same::{replaced, same_or_replaced};
 use crate::backend::{Body, Fault, FaultKind};
-use crate::checksum::{Algorithm, Checksum};
-use crate::object::Object;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::object::Object;
 
 fn odd(message: &'static str) -> Fault {
     Fault::new(FaultKind::Transient, message)

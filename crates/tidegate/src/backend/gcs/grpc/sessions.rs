@@ -16,8 +16,8 @@ use super::{Grpc, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::http::Failure;
 use crate::backend::{Appended, Fault, FaultKind, Session, WriteOptions, wants_new_connection};
-use crate::checksum::Checksum;
-use crate::payload::{Payload, Unending};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::Checksum;
 
 const SCHEME: &str = "grpc:";
 

@@ -21,8 +21,8 @@ use super::*;
 use crate::backend::gcs::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 use crate::backend::samples::{bytes_of, kind, memory_of, raw_server};
 use crate::backend::{Appended, Backend, Session};
-use crate::checksum::{Algorithm, Checksum};
-use crate::payload::Unending;
+use crate::memory::payload::Unending;
+use crate::types::checksum::{Algorithm, Checksum};
 
 /// What a server had: the path and headers of each call, and its body.
 type Calls = Arc<Mutex<Vec<(String, HeaderMap, Bytes)>>>;

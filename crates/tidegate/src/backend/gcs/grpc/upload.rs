@@ -19,8 +19,8 @@ use super::convert::{checksums, crc32c, signed};
 use super::frame::{LARGEST, lead, trail, whole};
 use super::proto;
 use crate::backend::http::{Failure, known};
-use crate::checksum::{Algorithm, Checksum, Hasher};
-use crate::payload::{Payload, PayloadStream};
+use crate::memory::payload::{Payload, PayloadStream};
+use crate::types::checksum::{Algorithm, Checksum, Hasher};
 
 /// What becomes of the object with the last byte.
 #[derive(Clone, Copy, Debug)]

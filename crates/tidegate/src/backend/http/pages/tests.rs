@@ -1,5 +1,5 @@
 use super::*;
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// Lists pages of keys; `page` gives the keys and the next marker of the page at a marker.
 async fn listed(

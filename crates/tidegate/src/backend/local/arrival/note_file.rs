@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::{TRIES, is_locked, is_named, refused};
 use crate::backend::local::temp;
-use crate::trusted_file::{self, Access, TrustedOwners};
+use crate::types::trusted_file::{self, Access, TrustedOwners};
 
-/// Where the note has the token of the file with the bytes (`read/download/note.rs` has the format).
+/// Where the note has the token of the file with the bytes (`download/into_file/note.rs` has the format).
 const TOKEN: std::ops::Range<u64> = 8..24;
 
 /// A note, locked for as long as this lives.

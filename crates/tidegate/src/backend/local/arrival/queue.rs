@@ -202,7 +202,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
-    use crate::small_disk::SmallDisk;
+    use crate::testkit::small_disk::SmallDisk;
 
     fn arrival(directory: &tempfile::TempDir) -> Arc<Arrival> {
         Arc::new(Arrival::begin(&directory.path().join("out"), &"0".repeat(16)).unwrap())

@@ -11,8 +11,8 @@ use crate::backend::local::batch::Coming;
 use crate::backend::local::target::Target;
 use crate::backend::local::temp::Publish;
 use crate::backend::local::waiting::Waiting;
-use crate::budget::Lease;
-use crate::object::Object;
+use crate::memory::budget::Lease;
+use crate::types::object::Object;
 
 impl Arrival {
     /// Makes the file at `destination` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits

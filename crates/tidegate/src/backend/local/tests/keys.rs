@@ -151,7 +151,7 @@ fn the_location_of_a_store_names_its_root() {
         let named = std::path::absolute(local_root(store.location())).expect("a path");
         assert_eq!(named.components().as_path(), store.root.components().as_path(), "{root:?}");
         // The records of another process name the same place.
-        let recorded = crate::records::root(&store);
+        let recorded = crate::engine::records::root(&store);
         assert_eq!(local_root(&recorded).components().as_path(), named.components().as_path(), "{root:?}");
     }
     assert_eq!(local_root(Local::new("").location()), Path::new("."));

@@ -1,7 +1,7 @@
 //! A full disk.
 
 use super::*;
-use crate::small_disk::SmallDisk;
+use crate::testkit::small_disk::SmallDisk;
 
 #[tokio::test]
 async fn a_full_disk_is_said_with_its_directory_and_leaves_nothing() {

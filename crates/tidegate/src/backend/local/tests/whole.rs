@@ -1,8 +1,8 @@
 //! Objects of one request, and reading.
 
 use super::*;
-use crate::budget::{Budget, Slab};
-use crate::payload::{Ring, SourceFile};
+use crate::memory::budget::{Budget, Slab};
+use crate::memory::payload::{Ring, SourceFile};
 
 #[tokio::test]
 async fn an_object_comes_back_as_it_was_put() {

@@ -13,7 +13,7 @@ use crate::backend::local::arrival::{PARENTS, at_file};
 use crate::backend::local::target::{self, Target};
 use crate::backend::local::waiting::Waiting;
 use crate::backend::local::write::write_all_at;
-use crate::object::Object;
+use crate::types::object::Object;
 
 /// Makes the file. `None`, and nothing is there, where the file system can't, the directory is yet to be made, or another
 /// file has come.

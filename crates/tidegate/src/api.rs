@@ -1,0 +1,179 @@
+//! What programs name: `Tidegate`, its stores, and what they start.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::backend::gcs::{GcsClient, GcsSettings};
+use crate::backend::local::Local;
+use crate::backend::memory::Memory;
+use crate::backend::s3::{S3Client, S3Settings};
+use crate::backend::{Backend, Fault};
+use crate::engine::aborts::Unsettled;
+use crate::engine::{Context, Engine};
+use crate::memory::budget::Usage;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::location::Location;
+use crate::types::progress::Progress;
+
+pub mod blocking;
+mod builder;
+mod merge;
+#[cfg(feature = "object_store")]
+pub mod object_store;
+mod prefix;
+mod recover;
+mod store;
+mod sweep;
+
+pub use builder::Builder;
+pub use merge::{MergeError, MergeStream, Merged};
+pub use prefix::{Layout, Migrated, Naming, PrefixedStore};
+pub use recover::Left;
+pub use store::Store;
+pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
+
+/// The engine: one memory budget, one limiter an endpoint, shared by every store, writer and reader
+/// that comes from it. A clone is the same engine.
+///
+/// It has no threads of its own: tasks run on the tokio runtime that calls it, which is to have its drivers of time and
+/// input and output enabled.
+///
+/// ```
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// let tide = tidegate::Tidegate::builder().memory(64 << 20).build()?;
+/// let store = tide.open("memory://demo").await?;
+/// let mut writer = store.writer("greeting.txt").create_only().start().await?;
+/// writer.write("hello, tide".into()).await?;
+/// let object = writer.finish().await?; // visible from here on
+/// assert_eq!(object.size, 11);
+/// # Ok::<(), tidegate::Error>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Tidegate {
+    engine: Arc<Engine>,
+    clients: Arc<Clients>,
+}
+
+/// What stores are opened with: settings, and a client for each kind of store once one was opened.
+#[derive(Debug, Default)]
+struct Clients {
+    s3: S3Settings,
+    gcs: GcsSettings,
+    s3_client: tokio::sync::Mutex<Option<S3Client>>,
+    gcs_client: tokio::sync::Mutex<Option<GcsClient>>,
+    memory_stores: Mutex<BTreeMap<String, Memory>>,
+}
+
+impl Tidegate {
+    /// Sets one up.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
+    /// `memory://name` (the same objects for every store of that name from this engine). Keys are
+    /// then relative to the prefix. Sends nothing to the store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the location or the settings for it are wrong;
+    /// [`ErrorKind::Unsupported`] for `dev://`, whose server the command line starts.
+    pub async fn open(&self, location: &str) -> Result<Store> {
+        let parsed: Location = location.parse().map_err(|error| {
+            Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
+                .with_source(error)
+        })?;
+        let fault =
+            |fault: Fault| Error::from_fault(fault, Operation::Connect, location, 0, Default::default());
+        match parsed {
+            Location::S3 { bucket, key } => {
+                let client = {
+                    let mut clients = self.clients.s3_client.lock().await;
+                    match &*clients {
+                        Some(client) => client.clone(),
+                        None => {
+                            clients.insert(S3Client::connect(&self.clients.s3).await.map_err(fault)?).clone()
+                        }
+                    }
+                };
+                let bucket = client.bucket(&bucket).map_err(fault)?;
+                Ok(self.store(Arc::new(bucket)).within(&key))
+            }
+            Location::Gcs { bucket, key } => {
+                let client = {
+                    let mut clients = self.clients.gcs_client.lock().await;
+                    match &*clients {
+                        Some(client) => client.clone(),
+                        None => clients
+                            .insert(GcsClient::connect(&self.clients.gcs).await.map_err(fault)?)
+                            .clone(),
+                    }
+                };
+                let bucket = client.bucket(&bucket).map_err(fault)?;
+                Ok(self.store(Arc::new(bucket)).within(&key))
+            }
+            Location::Local { path } => Ok(self.store(Arc::new(Local::new(path)))),
+            Location::Memory { name, key } => {
+                let mut stores = self.clients.memory_stores.lock().unwrap_or_else(PoisonError::into_inner);
+                let memory = stores.entry(name.clone()).or_insert_with(|| Memory::new(name)).clone();
+                drop(stores);
+                Ok(self.store(Arc::new(memory)).within(&key))
+            }
+            other => {
+                let message = format!("{other} is not a store that a library can open");
+                Err(Error::new(ErrorKind::Unsupported, Operation::Connect, location, message))
+            }
+        }
+    }
+
+    /// A store on a backend of the caller's.
+    pub fn store(&self, backend: Arc<dyn Backend>) -> Store {
+        Store::new(self.clone(), Context::new(self.engine.clone(), backend))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The figures of everything that it does together.
+    pub fn progress(&self) -> Progress {
+        self.engine.progress.clone()
+    }
+
+    /// What the memory budget and the spool hold. What is set aside for sending from a spool counts as held, of
+    /// what is set aside for sending from journals only what requests have.
+    pub fn usage(&self) -> Usage {
+        let mut usage = self.engine.budget.usage();
+        let reserved = self.engine.reserved;
+        usage.total += reserved;
+        usage.held += reserved;
+        usage.peak += reserved;
+        // Without directories it is the same budget.
+        if !self.engine.journaling.directories.is_empty() {
+            let sending = self.engine.journaling.memory.usage();
+            usage.total += sending.total;
+            usage.held += sending.held;
+            usage.peak += sending.peak;
+            usage.waiting += sending.waiting;
+        }
+        usage.spooled = self.engine.relief.spooling().map_or(0, |spooling| spooling.spool().used());
+        usage
+    }
+
+    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it
+    /// before the runtime is shut down.
+    ///
+    /// What it gives are the errors of those that could not be: the store may hold their parts until they
+    /// are swept away. Each is told once, and of more than a thousand since the last call the latest.
+    pub async fn settled(&self) -> Vec<Error> {
+        self.engine.aborts.settled().await
+    }
+
+    /// The uploads whose writers failed or were dropped and whose end is not certain: the abort is still under way or
+    /// failed, or the object was being published, so that it may be there. For a program that must end now and can say
+    /// what it leaves. Does not wait; keeps at most a thousand.
+    pub fn unsettled(&self) -> Vec<Unsettled> {
+        self.engine.aborts.unsettled()
+    }
+}

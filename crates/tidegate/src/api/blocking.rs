@@ -1,0 +1,306 @@
+//! The same for callers without tokio: every call waits for its end.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use tidegate::blocking::Tidegate;
+//!
+//! let tide = Tidegate::new(tidegate::Tidegate::builder().memory(64 << 20))?;
+//! let store = tide.open("memory://demo")?;
+//! let mut writer = store.writer("greeting.txt", |writer| writer.create_only())?;
+//! writer.write_all(b"hello, tide")?;
+//! let object = writer.finish()?; // visible from here on
+//! assert_eq!(object.size, 11);
+//!
+//! let mut text = String::new();
+//! store.reader("greeting.txt", |reader| reader.range(..5))?.read_to_string(&mut text)?;
+//! assert_eq!(text, "hello");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! One [`Tidegate`] has one runtime of two threads, whatever the number of stores and writers. None of
+//! this may be called from a task of a tokio runtime: it would block it, and panics. All of it may be dropped there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::runtime::{Builder as RuntimeBuilder, Handle, Runtime};
+
+use crate::api::Builder;
+use crate::api::recover::Left;
+use crate::api::sweep::{LifecycleOutcome, Sweep, SweepReport};
+use crate::backend::Entry;
+use crate::download::{DownloadBuilder, ReaderBuilder};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
+use crate::upload::CopyBuilder;
+use crate::upload::WriterBuilder;
+
+/// The engine, with the runtime that it works on. A clone is the same engine.
+///
+/// When the last clone and everything that came from it is dropped, the sessions of dropped writers are aborted, which
+/// goes on for up to ten seconds. The drop waits for that; within a tokio runtime, where to wait is to hold up other
+/// tasks, no longer than two seconds. It never panics, wherever it happens.
+#[derive(Clone, Debug)]
+pub struct Tidegate {
+    engine: Arc<Engine>,
+}
+
+#[derive(Debug)]
+struct Engine {
+    tide: crate::Tidegate,
+    /// What all calls wait on.
+    runtime: Handle,
+    /// Gone only while the engine is being dropped.
+    owned: Option<Runtime>,
+}
+
+/// How long sessions are waited for that are being aborted when an engine is dropped.
+const SETTLES: Duration = Duration::from_secs(10);
+/// The same where the thread that drops it belongs to a runtime.
+const SETTLES_IN_RUNTIME: Duration = Duration::from_secs(2);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let Some(owned) = self.owned.take() else { return };
+        let (tide, (done, is_done)) = (self.tide.clone(), mpsc::channel::<()>());
+        // A thread that runs tasks may neither wait for a runtime nor drop one, so the runtime ends itself.
+        self.runtime.spawn(async move {
+            if tokio::time::timeout(SETTLES, tide.settled()).await.is_err() {
+                tracing::warn!("sessions were left to be aborted; a sweep will find them");
+            }
+            drop((tide, done));
+            owned.shutdown_background();
+        });
+        let is_in_runtime = Handle::try_current().is_ok();
+        let longest = if is_in_runtime { SETTLES_IN_RUNTIME } else { 2 * SETTLES };
+        // Nothing is sent: the wait ends when the sender is dropped, also by a panic.
+        let _ = is_done.recv_timeout(longest);
+    }
+}
+
+impl Tidegate {
+    /// An engine of these settings.
+    pub fn new(builder: Builder) -> Result<Self> {
+        let tide = builder.build()?;
+        let runtime =
+            RuntimeBuilder::new_multi_thread().worker_threads(2).thread_name("tidegate").enable_all().build();
+        let runtime = runtime.map_err(|error| {
+            let message = format!("the system gives no threads: {error}");
+            Error::new(ErrorKind::Unsupported, Operation::Connect, "tidegate", message).with_source(error)
+        })?;
+        let engine = Engine { tide, runtime: runtime.handle().clone(), owned: Some(runtime) };
+        Ok(Self { engine: Arc::new(engine) })
+    }
+
+    /// Waits until what was dropped or failed so far is aborted; the errors of what could not be, see
+    /// [`crate::Tidegate::settled`].
+    pub fn settled(&self) -> Vec<Error> {
+        self.engine.runtime.block_on(self.engine.tide.settled())
+    }
+
+    /// Opens a store; see [`crate::Tidegate::open`].
+    pub fn open(&self, location: &str) -> Result<Store> {
+        let store = self.engine.runtime.block_on(self.engine.tide.open(location))?;
+        Ok(Store { engine: self.engine.clone(), store })
+    }
+
+    /// Lists the uploads that are in the journal directories; see [`crate::Tidegate::recover`].
+    pub fn recover(&self) -> Result<Vec<Left>> {
+        self.engine.runtime.block_on(self.engine.tide.recover())
+    }
+
+    /// Goes on with one of them; see [`Left::resume`].
+    pub fn resume(&self, left: &Left) -> Result<Resumed> {
+        Ok(match self.engine.runtime.block_on(left.resume())? {
+            crate::Resumed::Object(object) => Resumed::Object(object),
+            crate::Resumed::Writer(writer) => Resumed::Writer(Writer { engine: self.engine.clone(), writer }),
+        })
+    }
+
+    /// The engine itself, for its figures.
+    pub fn tide(&self) -> &crate::Tidegate {
+        &self.engine.tide
+    }
+}
+
+/// One bucket or root.
+#[derive(Clone, Debug)]
+pub struct Store {
+    engine: Arc<Engine>,
+    store: crate::Store,
+}
+
+impl Store {
+    /// The same root with its keys spread over prefixes; see [`crate::PrefixedStore::open`].
+    pub fn prefixed(&self) -> Result<Self> {
+        let prefixed = self.engine.runtime.block_on(crate::PrefixedStore::open(&self.store))?;
+        Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })
+    }
+
+    /// Starts to write `key`, set up by `with`; see [`WriterBuilder::start`].
+    pub fn writer(&self, key: &str, with: impl FnOnce(WriterBuilder) -> WriterBuilder) -> Result<Writer> {
+        let writer = self.engine.runtime.block_on(with(self.store.writer(key)).start())?;
+        Ok(Writer { engine: self.engine.clone(), writer })
+    }
+
+    /// Sends the file at `path` as `key`, set up by `with`; see [`WriterBuilder::upload`].
+    pub fn upload(
+        &self,
+        path: impl AsRef<Path>,
+        key: &str,
+        with: impl FnOnce(WriterBuilder) -> WriterBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.writer(key)).upload(path))
+    }
+
+    /// Reads `key`, set up by `with`; see [`ReaderBuilder::start`].
+    pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
+        let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
+        Ok(Reader { engine: self.engine.clone(), reader })
+    }
+
+    /// Downloads `key` to the file at `path`, set up by `with`; see [`DownloadBuilder::run`].
+    pub fn download(
+        &self,
+        key: &str,
+        path: impl Into<PathBuf>,
+        with: impl FnOnce(DownloadBuilder) -> DownloadBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.download(key, path)).run())
+    }
+
+    /// Has the store copy `key` to `to_key` of `to`, set up by `with`; see [`crate::Store::copy`].
+    pub fn copy(
+        &self,
+        key: &str,
+        to: &Self,
+        to_key: &str,
+        with: impl FnOnce(CopyBuilder) -> CopyBuilder,
+    ) -> Result<Object> {
+        self.engine.runtime.block_on(with(self.store.copy(key, &to.store, to_key)).run())
+    }
+
+    /// Describes an object.
+    pub fn head(&self, key: &str) -> Result<Object> {
+        self.engine.runtime.block_on(self.store.head(key))
+    }
+
+    /// Removes an object; removing what is not there is no error.
+    pub fn delete(&self, key: &str) -> Result<()> {
+        self.engine.runtime.block_on(self.store.delete(key))
+    }
+
+    /// Sweeps unfinished uploads below `prefix`, set up by `with`; see [`crate::Store::sweep`].
+    pub fn sweep(&self, prefix: &str, with: impl FnOnce(Sweep) -> Sweep) -> Result<SweepReport> {
+        self.engine.runtime.block_on(with(self.store.sweep(prefix)).run())
+    }
+
+    /// Makes sure that the bucket aborts incomplete uploads itself; see
+    /// [`crate::Store::ensure_lifecycle`].
+    pub fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
+        self.engine.runtime.block_on(self.store.ensure_lifecycle())
+    }
+
+    /// Lists as it is asked for the next entry; see [`crate::Store::list`].
+    pub fn list(&self, prefix: &str, recursive: bool) -> impl Iterator<Item = Result<Entry>> + use<> {
+        let mut entries = self.store.list(prefix, recursive);
+        let engine = self.engine.clone();
+        std::iter::from_fn(move || engine.runtime.block_on(entries.next()))
+    }
+}
+
+/// An upload that was gone on with; see [`crate::Resumed`].
+#[derive(Debug)]
+pub enum Resumed {
+    /// Its producer had not finished: a writer that goes on where the journal ends.
+    Writer(Writer),
+    /// Its producer had finished: the object is there now.
+    Object(Object),
+}
+
+/// Writes one object; see [`crate::Writer`]. Dropped, it aborts, unless it has a journal.
+#[derive(Debug)]
+pub struct Writer {
+    // Before the engine, whose drop waits for the abort.
+    writer: crate::Writer,
+    engine: Arc<Engine>,
+}
+
+impl Writer {
+    /// Takes all of `bytes`, shared, not copied, from 1 MiB on; see [`crate::Writer::write`].
+    pub fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.write(bytes))
+    }
+
+    /// The same for callers that know their buffers: shared from 64 KiB on; see [`crate::Writer::write_shared`].
+    pub fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.write_shared(bytes))
+    }
+
+    /// Publishes the object: visible when this returns, whole, or not at all.
+    pub fn finish(self) -> Result<Object> {
+        self.engine.runtime.block_on(self.writer.finish())
+    }
+
+    /// Makes everything that was taken survive the process and a loss of power, with
+    /// [`Strategy::Journal`](crate::Strategy::Journal); see [`crate::Writer::sync`].
+    pub fn sync(&mut self) -> Result<u64> {
+        self.engine.runtime.block_on(self.writer.sync())
+    }
+
+    /// Bytes taken so far; of an upload that was gone on with, those that the journal has, too.
+    pub fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// Ends the upload without an object; waits until the store has let go of the session.
+    pub fn abort(self) -> Result<()> {
+        self.engine.runtime.block_on(self.writer.abort())
+    }
+
+    /// Its figures.
+    pub fn progress(&self) -> Progress {
+        self.writer.progress()
+    }
+}
+
+impl io::Write for Writer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.engine.runtime.block_on(AsyncWriteExt::write(&mut self.writer, bytes))
+    }
+
+    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until what was written is in the journal.
+    /// Otherwise nothing: there is no durable point short of [`finish`](Writer::finish).
+    fn flush(&mut self) -> io::Result<()> {
+        self.engine.runtime.block_on(AsyncWriteExt::flush(&mut self.writer))
+    }
+}
+
+/// Reads one object; see [`crate::Reader`].
+#[derive(Debug)]
+pub struct Reader {
+    reader: crate::Reader,
+    engine: Arc<Engine>,
+}
+
+impl Reader {
+    /// The object that is read, as the store described it.
+    pub fn object(&self) -> &Object {
+        self.reader.object()
+    }
+}
+
+impl io::Read for Reader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.engine.runtime.block_on(self.reader.read(buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+use std::mem::take;
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use ::object_store::buffered::BufWriter;
+use ::object_store::{ObjectStoreExt, WriteMultipart};
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+
+use super::*;
+use crate::backend::memory::Memory;
+use crate::backend::{Backend, Body, Fault, FaultKind, Layer, Receipt, Session, WriteOptions};
+use crate::types::checksum::Checksum;
+use crate::{Layout, Naming, PrefixedStore, RetryPolicy, Tidegate};
+
+/// Notes what is asked, and writes this to the key once it has been described.
+#[derive(Debug)]
+struct Watched {
+    below: Memory,
+    asked: Mutex<Vec<&'static str>>,
+    next: Mutex<Option<Store>>,
+}
+
+#[async_trait]
+impl Layer for Watched {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.asked.lock().unwrap().push("head");
+        let found = self.below.head(key).await;
+        let next = self.next.lock().unwrap().take();
+        if let Some(store) = next {
+            write(&store, key, "xyz").await;
+        }
+        found
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        self.asked.lock().unwrap().push("get");
+        self.below.get(key, range, same).await
+    }
+}
+
+async fn write(store: &Store, key: &str, bytes: &'static str) {
+    let mut writer = store.writer(key).start().await.unwrap();
+    writer.write(Bytes::from_static(bytes.as_bytes())).await.unwrap();
+    writer.finish().await.unwrap();
+}
+
+async fn watched() -> (Arc<Watched>, TidegateStore, Store) {
+    let (tide, below) = (Tidegate::builder().build().unwrap(), Memory::new("watched"));
+    let plain = tide.store(Arc::new(below.clone()));
+    write(&plain, "k", "0123456789").await;
+    let watched = Arc::new(Watched { below, asked: Mutex::default(), next: Mutex::default() });
+    (watched.clone(), TidegateStore::new(tide.store(watched)), plain)
+}
+
+#[tokio::test]
+async fn an_object_is_described_first_where_that_is_needed_and_once() {
+    let (watched, store, _) = watched().await;
+    let path = Path::from("k");
+    let suffix = || GetOptions::new().with_range(Some(GetRange::Suffix(4)));
+    let unlike = || Some("another".to_owned());
+    let looked: [(GetOptions, &str, &[&str]); 6] = [
+        (GetOptions::new(), "0123456789", &["get"]),
+        (GetOptions::new().with_range(Some(GetRange::Offset(8))), "89", &["get"]),
+        (GetOptions::new().with_if_none_match(unlike()), "0123456789", &["head", "get"]),
+        (suffix(), "6789", &["head", "get"]),
+        (suffix().with_if_none_match(unlike()), "6789", &["head", "get"]),
+        (suffix().with_if_modified_since(Some(std::time::UNIX_EPOCH)), "6789", &["head", "get"]),
+    ];
+    for (options, bytes, requests) in looked {
+        let read = store.get_opts(&path, options.clone()).await.unwrap().bytes().await.unwrap();
+        assert_eq!(
+            (read, &take(&mut *watched.asked.lock().unwrap())[..]),
+            (bytes.into(), requests),
+            "{options:?}"
+        );
+    }
+    let same = store.store().head("k").await.unwrap().etag;
+    watched.asked.lock().unwrap().clear();
+    let read = store.get_opts(&path, suffix().with_if_none_match(same)).await;
+    assert!(matches!(read, Err(Error::NotModified { .. })), "{read:?}");
+    assert_eq!(take(&mut *watched.asked.lock().unwrap()), ["head"]);
+}
+
+#[tokio::test]
+async fn the_end_that_is_read_is_that_of_one_object() {
+    let (watched, store, plain) = watched().await;
+    *watched.next.lock().unwrap() = Some(plain);
+    let options = GetOptions::new().with_range(Some(GetRange::Suffix(4)));
+    let read = store.get_opts(&Path::from("k"), options).await.unwrap();
+    assert_eq!((read.meta.size, &read.range), (3, &(0..3)));
+    assert_eq!(read.bytes().await.unwrap(), "xyz");
+    assert_eq!(*watched.asked.lock().unwrap(), ["head", "get", "head", "get"]);
+}
+
+#[tokio::test]
+async fn keys_that_no_path_names_are_left_out_or_an_error() {
+    let tide = Tidegate::builder().build().unwrap();
+    let plain = tide.open("memory://paths").await.unwrap();
+    let store = TidegateStore::new(plain.clone());
+    for key in ["d/", "d/k", "e//b"] {
+        write(&plain, key, "x").await;
+    }
+    let below = Path::from("d");
+    let listed: Vec<ObjectMeta> = store.list(Some(&below)).try_collect().await.unwrap();
+    assert_eq!(listed.iter().map(|meta| meta.location.as_ref()).collect::<Vec<_>>(), ["d/k"]);
+    let listed = store.list_with_delimiter(Some(&below)).await.unwrap();
+    assert_eq!(listed.objects.iter().map(|meta| meta.location.as_ref()).collect::<Vec<_>>(), ["d/k"]);
+    let listed: Result<Vec<_>> = store.list(None).try_collect().await;
+    assert!(matches!(listed, Err(Error::InvalidPath { .. })), "{listed:?}");
+}
+
+#[tokio::test]
+async fn keys_that_are_spread_are_not_copied() {
+    let tide = Tidegate::builder().build().unwrap();
+    let root = tide.open("memory://spread").await.unwrap();
+    let spread = PrefixedStore::init(&root, Layout::new(Naming::Base2, 4).unwrap()).await.unwrap();
+    let store = TidegateStore::new(spread.store().clone());
+    let (from, to) = (Path::from("a"), Path::from("b"));
+    store.put(&from, "x".into()).await.unwrap();
+    let copied = [store.copy(&from, &to).await, store.rename(&from, &to).await];
+    for copied in copied {
+        assert!(matches!(copied, Err(Error::NotSupported { .. })), "{copied:?}");
+    }
+    assert_eq!(store.get(&from).await.unwrap().bytes().await.unwrap(), "x");
+}
+
+/// A store whose completions, or aborts too, fail in one way.
+#[derive(Debug)]
+struct Failing {
+    below: Memory,
+    completion: FaultKind,
+    aborts_fail: bool,
+}
+
+#[async_trait]
+impl Layer for Failing {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn complete(
+        &self,
+        _: &Session,
+        _: &[Receipt],
+        _: &Checksum,
+        _: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        Err(Fault::new(self.completion, "the completion failed").with_source("of the store"))
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        if self.aborts_fail {
+            return Err(Fault::new(FaultKind::Denied, "no aborts").with_answered(true));
+        }
+        // Slow enough that a caller which does not wait for it is done first.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        self.below.abort(session).await
+    }
+}
+
+/// A store whose completions fail so, and what is below it.
+fn failing(completion: FaultKind, aborts_fail: bool) -> (Tidegate, Memory, Arc<TidegateStore>) {
+    let retry = RetryPolicy { attempts: 1, ..RetryPolicy::default() };
+    let tide = Tidegate::builder().memory(64 << 20).part_size(5 << 20).retry(retry).build().unwrap();
+    let below = Memory::new("failing");
+    let store = tide.store(Arc::new(Failing { below: below.clone(), completion, aborts_fail }));
+    (tide, below, Arc::new(TidegateStore::new(store)))
+}
+
+/// Whether it is the error of the trait, and of this crate, that a failed completion is to be.
+fn is_of_completion(error: &Error, kind: ErrorKind) -> bool {
+    let of_trait = match kind {
+        ErrorKind::AlreadyExists => matches!(error, Error::AlreadyExists { .. }),
+        ErrorKind::Replaced => matches!(error, Error::Precondition { .. }),
+        _ => matches!(error, Error::Generic { .. }),
+    };
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<crate::Error>());
+    let is_kept = source.is_some_and(|source| {
+        source.kind() == kind
+            && source.to_string().contains("the completion failed")
+            && std::error::Error::source(source).is_some_and(|source| source.to_string() == "of the store")
+    });
+    of_trait && is_kept
+}
+
+const COMPLETIONS: [(FaultKind, ErrorKind); 6] = [
+    (FaultKind::Exists, ErrorKind::AlreadyExists),
+    (FaultKind::Replaced, ErrorKind::Replaced),
+    (FaultKind::Undone, ErrorKind::Unavailable),
+    (FaultKind::Transient, ErrorKind::Unavailable),
+    (FaultKind::Unsynced, ErrorKind::Uncertain),
+    (FaultKind::Denied, ErrorKind::PermissionDenied),
+];
+
+async fn open_sessions(below: &Memory) -> usize {
+    below.sessions("").try_collect::<Vec<_>>().await.unwrap().len()
+}
+
+#[tokio::test]
+async fn the_error_of_a_completion_comes_through_the_crates_own_helpers() {
+    let (path, bytes) = (Path::from("k"), vec![7; 12 << 20]);
+    for (fault, kind) in COMPLETIONS {
+        for aborts_fail in [false, true] {
+            if aborts_fail && fault == FaultKind::Transient {
+                continue; // the session could publish it yet: that is another error
+            }
+            let is_right = |error: &Error| match kind {
+                ErrorKind::PermissionDenied => matches!(error, Error::PermissionDenied { .. }),
+                _ => is_of_completion(error, kind),
+            };
+            let (_tide, below, store) = failing(fault, aborts_fail);
+            let mut writer = BufWriter::with_capacity(store.clone(), path.clone(), 1 << 20);
+            writer.write_all(&bytes).await.unwrap();
+            let error = writer.shutdown().await.unwrap_err();
+            let error = error.get_ref().and_then(|error| error.downcast_ref::<Error>()).unwrap();
+            assert!(is_right(error), "BufWriter, {kind:?}, {aborts_fail}: {error:?}");
+            assert_eq!(open_sessions(&below).await, usize::from(aborts_fail), "it was waited for");
+
+            let (_tide, below, store) = failing(fault, aborts_fail);
+            let mut writer = WriteMultipart::new(store.put_multipart(&path).await.unwrap());
+            writer.write(&bytes);
+            let error = writer.finish().await.unwrap_err();
+            assert!(is_right(&error), "WriteMultipart, {kind:?}, {aborts_fail}: {error:?}");
+            assert_eq!(open_sessions(&below).await, usize::from(aborts_fail), "it was waited for");
+
+            let (_tide, below, store) = failing(fault, aborts_fail);
+            let mut upload = store.put_multipart(&path).await.unwrap();
+            upload.put_part(bytes.clone().into()).await.unwrap();
+            for _ in 0..2 {
+                let error = upload.complete().await.unwrap_err();
+                assert!(is_right(&error), "complete, {kind:?}, {aborts_fail}: {error:?}");
+            }
+            for _ in 0..3 {
+                match upload.abort().await {
+                    Ok(()) => assert!(!aborts_fail),
+                    Err(error) => assert!(aborts_fail && is_right(&error), "{error:?}"),
+                }
+                assert_eq!(open_sessions(&below).await, usize::from(aborts_fail));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_abort_ends_the_session_once_however_it_is_asked_for() {
+    let path = Path::from("k");
+    let (_tide, below, store) = failing(FaultKind::Exists, false);
+    let begin = async || {
+        let mut upload = store.put_multipart(&path).await.unwrap();
+        upload.put_part(vec![7; 12 << 20].into()).await.unwrap();
+        upload
+    };
+    // Twice; and once more behind one that was cancelled.
+    let mut upload = begin().await;
+    upload.abort().await.unwrap();
+    assert_eq!(open_sessions(&below).await, 0);
+    upload.abort().await.unwrap();
+    assert!(upload.complete().await.is_err() && upload.put_part("late".into()).await.is_err());
+    let mut upload = begin().await;
+    assert!(futures::poll!(upload.abort()).is_pending());
+    upload.abort().await.unwrap();
+    assert_eq!(open_sessions(&below).await, 0);
+    // Behind a completion that was cancelled, or is asked for again.
+    let mut upload = begin().await;
+    assert!(futures::poll!(upload.complete()).is_pending());
+    upload.abort().await.unwrap();
+    assert_eq!(open_sessions(&below).await, 0);
+    let mut upload = begin().await;
+    assert!(futures::poll!(upload.complete()).is_pending());
+    let error = upload.complete().await.unwrap_err();
+    assert!(is_of_completion(&error, ErrorKind::AlreadyExists), "{error:?}");
+    drop(upload);
+    // Nothing was sent.
+    store.put_multipart(&path).await.unwrap().abort().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_abort_behind_a_part_that_failed_succeeds() {
+    let tide = Tidegate::builder().memory(1 << 20).build().unwrap();
+    let store = TidegateStore::new(tide.open("memory://parts").await.unwrap());
+    let capacity = store.store().writer("k").start().await.unwrap().reach();
+    assert!(capacity < 4 << 20, "{capacity}");
+    let mut upload = store.put_multipart(&Path::from("k")).await.unwrap();
+    let refused = upload.put_part(vec![7; 5 << 20].into()).await.unwrap_err();
+    let behind = upload.put_part("behind".into()).await.unwrap_err();
+    let completed = upload.complete().await.unwrap_err();
+    for error in [refused, behind, completed] {
+        let source = std::error::Error::source(&error).unwrap().downcast_ref::<crate::Error>().unwrap();
+        assert_eq!(source.kind(), ErrorKind::TooLarge, "{error:?}");
+    }
+    upload.abort().await.unwrap();
+    upload.abort().await.unwrap();
+}
+
+#[tokio::test]
+async fn ranges_are_read_in_any_order_and_none_past_the_end() {
+    let (watched, store, _) = watched().await;
+    let path = Path::from("k");
+    let got = store.get_ranges(&path, &[8..10, 0..1, 3..3, 0..4, 9..200, 10..10]).await.unwrap();
+    assert_eq!(got, ["89", "0", "", "0123", "9", ""]);
+    assert_eq!(take(&mut *watched.asked.lock().unwrap()), ["get"]);
+    assert_eq!(store.get_ranges(&path, &[3..3, 10..10]).await.unwrap(), ["", ""]);
+    assert_eq!(store.get_ranges(&path, &[]).await.unwrap(), [] as [&str; 0]);
+    #[expect(clippy::reversed_empty_ranges, reason = "such a range is refused")]
+    let refused = [vec![11..11], vec![0..3, 11..11], vec![10..12], vec![0..3, 100..200], vec![5..4]];
+    for ranges in refused {
+        let error = store.get_ranges(&path, &ranges).await.unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().downcast_ref::<crate::Error>().unwrap();
+        assert_eq!(source.kind(), ErrorKind::InvalidInput, "{ranges:?}: {error:?}");
+    }
+}

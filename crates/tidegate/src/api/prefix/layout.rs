@@ -1,0 +1,163 @@
+//! Which prefix a key goes below: the hashes and names, as docs/PREFIXES.md specifies them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crc_fast::{CrcAlgorithm, checksum};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+
+/// How the prefix of a key is found, and how it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Naming {
+    /// The leading bits of the key's SHA-256, written as zeros and ones: `010110`. The count is a power of
+    /// two. A store that splits a range of keys where it is busy splits it evenly.
+    #[default]
+    Base2,
+    /// `crc32(key) % count`, in decimal: CRC-32/ISO-HDLC, as of zlib.
+    Decimal,
+    /// `crc32(id) % count`, in decimal, for keys whose last segment begins with a number, up to its end or a
+    /// dot: `id` is that number as eight bytes, the highest first. Other keys are named as in
+    /// [`Decimal`](Self::Decimal).
+    DecimalId,
+}
+
+impl Naming {
+    /// The name as users write it: `base2`, `decimal`, `decimal-id`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Base2 => "base2",
+            Self::Decimal => "decimal",
+            Self::DecimalId => "decimal-id",
+        }
+    }
+}
+
+impl FromStr for Naming {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "base2" => Ok(Self::Base2),
+            "decimal" => Ok(Self::Decimal),
+            "decimal-id" => Ok(Self::DecimalId),
+            other => Err(format!("unknown naming `{other}`: use base2, decimal or decimal-id")),
+        }
+    }
+}
+
+/// How keys are spread: over how many prefixes, and how those are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Layout {
+    naming: Naming,
+    count: u32,
+}
+
+impl Layout {
+    /// Most prefixes.
+    pub const MOST: u32 = 1 << 20;
+
+    /// So many prefixes, from 1 to [`MOST`](Self::MOST).
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] for another count, and for one that is no power of two where the naming
+    /// is [`Naming::Base2`].
+    pub fn new(naming: Naming, count: u32) -> Result<Self> {
+        let layout = Self { naming, count };
+        layout.check().map_err(|message| {
+            Error::new(ErrorKind::InvalidInput, Operation::Layout, format!("{count} prefixes"), message)
+        })?;
+        Ok(layout)
+    }
+
+    /// What is wrong with it, if anything is.
+    pub(super) fn check(self) -> Result<(), String> {
+        let Self { naming, count } = self;
+        if !(1..=Self::MOST).contains(&count) {
+            return Err(format!("there may be 1 to {} prefixes", Self::MOST));
+        }
+        if naming == Naming::Base2 && !count.is_power_of_two() {
+            let (less, more) = (1 << count.ilog2(), count.next_power_of_two());
+            return Err(format!("with base2 names their count is a power of two: {less} or {more}"));
+        }
+        Ok(())
+    }
+
+    /// How many prefixes there are.
+    pub fn count(self) -> u32 {
+        self.count
+    }
+
+    /// How they are named.
+    pub fn naming(self) -> Naming {
+        self.naming
+    }
+
+    /// The name of the prefix that `key` goes below. It holds digits only.
+    pub fn name(self, key: &str) -> String {
+        self.nth(match self.naming {
+            Naming::Base2 => leading_bits(key) >> (32 - self.bits().max(1)) & (self.count - 1),
+            Naming::Decimal => crc32(key.as_bytes()) % self.count,
+            Naming::DecimalId => {
+                let crc = match id(key) {
+                    Some(id) => crc32(&id.to_be_bytes()),
+                    None => crc32(key.as_bytes()),
+                };
+                crc % self.count
+            }
+        })
+    }
+
+    /// The names of all prefixes.
+    pub fn names(self) -> impl Iterator<Item = String> + Send + use<> {
+        (0..self.count).map(move |index| self.nth(index))
+    }
+
+    /// Whether one of the prefixes has this name.
+    pub(super) fn has(self, name: &str) -> bool {
+        let radix = if self.naming == Naming::Base2 { 2 } else { 10 };
+        u32::from_str_radix(name, radix).is_ok_and(|index| index < self.count && self.nth(index) == name)
+    }
+
+    fn nth(self, index: u32) -> String {
+        match self.naming {
+            // A single prefix has a name, too.
+            Naming::Base2 => format!("{index:0width$b}", width = self.bits().max(1) as usize),
+            Naming::Decimal | Naming::DecimalId => index.to_string(),
+        }
+    }
+
+    fn bits(self) -> u32 {
+        self.count.ilog2()
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let prefixes = if self.count == 1 { "prefix" } else { "prefixes" };
+        write!(f, "{} {prefixes} ({})", self.count, self.naming.name())
+    }
+}
+
+/// The first 32 bits of the key's SHA-256.
+fn leading_bits(key: &str) -> u32 {
+    let digest = Sha256::digest(key.as_bytes());
+    digest.iter().take(4).fold(0, |bits, byte| bits << 8 | u32::from(*byte))
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    // The checksum of 32 bits comes in 64.
+    (checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) & u64::from(u32::MAX)) as u32
+}
+
+/// The number that the last segment of `key` begins with, up to its end or a dot.
+fn id(key: &str) -> Option<u64> {
+    let last = key.rsplit('/').next()?;
+    let number = last.split('.').next()?;
+    // `parse` takes a sign as well.
+    number.bytes().all(|digit| digit.is_ascii_digit()).then(|| number.parse().ok())?
+}

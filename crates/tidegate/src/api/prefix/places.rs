@@ -1,0 +1,290 @@
+//! Where objects are: the record in force, read again from time to time, and the places that it gives keys.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use tokio::time::Instant;
+
+use super::layout::Layout;
+use super::list;
+use super::record::{self, DIRECTORY, LARGEST, Record};
+use crate::api::Store;
+use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
+use crate::engine::KeyMap;
+use crate::engine::listing;
+use crate::engine::request::Failure;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+
+/// The layout of one root, as this process knows it.
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The root, as it is in the store.
+    store: Store,
+    /// What all keys of the root begin with.
+    root: String,
+    /// How old what is known may be.
+    refresh: Duration,
+    known: RwLock<Known>,
+    reading: tokio::sync::Mutex<()>,
+}
+
+/// A record as it was in force at some time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) number: u64,
+    pub(super) record: Record,
+    at: Instant,
+}
+
+impl Known {
+    /// Whether a listing that began under this record may go on under `now`. What another layout has may be
+    /// where it has looked already; while old places are emptied, and when that ends, nothing else is current.
+    pub(super) fn lists_as(&self, now: &Self) -> bool {
+        let looks_at = |known: &Self| (known.record.current, known.record.older);
+        let no_older = self.record.older.is_none() && looks_at(self) == looks_at(now);
+        // Two records further there is no other layout between these two.
+        now.number == self.number || (no_older && now.number <= self.number + 2)
+    }
+}
+
+/// Where one object is, as whole keys of the store.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Where it is written.
+    pub(super) current: String,
+    /// Where it may be instead.
+    pub(super) older: Option<String>,
+    /// Where a copy of it may be left that nobody looks at.
+    pub(super) emptying: Option<String>,
+}
+
+impl Places {
+    /// Reads the record that is in force; `None` where there is none.
+    pub(super) async fn open(store: &Store, refresh: Duration) -> Result<Option<Self>> {
+        let places = |(number, record)| Self {
+            store: store.clone(),
+            root: store.context().full_key(""),
+            refresh,
+            known: RwLock::new(Known { number, record, at: Instant::now() }),
+            reading: tokio::sync::Mutex::default(),
+        };
+        let requests = store.context().requests(DIRECTORY, store.context().engine().progress.clone());
+        let (backend, root) = (&**store.context().backend(), store.context().full_key(""));
+        let read_latest = || async {
+            match latest_number(backend, &root).await? {
+                Some(number) => read(backend, &root, number).await.map(|record| Some((number, record))),
+                None => Ok(None),
+            }
+        };
+        let read = requests.send(Operation::Layout, None, None, read_latest).await;
+        let read = read.map_err(|failure| failure.into_error(Operation::Layout, &store.location()))?;
+        Ok(read.map(places))
+    }
+
+    /// The root, as it is in the store.
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The whole bucket that the root is in. Its requests are in the lanes of the root's prefixes.
+    pub(super) fn whole(self: &Arc<Self>) -> Store {
+        let whole = self.store.context().root_in_lanes(self.clone());
+        self.store.with(whole)
+    }
+
+    /// What became of a listing of the root.
+    pub(super) fn listing_failed(&self, fault: Fault) -> Error {
+        Error::from_fault(fault, Operation::List, self.store.location(), 1, Duration::ZERO)
+    }
+
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &**self.store.context().backend()
+    }
+
+    /// How old what is known may be.
+    pub(super) fn refresh(&self) -> Duration {
+        self.refresh
+    }
+
+    /// The record as it was last read.
+    pub(super) fn record(&self) -> Record {
+        self.known().record
+    }
+
+    /// Where `layout` has `key`.
+    pub(super) fn of(&self, layout: Layout, key: &str) -> String {
+        format!("{}{}/{key}", self.root, layout.name(key))
+    }
+
+    /// Where `key` is by `record`. Places that are the current one are left out.
+    pub(super) fn by(&self, record: Record, key: &str) -> Place {
+        let current = self.of(record.current, key);
+        let other = |layout: Option<Layout>| {
+            layout.map(|layout| self.of(layout, key)).filter(|place| *place != current)
+        };
+        Place { older: other(record.older), emptying: other(record.emptying), current }
+    }
+
+    /// The record in force, read again where what is known is too old.
+    pub(super) async fn fresh(&self) -> Result<Record, Fault> {
+        Ok(self.known_within(self.refresh).await?.record)
+    }
+
+    /// The record in force, read again where what is known is older than `age`, with retries: for those whom
+    /// nobody asks again.
+    pub(super) async fn look(&self, age: Duration) -> Result<Known, Failure> {
+        if let Some(known) = self.young(age) {
+            return Ok(known);
+        }
+        let requests =
+            self.store.context().requests(DIRECTORY, self.store.context().engine().progress.clone());
+        requests.send(Operation::Layout, None, None, || self.known_within(age)).await
+    }
+
+    /// The record in force, read again where what is known is older than `age`, or than anything may be. One
+    /// who reads does so for all.
+    pub(super) async fn known_within(&self, age: Duration) -> Result<Known, Fault> {
+        if let Some(known) = self.young(age) {
+            return Ok(known);
+        }
+        let _reading = self.reading.lock().await;
+        if let Some(known) = self.young(age) {
+            return Ok(known);
+        }
+        let at = Instant::now();
+        let known = self.known();
+        let Some(number) = latest_number(self.backend(), &self.root).await? else {
+            let message = format!("the record of its prefixes is gone from {DIRECTORY}");
+            return Err(Fault::new(FaultKind::Invalid, message));
+        };
+        let record = match number == known.number {
+            true => known.record,
+            false => read(self.backend(), &self.root, number).await?,
+        };
+        let read = Known { number, record, at };
+        self.take_in(read);
+        Ok(read)
+    }
+
+    /// The record in force, asked for now.
+    pub(super) async fn latest(&self) -> Result<Known> {
+        let now = self.look(Duration::ZERO).await;
+        now.map_err(|failure| failure.into_error(Operation::Layout, &self.store.location()))
+    }
+
+    /// Puts `record` in force as number `number`; `false` where there is one of this number already.
+    pub(super) async fn succeed(&self, number: u64, record: Record) -> Result<bool> {
+        let at = Instant::now();
+        let is_ours = create(&self.store, number, record).await?;
+        if is_ours {
+            self.take_in(Known { number, record, at });
+        }
+        Ok(is_ours)
+    }
+
+    fn young(&self, age: Duration) -> Option<Known> {
+        let known = self.known();
+        (known.at.elapsed() < age.min(self.refresh)).then_some(known)
+    }
+
+    fn known(&self) -> Known {
+        *self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_in(&self, new: Known) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        // What was asked for earlier may be answered later.
+        if new.number >= known.number {
+            *known = new;
+        }
+    }
+}
+
+impl KeyMap for Places {
+    fn root(&self) -> &str {
+        &self.root
+    }
+
+    fn current(&self, key: &str) -> String {
+        self.of(self.record().current, key)
+    }
+
+    fn lane(&self, key: &str) -> String {
+        format!("{}{}", self.root, self.record().current.name(key))
+    }
+
+    fn lane_at(&self, place: &str) -> Option<String> {
+        let key = self.key(place)?;
+        Some(place[..place.len() - key.len() - 1].to_owned())
+    }
+
+    fn key<'a>(&self, place: &'a str) -> Option<&'a str> {
+        let (name, key) = place.strip_prefix(&self.root)?.split_once('/')?;
+        (!name.is_empty() && name.bytes().all(|letter| letter.is_ascii_digit())).then_some(key)
+    }
+
+    fn list(
+        self: Arc<Self>,
+        prefix: String,
+        recursive: bool,
+    ) -> BoxStream<'static, std::result::Result<Entry, Fault>> {
+        list::list(self, prefix, recursive)
+    }
+}
+
+/// Creates record `number` below the root `store`; `false` where there is one already.
+pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result<bool> {
+    let written = record.write().map_err(|error| {
+        let message = format!("its layout can't be written down: {error}");
+        Error::new(ErrorKind::InvalidInput, Operation::Layout, store.location(), message).with_source(error)
+    })?;
+    let key = format!("{DIRECTORY}{}", record::name(number));
+    let writer = store.writer(key).size_hint(written.len() as u64).create_only();
+    let mut writer = writer.content_type("application/json").start().await?;
+    writer.write(written.into()).await?;
+    match writer.finish().await {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What is said where a root has no record.
+pub(super) fn no_record(store: &Store) -> Error {
+    let message = "its keys are not spread over prefixes: run `tidegate prefix init` first";
+    Error::new(ErrorKind::NotFound, Operation::Layout, store.location(), message)
+}
+
+async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {
+    let directory = format!("{root}{DIRECTORY}");
+    let mut records = listing::entries(backend, &directory, true);
+    let mut latest = None;
+    loop {
+        // It is part of a request.
+        match listing::as_one_request(records.try_next()).await {
+            Ok(Some(Entry::Object(object))) => {
+                latest = latest.max(object.key.strip_prefix(&directory).and_then(record::number));
+            }
+            Ok(Some(Entry::Prefix(_) | Entry::Other { .. })) => {}
+            Ok(None) => return Ok(latest),
+            // A directory that is yet to be made has none.
+            Err(fault) if fault.kind == FaultKind::NoBucket && backend.endpoint() == "file://" => {
+                return Ok(None);
+            }
+            Err(fault) => return Err(fault),
+        }
+    }
+}
+
+async fn read(backend: &dyn Backend, root: &str, number: u64) -> Result<Record, Fault> {
+    let key = format!("{root}{DIRECTORY}{}", record::name(number));
+    let Body { object, stream, .. } = backend.get(&key, None, None).await?;
+    if object.size > LARGEST {
+        let message = format!("the record of its prefixes has {} bytes: it is no record", object.size);
+        return Err(Fault::new(FaultKind::Invalid, message));
+    }
+    let pieces: Vec<bytes::Bytes> = stream.try_collect().await?;
+    Record::read(&pieces.concat())
+}

@@ -1,0 +1,114 @@
+//! What a migration asks of the store.
+
+use std::mem::take;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use super::changes::changed;
+use super::late::copied;
+use super::*;
+use crate::Progress;
+use crate::backend::{Body, Copied, CopySource, WriteOptions};
+use crate::memory::payload::Payload;
+
+/// Notes what is asked for one key, wherever it is.
+#[derive(Debug)]
+struct Noted {
+    below: Memory,
+    key: &'static str,
+    /// Whether the first request of each sort is refused for now.
+    refuses: bool,
+    asked: Mutex<Vec<&'static str>>,
+}
+
+impl Noted {
+    fn new(below: Memory, key: &'static str, refuses: bool) -> Arc<Self> {
+        Arc::new(Self { below, key, refuses, asked: Mutex::default() })
+    }
+
+    fn note(&self, request: &'static str, place: &str) -> Result<(), Fault> {
+        if !place.ends_with(self.key) {
+            return Ok(());
+        }
+        let mut asked = self.asked.lock().unwrap();
+        let is_first = !asked.contains(&request);
+        asked.push(request);
+        match is_first && self.refuses {
+            true => Err(Fault::new(FaultKind::Throttled, "slow down").with_answered(true)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl Layer for Noted {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.note("put", key)?;
+        self.below.put(key, payload, options).await
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.note("head", key)?;
+        self.below.head(key).await
+    }
+
+    async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
+        self.note("get", key)?;
+        self.below.get(key, range, same).await
+    }
+
+    async fn tags(&self, key: &str) -> Result<std::collections::BTreeMap<String, String>, Fault> {
+        self.note("tags", key)?;
+        self.below.tags(key).await
+    }
+
+    async fn copy(
+        &self,
+        from: &CopySource,
+        key: &str,
+        cursor: Option<&str>,
+        options: &WriteOptions,
+    ) -> Result<Copied, Fault> {
+        self.note("copy", key)?;
+        self.below.copy(from, key, cursor, options).await
+    }
+}
+
+#[tokio::test]
+async fn an_object_is_moved_in_as_few_requests_as_can_be() {
+    for (copies, expected) in [(true, &["head", "copy"][..]), (false, &["get", "tags", "head", "put"])] {
+        let memory = memory_that(copies);
+        changed(&memory, base2(4), base2(64), &["k/a"]).await;
+        let noted = Noted::new(memory, "/k/a", false);
+        let store = attentive(&engine().store(noted.clone()).within("root")).await;
+        assert_eq!(copied(&store).await, 1);
+        assert_eq!(take(&mut *noted.asked.lock().unwrap()), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_prefixes_refuse_of_a_migration_slows_down_no_others() {
+    for (copies, requests) in [(true, 4), (false, 8)] {
+        let memory = memory_that(copies);
+        changed(&memory, base2(4), base2(64), &["k/a"]).await;
+        let noted = Noted::new(memory, "/k/a", true);
+        let root = engine().store(noted.clone()).within("root");
+        let store = attentive(&root).await;
+        assert_eq!(copied(&store).await, 1);
+        let asked = take(&mut *noted.asked.lock().unwrap());
+        assert_eq!(asked.len(), requests, "{asked:?}");
+        let (endpoint, ever) =
+            (root.context().requests("", Progress::default()).endpoint, Duration::from_secs(3600));
+        for layout in [base2(4), base2(64)] {
+            let lane = endpoint.lanes.lane(&format!("memory://m/root/{}", layout.name("k/a")));
+            assert!(lane.was_refused(ever), "{layout}");
+        }
+        assert!(!endpoint.limiter.was_overloaded(ever));
+    }
+}

@@ -1,0 +1,47 @@
+//! A backend that gives its listings in pages of one entry, each as it is asked for.
+
+use futures::StreamExt;
+
+use super::*;
+use crate::api::prefix::record::DIRECTORY;
+
+#[derive(Debug)]
+pub(super) struct Paged<B> {
+    below: Arc<B>,
+}
+
+impl<B: Backend> Paged<B> {
+    pub(super) fn new(below: B) -> Arc<Self> {
+        Arc::new(Self { below: Arc::new(below) })
+    }
+}
+
+impl<B: Backend> Layer for Paged<B> {
+    fn below(&self) -> &dyn Backend {
+        &*self.below
+    }
+
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        // That of the records has one page, or each look at them would be as long as their history.
+        if prefix.ends_with(DIRECTORY) {
+            return self.below.list(prefix, recursive);
+        }
+        let (below, prefix) = (self.below.clone(), prefix.to_owned());
+        futures::stream::try_unfold(None::<String>, move |last| {
+            let (below, prefix) = (below.clone(), prefix.clone());
+            async move {
+                tokio::task::yield_now().await;
+                let mut entries = below.list(&prefix, recursive);
+                while let Some(entry) = entries.try_next().await? {
+                    let key = entry.key();
+                    if last.as_ref().is_none_or(|last| key > last.as_str()) {
+                        let key = key.to_owned();
+                        return Ok(Some((entry, Some(key))));
+                    }
+                }
+                Ok(None)
+            }
+        })
+        .boxed()
+    }
+}

@@ -1,0 +1,172 @@
+//! `Store`: one bucket or root, or a prefix of it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+
+use super::Tidegate;
+use crate::backend::{Entry, FaultKind, OpenSession};
+use crate::download::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
+use crate::engine::Context;
+use crate::engine::listing::{self, Listing};
+use crate::engine::request::{Failure, Requests};
+use crate::types::error::{Operation, Result};
+use crate::types::object::Object;
+use crate::upload::CopyBuilder;
+use crate::upload::WriterBuilder;
+
+/// One bucket or root, or a prefix of it. A clone is the same store.
+#[derive(Clone, Debug)]
+pub struct Store {
+    tide: Tidegate,
+    context: Context,
+}
+
+impl Store {
+    pub(super) fn new(tide: Tidegate, context: Context) -> Self {
+        Self { tide, context }
+    }
+
+    /// The engine that opened it.
+    pub(crate) fn tide(&self) -> &Tidegate {
+        &self.tide
+    }
+
+    pub(crate) fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The same engine with another context.
+    pub(crate) fn with(&self, context: Context) -> Self {
+        Self { context, ..self.clone() }
+    }
+
+    /// Where it is, as a URL without a slash at its end; for a local directory its path, which is empty for `/`.
+    pub fn location(&self) -> String {
+        self.context.location()
+    }
+
+    /// Writes `key`.
+    pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
+        WriterBuilder::new(self.context.clone(), key.into())
+    }
+
+    /// Reads `key`.
+    pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
+        ReaderBuilder::new(self.context.clone(), key.into())
+    }
+
+    /// Downloads `key` to the file at `path`.
+    pub fn download(&self, key: impl Into<String>, path: impl Into<PathBuf>) -> DownloadBuilder {
+        DownloadBuilder::new(self.context.clone(), key.into(), path.into())
+    }
+
+    /// Reads the blocks of `key` that `index` names: where each lies, in ascending order.
+    pub fn blocks(
+        &self,
+        key: impl Into<String>,
+        index: impl IntoIterator<Item = Range<u64>>,
+    ) -> BlocksBuilder {
+        BlocksBuilder::new(self.context.clone(), key.into(), index)
+    }
+
+    /// Sends the file at `path` as `key`; [`WriterBuilder::upload`] with every default.
+    pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
+        self.writer(key).upload(path).await
+    }
+
+    /// Copies `key` to `to_key` of `to`, without its bytes coming this way; both are to be of one store, see
+    /// [`is_one_with`](Self::is_one_with).
+    pub fn copy(&self, key: impl Into<String>, to: &Self, to_key: impl Into<String>) -> CopyBuilder {
+        CopyBuilder::new(self.context.clone(), key.into(), to.context.clone(), to_key.into())
+    }
+
+    /// Describes an object.
+    pub async fn head(&self, key: &str) -> Result<Object> {
+        self.context.head(key).await
+    }
+
+    /// The tags of an object; none where the store knows no tags.
+    pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>> {
+        self.context.check(Operation::Head, key, None)?;
+        self.context.tags(key, &self.context.engine().progress).await
+    }
+
+    /// Removes an object; removing what is not there is no error.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let (context, full) = (&self.context, self.context.full_key(key));
+        context.check(Operation::Delete, key, None)?;
+        let requests = context.requests(key, context.engine().progress.clone());
+        let delete = requests.send(Operation::Delete, None, None, || context.backend().delete(&full)).await;
+        let Err(failure) = delete else { return Ok(()) };
+        if failure.fault.kind == FaultKind::NotAStore {
+            // The answer proves nothing: only the store's own word that there is no such object does.
+            let head = requests.send(Operation::Head, None, None, || context.backend().head(&full)).await;
+            let is_gone = |asked: &Failure| asked.fault.kind == FaultKind::NotFound && asked.fault.answered;
+            if head.as_ref().is_err_and(is_gone) {
+                return Ok(());
+            }
+        }
+        Err(failure.into_error(Operation::Delete, &context.url(key)))
+    }
+
+    /// Lists the objects whose keys begin with `prefix`, in key order; what lies below the next `/`
+    /// only as prefixes, unless `recursive`. Each page is one request; one that fails for good ends the listing
+    /// with an error.
+    pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
+        let (context, below) = (self.context.clone(), self.context.prefixed(prefix));
+        let entries = match context.keys() {
+            Some(keys) => keys.clone().list(below, recursive),
+            None => listing::entries(&**context.backend(), &below, recursive),
+        };
+        Listing::new(self.list_requests(prefix), entries)
+            .map_ok(move |entry| match entry {
+                Entry::Object(mut object) => {
+                    object.key = context.relative_key(&object.key);
+                    Entry::Object(object)
+                }
+                Entry::Prefix(prefix) => Entry::Prefix(context.relative_key(&prefix)),
+                Entry::Other { key, kind } => Entry::Other { key: context.relative_key(&key), kind },
+            })
+            .boxed()
+    }
+
+    fn list_requests(&self, prefix: &str) -> Requests {
+        // A listing of many prefixes is of none of them.
+        let progress = self.context.engine().progress.clone();
+        Requests { lane: None, ..self.context.requests(prefix, progress) }
+    }
+
+    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
+    /// request ends the listing with an error. See [`unfinished`](Self::unfinished) for what they hold.
+    pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
+        if let Err(error) = self.context.refuse_spread(Operation::List, "unfinished uploads") {
+            return futures::stream::iter([Err(error)]).boxed();
+        }
+        let context = self.context.clone();
+        let sessions = listing::sessions(&**context.backend(), &context.full_key(prefix));
+        Listing::new(self.list_requests(prefix), sessions)
+            .map_ok(move |mut open| {
+                open.session.key = context.relative_key(&open.session.key);
+                open
+            })
+            .boxed()
+    }
+
+    /// The same store from `prefix` on: keys are then relative to that. A slash is added to a prefix that
+    /// does not end with one.
+    #[must_use]
+    pub fn within(&self, prefix: &str) -> Self {
+        self.with(self.context.within(prefix))
+    }
+
+    /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
+    /// copies, and neither spreads its keys over prefixes, so that both places are known. The target's credentials
+    /// are the ones that count.
+    pub fn is_one_with(&self, to: &Self) -> bool {
+        self.context.is_one_with(&to.context)
+    }
+}

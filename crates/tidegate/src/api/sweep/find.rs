@@ -1,0 +1,142 @@
+//! Which unfinished uploads there are, and whose they are.
+
+use std::collections::HashSet;
+use std::future::ready;
+
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt};
+
+use super::{Process, Unfinished, until_error};
+use crate::api::Store;
+use crate::backend::{FaultKind, OpenSession, Session};
+use crate::engine::records::{Gone, Roll, place};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+
+/// Most sessions for which the records are read once.
+const BATCH: usize = 1000;
+
+impl Store {
+    /// What is unfinished below `prefix`: what the records remember, then what the store lists.
+    pub(super) fn candidates(&self, prefix: &str) -> BoxStream<'static, Result<Unfinished>> {
+        let (store, prefix) = (self.clone(), prefix.to_owned());
+        let remembered = {
+            let (store, prefix) = (store.clone(), prefix.clone());
+            async move { store.remembered(&prefix).await }
+        };
+        let found = stream::once(remembered).map_ok(move |remembered| {
+            let known: HashSet<String> = remembered.iter().map(|open| open.session.id.clone()).collect();
+            let listed =
+                store.sessions(&prefix).try_filter(move |open| ready(!known.contains(&open.session.id)));
+            store.clone().with_owners(stream::iter(remembered).map(Ok).chain(listed))
+        });
+        until_error(found.try_flatten()).boxed()
+    }
+
+    /// Says whose each session is. The records are read after the sessions are found: a process writes
+    /// down what it opens before the store can list it.
+    fn with_owners(
+        self,
+        found: impl Stream<Item = Result<OpenSession>> + Send + 'static,
+    ) -> BoxStream<'static, Result<Unfinished>> {
+        let batches = found.ready_chunks(BATCH).then(move |batch| {
+            let store = self.clone();
+            async move {
+                let owned: Vec<_> = match store.roll().await {
+                    Ok(roll) => {
+                        batch.into_iter().map(|open| open.map(|open| store.owned(open, &roll))).collect()
+                    }
+                    Err(error) => vec![Err(error)],
+                };
+                stream::iter(owned)
+            }
+        });
+        batches.flatten().boxed()
+    }
+
+    fn owned(&self, open: OpenSession, roll: &Roll) -> Unfinished {
+        let object = place(&**self.context().backend(), &self.context().full_key(&open.session.key));
+        let gone = roll.gone(&open.session.id);
+        let process = match (roll.live(&object, &open.session.id), gone) {
+            (Some(pid), _) => Process::Live(Some(pid)),
+            _ if open.in_use => Process::Live(None),
+            (None, Some(gone)) if gone.lives => Process::GaveUp(gone.pid),
+            (None, Some(gone)) => Process::Gone(gone.pid),
+            (None, None) => Process::Unknown,
+        };
+        let started = open.started.or_else(|| gone.map(|gone| gone.record.since));
+        Unfinished { open: open.with_started(started), held: None, process }
+    }
+
+    /// What processes left below `prefix` and the store still has, asked for by whole keys.
+    async fn remembered(&self, prefix: &str) -> Result<Vec<OpenSession>> {
+        let mut remembered = Vec::new();
+        for (gone, key) in self.left_below(prefix).await? {
+            let found = self.sessions_of(&key, gone.record.id.as_deref()).await?;
+            remembered.extend(found);
+        }
+        Ok(remembered)
+    }
+
+    /// Strikes out of the records what the store has no more.
+    pub(super) async fn strike_out(&self, prefix: &str) {
+        let mut ended = Vec::new();
+        for (gone, key) in self.left_below(prefix).await.unwrap_or_default() {
+            let rest = self.sessions_of(&key, gone.record.id.as_deref()).await;
+            if rest.is_ok_and(|rest| rest.is_empty()) {
+                ended.push(gone);
+            }
+        }
+        self.context().engine().records.forget(ended).await;
+    }
+
+    /// What processes left below `prefix`, with its key.
+    async fn left_below(&self, prefix: &str) -> Result<Vec<(Gone, String)>> {
+        self.context().refuse_spread(Operation::List, "unfinished uploads")?;
+        let backend = &**self.context().backend();
+        let (root, below) = (place(backend, ""), place(backend, &self.context().full_key(prefix)));
+        let left = self.roll().await?.gone_below(backend.endpoint(), &below);
+        let keyed = left.into_iter().filter_map(|gone| {
+            let key = self.context().relative_key(gone.record.object.strip_prefix(&root)?);
+            Some((gone, key))
+        });
+        Ok(keyed.collect())
+    }
+
+    /// The sessions of a whole key; of one name, if there is one, also where no listing shows it.
+    async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
+        let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
+        let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
+        let may_be_unlisted = listed.is_empty() && self.context().backend().capabilities().append.is_some();
+        let Some(id) = id.filter(|_| may_be_unlisted) else { return Ok(listed) };
+        let session = Session { key: self.context().full_key(key), id: id.to_owned() };
+        let requests = self.context().requests(key, self.context().engine().progress.clone());
+        let look = || self.context().backend().unlisted(&session);
+        let unlisted = requests.send(Operation::List, None, None, look).await;
+        let unlisted = match unlisted {
+            // Of this one alone (one that was begun over gRPC can't be asked for over HTTP): it may be there, and
+            // what becomes of it is not what becomes of the others.
+            Err(failure)
+                if matches!(
+                    failure.fault.kind,
+                    FaultKind::Denied | FaultKind::Invalid | FaultKind::Unsupported
+                ) =>
+            {
+                Some(OpenSession::new(session))
+            }
+            looked => {
+                looked.map_err(|failure| failure.into_error(Operation::List, &self.context().url(key)))?
+            }
+        };
+        Ok(unlisted
+            .map(|open| OpenSession { session: Session { key: key.to_owned(), ..open.session }, ..open })
+            .into_iter()
+            .collect())
+    }
+
+    async fn roll(&self) -> Result<Roll> {
+        self.context().engine().records.roll().await.map_err(|error| {
+            let message = format!("nothing is swept where it is not known what lives: {error}");
+            Error::new(ErrorKind::Source, Operation::Sweep, self.location(), message).with_source(error)
+        })
+    }
+}

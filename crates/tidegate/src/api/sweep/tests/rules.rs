@@ -1,0 +1,175 @@
+//! Lifecycle rules, on the embedded server and on stores that are not up to it.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+
+use super::*;
+use crate::backend::{AbortRule, Body, Capabilities, Entry, Fault, Lifecycle, LifecycleRule, Receipt};
+use crate::types::object::Object;
+
+#[tokio::test]
+async fn a_rule_is_added_once_and_only_where_there_is_none() {
+    let (_server, bucket) = s3().await;
+    let store = Tidegate::builder().build().unwrap().store(bucket);
+    assert!(store.lifecycle().await.unwrap().rules.is_empty());
+    let first = store.ensure_lifecycle().await.unwrap();
+    assert!(first.added && first.disturbed.is_empty());
+    assert_eq!((first.rule.abort_after_days, first.rule.prefix.as_str()), (Some(1), ""));
+    let before = store.lifecycle().await.unwrap();
+    let again = store.ensure_lifecycle().await.unwrap();
+    assert!(!again.added && again.rule == first.rule);
+    // What the whole bucket has, a part of it has.
+    assert!(!store.within("logs").ensure_lifecycle().await.unwrap().added);
+    assert_eq!(store.lifecycle().await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_rule_for_a_prefix_is_none_for_the_bucket() {
+    let (_server, bucket) = s3().await;
+    let store = Tidegate::builder().build().unwrap().store(bucket);
+    let logs = store.within("logs");
+    assert_eq!(logs.ensure_lifecycle().await.unwrap().rule.prefix, "logs/");
+    let whole = store.ensure_lifecycle().await.unwrap();
+    assert!(whole.added && whole.disturbed.is_empty());
+    assert_eq!(whole.rule.id.as_deref(), Some("tidegate-abort-incomplete-uploads-2"));
+    assert_eq!(store.lifecycle().await.unwrap().rules.len(), 2);
+}
+
+/// What a store does with a rule that it is given.
+#[derive(Clone, Copy, Debug)]
+enum Manner {
+    Drops,
+    Forgets,
+    DisturbsOthers,
+    ShowsLate,
+}
+
+/// A store of rules.
+#[derive(Debug)]
+struct Odd {
+    manner: Manner,
+    capabilities: Capabilities,
+    rules: Mutex<Vec<LifecycleRule>>,
+    late: Mutex<Vec<LifecycleRule>>,
+}
+
+fn odd(manner: Manner) -> Store {
+    let other =
+        LifecycleRule { id: Some("other".into()), canonical: "other".into(), ..LifecycleRule::default() };
+    let (capabilities, rules) = (Capabilities::default(), Mutex::new(vec![other]));
+    let odd = Odd { manner, capabilities, rules, late: Mutex::default() };
+    Tidegate::builder().build().unwrap().store(Arc::new(odd))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_not_keep_the_rule_is_found_out() {
+    let dropped = odd(Manner::Drops).ensure_lifecycle().await.unwrap_err();
+    assert_eq!(dropped.kind(), ErrorKind::Unsupported);
+    assert!(dropped.to_string().contains("dropped from it"), "{dropped}");
+    let forgotten = odd(Manner::Forgets).ensure_lifecycle().await.unwrap_err();
+    assert!(forgotten.to_string().contains("does not have it"), "{forgotten}");
+    assert!(forgotten.to_string().contains("tidegate sweep"), "{forgotten}");
+    let late = odd(Manner::ShowsLate).ensure_lifecycle().await.unwrap();
+    assert!(late.added && late.disturbed.is_empty());
+    let disturbed = odd(Manner::DisturbsOthers).ensure_lifecycle().await.unwrap();
+    assert_eq!(disturbed.disturbed, ["other"]);
+}
+
+#[tokio::test]
+async fn a_store_without_rules_says_so() {
+    let store = Tidegate::builder().build().unwrap().store(memory());
+    let error = store.ensure_lifecycle().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("no lifecycle rules"), "{error}");
+}
+
+fn no<T>() -> Result<T, Fault> {
+    Err(Fault::new(FaultKind::Unsupported, "not asked for here"))
+}
+
+#[async_trait]
+impl Backend for Odd {
+    fn location(&self) -> &str {
+        "odd://store"
+    }
+
+    fn endpoint(&self) -> &str {
+        "odd://"
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn put(&self, _: &str, _: Payload, _: &WriteOptions) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn open(&self, _: &str, _: &WriteOptions) -> Result<Session, Fault> {
+        no()
+    }
+
+    async fn part(&self, _: &Session, _: u32, _: u64, _: Payload) -> Result<Receipt, Fault> {
+        no()
+    }
+
+    async fn complete(
+        &self,
+        _: &Session,
+        _: &[Receipt],
+        _: &Checksum,
+        _: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn abort(&self, _: &Session) -> Result<(), Fault> {
+        no()
+    }
+
+    fn sessions(&self, _: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        stream::empty().boxed()
+    }
+
+    async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
+        let mut late = self.late.lock().unwrap();
+        let mut rules = self.rules.lock().unwrap();
+        let shown = rules.clone();
+        rules.append(&mut late);
+        Ok(Lifecycle { rules: shown, ..Lifecycle::default() })
+    }
+
+    async fn add_abort_rule(&self, _: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
+        let mut added =
+            LifecycleRule { id: Some(rule.id.clone()), enabled: true, ..LifecycleRule::default() };
+        added.abort_after_days = Some(rule.days);
+        let mut rules = self.rules.lock().unwrap();
+        match self.manner {
+            Manner::Drops => rules.push(LifecycleRule { abort_after_days: None, ..added }),
+            Manner::Forgets => {}
+            Manner::DisturbsOthers => {
+                rules[0].canonical = "another".into();
+                rules.push(added);
+            }
+            Manner::ShowsLate => self.late.lock().unwrap().push(added),
+        }
+        Ok(())
+    }
+
+    async fn head(&self, _: &str) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
+        no()
+    }
+
+    fn list(&self, _: &str, _: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        stream::empty().boxed()
+    }
+
+    async fn delete(&self, _: &str) -> Result<(), Fault> {
+        no()
+    }
+}

@@ -1,0 +1,191 @@
+//! A range that is read ahead: received by a task of its own into memory that is lent.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+use super::source::{Answer, Sink, Source};
+use crate::backend::Fault;
+use crate::engine::request::Inflow;
+use crate::memory::budget::{Borrower, Loan, Reading};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+
+/// A range that is on its way, or here. Dropping it cancels its request.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    pub(super) range: Range<u64>,
+    received: Arc<Received>,
+}
+
+/// What there is of a chunk at the byte that is asked for.
+#[derive(Debug)]
+pub(super) enum Look {
+    /// Bytes from there on.
+    Bytes(Bytes),
+    /// Nothing: its memory was called back.
+    CalledBack,
+    /// Nothing: it could not be received.
+    Failed(Error),
+}
+
+#[derive(Debug)]
+struct Received {
+    inflow: Inflow,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Each with where it begins in the range.
+    pieces: VecDeque<(u64, Bytes)>,
+    /// `None` once it was called back.
+    memory: Option<Loan>,
+    has_ended: bool,
+    failed: Option<Error>,
+    reader: Option<Waker>,
+    task: Option<AbortHandle>,
+}
+
+impl Chunk {
+    /// Begins to receive `range`, if memory for it is to be had.
+    pub(super) fn begin(
+        source: &Arc<Source>,
+        object: &Arc<Object>,
+        range: Range<u64>,
+        reading: &Reading,
+        runtime: &Handle,
+    ) -> Option<Self> {
+        let len = range.end - range.start;
+        let received = Arc::new(Received { inflow: Inflow::new(len), state: Mutex::default() });
+        let borrower: Weak<Received> = Arc::downgrade(&received);
+        {
+            // It can be called back at once, but not before it is here.
+            let mut state = received.lock();
+            state.memory = Some(reading.borrow(len, borrower)?);
+        }
+        let (object, asked) = (object.clone(), range.clone());
+        let receiving = Receiving { source: source.clone(), into: received.clone() };
+        let task = runtime.spawn(async move {
+            let Receiving { source, into } = &receiving;
+            let ended = source.receive(asked.clone(), &object, &**into, None, Answer::Range).await;
+            let at = asked.start + into.inflow.got();
+            into.end(ended.map_err(|failure| source.failed(failure, at)));
+        });
+        received.lock().task = Some(task.abort_handle());
+        Some(Self { range, received })
+    }
+
+    /// What there is at byte `at` of the object, which is one of its range.
+    pub(super) fn poll(&self, at: u64, cx: &mut Context<'_>) -> Poll<Look> {
+        let mut state = self.received.lock();
+        let at = at - self.range.start;
+        let next = state.pieces.partition_point(|(begin, _)| *begin <= at).checked_sub(1);
+        if let Some((begin, piece)) = next.and_then(|next| state.pieces.get(next))
+            && at - begin < piece.len() as u64
+        {
+            return Poll::Ready(Look::Bytes(piece.slice((at - begin) as usize..)));
+        }
+        if let Some(error) = &state.failed {
+            return Poll::Ready(Look::Failed(error.again()));
+        }
+        if state.memory.is_none() {
+            return Poll::Ready(Look::CalledBack);
+        }
+        match &mut state.reader {
+            Some(reader) => reader.clone_from(cx.waker()),
+            None => state.reader = Some(cx.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(task) = self.received.lock().task.take() {
+            task.abort();
+        }
+    }
+}
+
+/// The task that receives; one that is gone before its end, with its runtime or by a panic, leaves no reader waiting.
+struct Receiving {
+    source: Arc<Source>,
+    into: Arc<Received>,
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        let mut state = self.into.lock();
+        // What was called back is read in another way.
+        if state.has_ended || state.memory.is_none() {
+            return;
+        }
+        let (url, message) =
+            (self.source.url(), "its task is gone: the runtime is shutting down, or it panicked");
+        state.failed = Some(Error::new(ErrorKind::Closed, Operation::Get, url, message));
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+impl Received {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is made whole before the lock is given up, so a poisoned state is sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, ended: Result<()>) {
+        let mut state = self.lock();
+        state.has_ended = true;
+        state.failed = ended.err();
+        if let Some(reader) = state.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+impl Sink for Received {
+    fn inflow(&self) -> &Inflow {
+        &self.inflow
+    }
+
+    async fn take(&self, at: u64, piece: Bytes) -> Result<(), Fault> {
+        let mut state = self.lock();
+        let got = self.inflow.got();
+        let end = at + piece.len() as u64;
+        // One that was called back keeps nothing, and is cancelled.
+        if end > got && state.memory.is_some() {
+            state.pieces.push_back((got, piece.slice((got - at) as usize..)));
+            if let Some(reader) = state.reader.take() {
+                reader.wake();
+            }
+        }
+        self.inflow.reaches(end);
+        Ok(())
+    }
+}
+
+impl Borrower for Received {
+    fn give_back(&self) {
+        let (pieces, memory, reader) = {
+            let mut state = self.lock();
+            if let Some(task) = state.task.take() {
+                task.abort();
+            }
+            (std::mem::take(&mut state.pieces), state.memory.take(), state.reader.take())
+        };
+        // The bytes before the memory that they are counted in.
+        drop(pieces);
+        drop(memory);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}

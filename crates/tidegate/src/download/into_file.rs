@@ -1,0 +1,381 @@
+//! Into a file: ranges are written in their places as they come, and the file gets its name when all are there. What has
+//! come is noted meanwhile, so that a download that is cut can be resumed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::source::{Pieces, Source};
+use crate::backend::local::{Arrival, Destination, Place, Publish, Waiter, Waiting};
+use crate::backend::{Body, Fault, FaultKind};
+use crate::engine::Context;
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
+use crate::types::spawn_blocking::spawn_blocking;
+
+mod arriving;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+mod kept;
+mod note;
+mod small;
+mod width;
+
+use arriving::Arriving;
+use kept::{Begun, Opened};
+use small::{Ended, Small};
+use width::Width;
+
+/// How many chunks wait for their turn to be asked for, or are under way, at most.
+const AT_ONCE: u64 = 64;
+
+/// How often it is noted what has come, so that each byte is a second after it came.
+const NOTED: Duration = Duration::from_millis(500);
+
+/// Sets up a download into a file.
+///
+/// ```
+/// # tokio::runtime::Runtime::new()?.block_on(async {
+/// # let directory = tempfile::tempdir()?;
+/// # let path = directory.path().join("greeting.txt");
+/// let store = tidegate::Tidegate::builder().build()?.open("memory://demo").await?;
+/// let mut writer = store.writer("greeting").start().await?;
+/// writer.write("hello, tide".into()).await?;
+/// writer.finish().await?;
+///
+/// let object = store.download("greeting", &path).run().await?;
+/// assert_eq!((object.size, std::fs::read(&path)?.as_slice()), (11, &b"hello, tide"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is downloaded before `run`"]
+pub struct DownloadBuilder {
+    context: Context,
+    key: String,
+    path: PathBuf,
+    how: Publish,
+    size_hint: Option<u64>,
+    progress: Progress,
+    warn: Warn,
+}
+
+/// Called with what the caller should know although the download goes on.
+#[derive(Clone, Default)]
+struct Warn(Option<Arc<OnWarning>>);
+
+type OnWarning = dyn Fn(&str) + Send + Sync;
+
+impl fmt::Debug for Warn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Warn").field(&self.0.as_ref().map(|_| ())).finish()
+    }
+}
+
+impl DownloadBuilder {
+    pub(crate) fn new(context: Context, key: String, path: PathBuf) -> Self {
+        let progress = context.engine().progress.part();
+        let how = Publish { create_only: false, sync: false };
+        Self { context, key, path, how, size_hint: None, progress, warn: Warn::default() }
+    }
+
+    /// Fails where there is a file already, and leaves it as it is.
+    pub fn create_only(mut self) -> Self {
+        self.how.create_only = true;
+        self
+    }
+
+    /// Forces the file, and its name, to disk before it is done, so that it outlasts a loss of power. Without this
+    /// the system does so when it likes, and after a loss of power the file may be there without all its bytes.
+    pub fn sync(mut self, sync: bool) -> Self {
+        self.how.sync = sync;
+        self
+    }
+
+    /// The object's size in bytes, as a listing has it; it may be wrong. A small object (up to 256 KiB) is received
+    /// before its file is made, written and named in one go, which spares the processor ("profiles" in
+    /// crates/tidegate-bench/results/BENCHMARKS.md).
+    /// Not with [`create_only`](Self::create_only), which looks for a file first.
+    pub fn size_hint(mut self, bytes: u64) -> Self {
+        self.size_hint = Some(bytes);
+        self
+    }
+
+    /// Has `warn` called where an earlier download to the same path is not resumed although it may have left bytes, with
+    /// the reason: what it left is damaged, or is a file that somebody else may have put there.
+    pub fn on_warning(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.warn = Warn(Some(Arc::new(warn)));
+        self
+    }
+
+    /// The figures of the download to be. Bytes that were there from an earlier one count as acknowledged.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Downloads the object; describes it as the store does. The file, and directories that it needs, are made, and
+    /// a file that is there is replaced as a whole, when every byte has arrived and agrees with the store's
+    /// checksum.
+    ///
+    /// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. Of an object that
+    /// is larger than 256 KiB it stays when the download fails, is dropped or killed, and a later one of the same object
+    /// to the same path resumes: it reads what is there again, compares it with the checksums that were noted, and asks
+    /// for the rest. When the process is killed outright, the bytes of its last second are lost. A sweep of the directory
+    /// removes the file and its note.
+    ///
+    /// The download holds 2.5 MiB of the memory budget for each request in flight or waiting for its turn, of which there
+    /// are 64 at most, and half of all at most;
+    /// of an object that [`size_hint`](Self::size_hint) says is small, twice its size, and there is a file only when it
+    /// is written.
+    ///
+    /// # Errors
+    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk has no
+    /// room, before a byte of a large object is asked for; [`ErrorKind::Replaced`] where the object is replaced
+    /// meanwhile; [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
+    pub async fn run(self) -> Result<Object> {
+        let small = self.size_hint.filter(|size| *size <= small::MOST);
+        let mut source = Source::new(&self.context, &self.key, self.progress.clone());
+        source.requests.brings = small.unwrap_or(0);
+        let source = Arc::new(source);
+        self.context.check(Operation::Get, &self.key, None)?;
+        let began = Instant::now();
+        let at_file = |fault: Fault| at_file(fault, &self.path, began);
+        let algorithm = self.context.backend().capabilities().checksum;
+        let mut large = None;
+        // Where a file that is there is an error, that is looked for before a byte is asked for.
+        if small.is_some() && !self.how.create_only {
+            match self.small(source.clone(), algorithm, began).await? {
+                Ended::InFile(object) => return Ok(self.context.relative(object)),
+                Ended::IsLarge(body) => large = Some(body),
+            }
+        }
+        let begun = self.begin(&source, algorithm).await.map_err(at_file)?;
+        if let Some(warning) = &begun.warning {
+            self.warn(warning);
+        }
+        let mut leaving = Leaving::of(&begun, &self.progress);
+        let opened = match begun.kept {
+            Some(kept) => {
+                drop(large.take());
+                kept.opened(&source).await?
+            }
+            None => None,
+        };
+        let (opened, stream) = match opened {
+            Some(there) => there,
+            None => {
+                let Body { object, stream, .. } = match large {
+                    Some(body) => body,
+                    None => whole(&source).await?,
+                };
+                let opened = leaving.anew(object, source.url(), algorithm).await.map_err(at_file)?;
+                (opened, Some(stream))
+            }
+        };
+        let (engine, arrival) = (self.context.engine(), leaving.arrival.clone());
+        let arriving = Arriving::new(source.clone(), arrival.clone(), opened, engine.budget.clone());
+        let arriving = leaving.arriving.insert(Arc::new(arriving)).clone();
+        self.arrive(&arriving, stream).await?;
+        let (object, checksum) = (arriving.object(), arriving.checksum(algorithm));
+        source.check(object, &checksum, began).inspect_err(|_| arrival.give_up())?;
+        arrival.publish(object.size, self.how).await.map_err(at_file)?;
+        leaving.is_done = true;
+        Ok(self.context.relative(object.clone()))
+    }
+
+    /// The file, and what an earlier download has left in it.
+    async fn begin(&self, source: &Source, algorithm: Algorithm) -> Result<Begun, Fault> {
+        let (destination, url, how) = (self.destination(source), source.url().to_owned(), self.how);
+        // Dropped, it ends the reading of what was left.
+        let waiter = Waiter::default();
+        let waiting = waiter.waiting();
+        let begun = spawn_blocking(move || begin(destination, &url, how, algorithm, &waiting)).await;
+        waiter.done();
+        begun
+    }
+
+    fn destination(&self, source: &Source) -> Destination {
+        let owners = self.context.engine().owners.clone();
+        Destination { path: self.path.clone(), mark: mark(source.url(), &self.path), owners }
+    }
+
+    fn warn(&self, warning: &str) {
+        tracing::warn!(file = %self.path.display(), "{warning}");
+        if let Warn(Some(warn)) = &self.warn {
+            warn(&format!("{}: {warning}", self.path.display()));
+        }
+    }
+
+    /// Downloads what is said to be small in a task of its own, so that it goes on where nobody polls this.
+    async fn small(&self, source: Arc<Source>, algorithm: Algorithm, began: Instant) -> Result<Ended> {
+        // Dropped, it takes the file away at once; the task ends when it may.
+        let waiter = Waiter::default();
+        let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
+        let batch = self.context.engine().batches.here();
+        let small = Small { source, destination, how, algorithm, began, batch, waiting };
+        let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
+        if ended.is_ok() {
+            waiter.done();
+        } // else the runtime is shut down, and the work may be under way
+        self.joined(ended)
+    }
+
+    /// Has all that is missing received: in ranges, or over one stream where those bring nothing.
+    async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>) -> Result<()> {
+        let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
+        let mut stream = stream;
+        if !arriving.is_one_stream() {
+            let mut tasks = JoinSet::new();
+            let arrived = self.arrive_in_ranges(arriving, stream.take(), &mut tasks).await;
+            match arrived {
+                Err(error) if error.kind() == ErrorKind::Unsupported && arriving.is_one_stream() => {}
+                arrived => return arrived,
+            }
+            tasks.shutdown().await;
+            arriving.gather().await?;
+        }
+        // In a task of its own, so that it goes on where nobody polls this.
+        let received = tokio::spawn(arriving.clone().receive_one_stream(stream));
+        self.joined(AbortOnDropHandle::new(received).await)
+    }
+
+    /// Has each chunk received that is missing, in requests of their own.
+    async fn arrive_in_ranges(
+        &self,
+        arriving: &Arc<Arriving>,
+        mut stream: Option<Pieces>,
+        tasks: &mut JoinSet<Result<()>>,
+    ) -> Result<()> {
+        let most = arriving.at_once(AT_ONCE);
+        // Where the number of requests was set, it is kept.
+        let mut width = arriving.adapts().then(|| Width::new(most, note::CHUNK, Instant::now()));
+        let mut missing = arriving.missing().into_iter();
+        loop {
+            while tasks.len() < width.as_ref().map_or(most, Width::now)
+                && let Some(chunk) = missing.next()
+            {
+                tasks.spawn(arriving.clone().receive(chunk, stream.take()));
+            }
+            let next_look = async {
+                match &width {
+                    Some(width) if missing.len() > 0 => sleep(width.next_look(Instant::now())).await,
+                    _ => std::future::pending().await,
+                }
+            };
+            let ended = tokio::select! {
+                biased;
+                ended = tasks.join_next() => Some(ended),
+                () = next_look => None,
+            };
+            if let Some(width) = &mut width {
+                width.look(arriving.received(), tasks.len() + usize::from(ended.is_some()), Instant::now());
+            }
+            match ended {
+                None => {}
+                Some(None) => return Ok(()),
+                Some(Some(received)) => self.joined(received)?,
+            }
+        }
+    }
+
+    /// What a task came to.
+    fn joined<T>(&self, ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
+        ended.unwrap_or_else(|ended| match ended.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => {
+                let (url, message) = (self.context.url(&self.key), "the runtime is shutting down");
+                Err(Error::new(ErrorKind::Closed, Operation::Get, url, message))
+            }
+        })
+    }
+}
+
+/// A download that is not done: when this is dropped, what has come is kept for the next one.
+struct Leaving {
+    arrival: Arc<Arrival>,
+    arriving: Option<Arc<Arriving>>,
+    /// How many bytes an earlier download has left, and of how many.
+    left: Option<(u64, u64)>,
+    progress: Progress,
+    is_done: bool,
+}
+
+impl Leaving {
+    fn of(begun: &Begun, progress: &Progress) -> Self {
+        let left = begun.kept.as_ref().map(kept::Kept::bytes);
+        let (arrival, progress) = (begun.arrival.clone(), progress.clone());
+        Self { arrival, arriving: None, left, progress, is_done: false }
+    }
+
+    /// Nothing is there of the object yet: makes room for its bytes, in a new file where there is something of another
+    /// object. The note comes first, so that the file is found again even if the process is killed at once.
+    async fn anew(&mut self, object: Object, url: &str, algorithm: Algorithm) -> Result<Opened, Fault> {
+        let (before, is_of_another) = (self.arrival.clone(), self.left.take().is_some());
+        let url = url.to_owned();
+        let (arrival, opened) = spawn_blocking(move || {
+            let arrival = if is_of_another { Arc::new(before.begin_again()?) } else { before };
+            arrival.reserve(object.size)?;
+            let opened = Opened::anew(object, &url, &arrival.token(), algorithm);
+            if let Some(note) = &opened.note {
+                arrival.note(note.head(), note.len(), &[]);
+            }
+            Ok::<_, Fault>((arrival, opened))
+        })
+        .await?;
+        self.arrival = arrival;
+        Ok(opened)
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let kept = match &self.arriving {
+                Some(arriving) => Some((arriving.cut(), arriving.object().size)),
+                None => self.left,
+            };
+            if let Some((bytes, of)) = kept.filter(|_| self.arrival.is_kept()) {
+                self.progress.kept(bytes, of);
+            }
+        }
+        self.arrival.leave();
+    }
+}
+
+/// What went wrong with the file.
+fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
+    Error::from_fault(fault, Operation::Get, path.display().to_string(), 0, began.elapsed())
+}
+
+/// The whole object.
+async fn whole(source: &Source) -> Result<Body> {
+    source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
+}
+
+/// What the note of a download of that object to this path is found under.
+fn mark(url: &str, path: &Path) -> String {
+    let named = format!("{url}\0{}", path.display());
+    format!("{:016x}", Checksum::of(Algorithm::Crc64Nvme, named.as_bytes()).value())
+}
+
+fn begin(
+    destination: Destination,
+    url: &str,
+    how: Publish,
+    algorithm: Algorithm,
+    waiting: &Waiting,
+) -> Result<Begun, Fault> {
+    if how.create_only && destination.path.symlink_metadata().is_ok() {
+        return Err(Fault::new(FaultKind::Exists, "there is a file already"));
+    }
+    let (place, warning) = Place::at(destination)?;
+    Begun::at(place, warning, url, algorithm, waiting)
+}

@@ -1,0 +1,282 @@
+//! Chunks on their way into a file, and the notes of what is there of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::kept::Opened;
+use super::note::{Chunks, Note};
+use crate::backend::Fault;
+use crate::backend::local::Arrival;
+use crate::download::source::{Answer, Pieces, Source};
+use crate::memory::budget::{Budget, Lease};
+use crate::types::checksum::{Algorithm, Checksum};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Waiting;
+use crate::types::spawn_blocking::spawn_blocking;
+
+mod in_file;
+mod one_stream;
+
+use in_file::InFile;
+use one_stream::OneStream;
+
+/// So much is gathered for one write, which should find it in the processor's cache; as much again comes while it is
+/// written.
+pub(super) const GATHER: u64 = 256 << 10;
+
+/// The most that comes at a time, behind what was gathered so far: hyper receives into a buffer that doubles, up to
+/// 816 KiB of it.
+const PIECE: u64 = 1 << 20;
+
+/// A download that is under way.
+#[derive(Debug)]
+pub(super) struct Arriving {
+    source: Arc<Source>,
+    arrival: Arc<Arrival>,
+    object: Object,
+    note: Option<Note>,
+    chunks: Chunks,
+    state: Mutex<State>,
+    /// How much of each chunk the note says is there. Held while the note is written, so that no older entry comes after
+    /// a newer one.
+    noted: Mutex<Vec<u64>>,
+    budget: Budget,
+    gather: u64,
+    /// The most memory that a chunk holds.
+    holds: u64,
+    /// Bytes that have come since it began.
+    received: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// How much of each chunk is there, from its beginning on; of those that are under way, before they began.
+    there: Vec<Checksum>,
+    under_way: BTreeMap<usize, Arc<InFile>>,
+}
+
+impl Arriving {
+    /// How long what has come may take to be written before it is noted, or the download is cut.
+    const CUT: Duration = Duration::from_secs(1);
+
+    pub(super) fn new(source: Arc<Source>, arrival: Arc<Arrival>, opened: Opened, budget: Budget) -> Self {
+        let Opened { object, note, chunks, there } = opened;
+        let noted: Vec<u64> = there.iter().map(Checksum::covers).collect();
+        source.requests.progress.acknowledged(noted.iter().sum());
+        let gather = GATHER.min(budget.total() / 8);
+        let holds = (2 * (gather + PIECE)).min(budget.total());
+        Self {
+            source,
+            arrival,
+            object,
+            note,
+            chunks,
+            state: Mutex::new(State { there, under_way: BTreeMap::new() }),
+            noted: Mutex::new(noted),
+            budget,
+            gather,
+            holds,
+            received: Arc::default(),
+        }
+    }
+
+    pub(super) fn object(&self) -> &Object {
+        &self.object
+    }
+
+    /// Whether the endpoint's limiter finds out how many requests pay.
+    pub(super) fn adapts(&self) -> bool {
+        self.source.requests.endpoint.limiter.adapts()
+    }
+
+    /// Bytes that have come since it began.
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// How many may be under way, at most `most`: they take no more than half of the memory, or are one.
+    pub(super) fn at_once(&self, most: u64) -> usize {
+        (self.budget.total() / 2 / self.holds.max(1)).clamp(1, most) as usize
+    }
+
+    /// The chunks of which bytes are missing, in file order.
+    pub(super) fn missing(&self) -> Vec<usize> {
+        let state = self.lock();
+        let is_missing = |(number, there): &(usize, &Checksum)| {
+            let range = self.chunks.range(*number);
+            there.covers() < range.end - range.start
+        };
+        state.there.iter().enumerate().filter(is_missing).map(|(number, _)| number).collect()
+    }
+
+    /// Of all bytes, where none is missing.
+    pub(super) fn checksum(&self, algorithm: Algorithm) -> Checksum {
+        self.lock().there.iter().fold(algorithm.empty(), |sum, chunk| sum.then(chunk))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Receives what is missing of a chunk, whose request may be open already, and notes that it is there.
+    pub(super) async fn receive(self: Arc<Self>, number: usize, opened: Option<Pieces>) -> Result<()> {
+        let memory = self.memory().await?;
+        let into = self.begin(number);
+        let range = into.at..into.at + into.inflow.left();
+        let received = self.source.receive(range.clone(), &self.object, &*into, opened, Answer::Range).await;
+        received.map_err(|failure| self.source.failed(failure, range.start + into.inflow.got()))?;
+        self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
+        drop(memory);
+        Ok(())
+    }
+
+    /// Receives all that is missing over one stream: the store ignores ranges, or nothing would tell whether another
+    /// answer is of the same object. `opened` begins at the first byte that is missing.
+    pub(super) async fn receive_one_stream(self: Arc<Self>, opened: Option<Pieces>) -> Result<()> {
+        let Some(first) = self.missing().first().copied() else { return Ok(()) };
+        let _memory = self.memory().await?;
+        let start = self.chunks.range(first).start + self.lock().there[first].covers();
+        let into = OneStream::new(self.clone(), start);
+        let range = start..self.object.size;
+        let received = self.source.receive(range, &self.object, &into, opened, Answer::RangeOrWhole).await;
+        received.map_err(|failure| self.source.failed(failure, start + into.got()))
+    }
+
+    /// Whether all that is missing comes over one stream.
+    pub(super) fn is_one_stream(&self) -> bool {
+        self.source.is_one_stream(&self.object)
+    }
+
+    /// Takes in what came of chunks whose requests were given up.
+    pub(super) async fn gather(self: &Arc<Self>) -> Result<()> {
+        let under_way = std::mem::take(&mut self.lock().under_way);
+        for (number, into) in under_way {
+            self.end(number, &into).await.map_err(|fault| self.at_file(fault))?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the memory that a stream holds.
+    async fn memory(&self) -> Result<Lease> {
+        let _waiting = self.source.requests.progress.waiting(Waiting::Memory);
+        self.budget.lease(self.holds).await.map_err(|starved| {
+            let url = self.source.url();
+            Error::new(ErrorKind::Starved, Operation::Get, url, starved.to_string())
+        })
+    }
+
+    fn at_file(&self, fault: Fault) -> Error {
+        Error::from_fault(fault, Operation::Get, self.source.url(), 1, Duration::ZERO)
+    }
+
+    /// Writes what has come of a chunk to its end, and notes it.
+    async fn end(self: &Arc<Self>, number: usize, into: &InFile) -> Result<(), Fault> {
+        let checksum = into.finish().await?;
+        {
+            let mut state = self.lock();
+            state.under_way.remove(&number);
+            if let Some(there) = state.there.get_mut(number) {
+                *there = checksum;
+            }
+        }
+        let arriving = self.clone();
+        spawn_blocking(move || arriving.write_notes(&[(number, checksum)])).await;
+        Ok(())
+    }
+
+    /// Where the missing bytes of a chunk go.
+    fn begin(&self, number: usize) -> Arc<InFile> {
+        let mut state = self.lock();
+        let (range, there) = (self.chunks.range(number), state.there[number]);
+        let into = Arc::new(InFile::new(self, range.start + there.covers()..range.end, there));
+        state.under_way.insert(number, into.clone());
+        into
+    }
+
+    /// Has what has come of unfinished chunks written, and notes what is in the file.
+    async fn note(self: &Arc<Self>) {
+        if self.note.is_none() {
+            return;
+        }
+        let under_way: Vec<_> = self.lock().under_way.iter().map(|(n, into)| (*n, into.clone())).collect();
+        under_way.iter().for_each(|(_, into)| into.write_what_came());
+        let arriving = self.clone();
+        let note = move || {
+            arriving.arrival.finish_writes(Instant::now() + Self::CUT);
+            let there: Vec<_> = under_way.iter().map(|(n, into)| (*n, into.in_file())).collect();
+            arriving.write_notes(&there);
+        };
+        spawn_blocking(note).await;
+    }
+
+    /// Has noted what has come, ever so often.
+    pub(super) async fn keep_noted(self: Arc<Self>, often: Duration) {
+        loop {
+            tokio::time::sleep(often).await;
+            self.note().await;
+        }
+    }
+
+    /// Notes how much of some chunks is there.
+    fn write_notes(&self, there: &[(usize, Checksum)]) {
+        let Some(note) = &self.note else { return };
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let newer: Vec<_> = there.iter().filter(|(n, there)| there.covers() > noted[*n]).collect();
+        if newer.is_empty() {
+            return;
+        }
+        let entry = |(n, there): &&(usize, Checksum)| (note.entry_at(*n), note.entry(*n, there).to_vec());
+        if self.arrival.note(note.head(), note.len(), &newer.iter().map(entry).collect::<Vec<_>>()) {
+            for (n, there) in newer {
+                noted[*n] = there.covers();
+            }
+        }
+    }
+
+    /// The download is cut: writes and notes what has come, here and now, and takes nothing more. How many bytes are
+    /// kept for the next download.
+    pub(super) fn cut(&self) -> u64 {
+        let until = Instant::now() + Self::CUT;
+        let under_way = std::mem::take(&mut self.lock().under_way);
+        under_way.values().for_each(|into| into.close());
+        self.arrival.finish_writes(until);
+        let there: Vec<_> = under_way.into_iter().map(|(n, into)| (n, into.write_rest(until))).collect();
+        self.write_notes(&there);
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.arrival.is_kept() { noted.iter().sum() } else { 0 }
+    }
+}
+
+/// A download of an object of 4 MiB.
+#[cfg(test)]
+fn arriving(store: &crate::Store, path: &std::path::Path) -> Arriving {
+    let source = Arc::new(Source::new(store.context(), "k", store.context().engine().progress.part()));
+    let arrival = Arc::new(Arrival::begin(path, &"0".repeat(16)).unwrap());
+    let object = Object { size: 4 << 20, etag: Some("\"a\"".into()), ..Object::default() };
+    let opened = Opened::anew(object, "memory://b/k", &arrival.token(), Algorithm::Crc64Nvme);
+    Arriving::new(source, arrival, opened, store.context().engine().budget.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tidegate;
+    use crate::download::into_file::AT_ONCE;
+
+    /// As the documentation of `DownloadBuilder::run` has it.
+    #[tokio::test]
+    async fn all_chunks_hold_half_of_the_memory_at_most() {
+        for (mib, at_once) in [(512, 64), (256, 51), (64, 12), (4, 1)] {
+            let tide = Tidegate::builder().memory(mib << 20).build().unwrap();
+            let store = tide.open("memory://b").await.unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let arriving = arriving(&store, &directory.path().join("out"));
+            assert_eq!(arriving.at_once(AT_ONCE), at_once, "{mib} MiB");
+            let most = (mib << 19).max(arriving.holds);
+            assert!(arriving.holds * at_once as u64 <= most && arriving.holds <= mib << 20, "{mib} MiB");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Bytes of one chunk on their way into the file: gathered, checksummed, written in turn.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use super::Arriving;
+use crate::backend::local::Arrival;
+use crate::backend::{Fault, FaultKind};
+use crate::download::source::Sink;
+use crate::engine::request::Inflow;
+use crate::types::checksum::{Checksum, Hasher};
+use crate::types::progress::Progress;
+
+/// Where the missing bytes of a chunk go.
+#[derive(Debug)]
+pub(super) struct InFile {
+    arrival: Arc<Arrival>,
+    /// The byte of the object that is the first of the range.
+    pub(super) at: u64,
+    pub(super) inflow: Inflow,
+    gather: u64,
+    /// Counts the bytes of the whole download.
+    received: Arc<AtomicU64>,
+    /// Held while one that receives waits for the disk, so that a copy of the same bytes waits too.
+    order: tokio::sync::Mutex<()>,
+    state: Mutex<Gathered>,
+}
+
+#[derive(Debug)]
+struct Gathered {
+    progress: Progress,
+    pieces: Vec<Bytes>,
+    bytes: u64,
+    /// Where in the file they go.
+    next: u64,
+    /// Has taken in all bytes of the chunk that have come.
+    hasher: Hasher,
+    /// The beginning of the chunk that is in the file.
+    written: Checksum,
+    writing: Option<Writing>,
+    /// What could not be written, and why: it is told to each copy of a request that is raced, for another may go on.
+    failed: Option<(FaultKind, String)>,
+    /// The download was cut, and takes no more.
+    is_closed: bool,
+}
+
+/// A write that goes on where its download is dropped.
+#[derive(Debug)]
+struct Writing {
+    bytes: u64,
+    ended: oneshot::Receiver<Result<(), Fault>>,
+    /// The beginning of the chunk that is in the file when it has ended well.
+    reaches: Checksum,
+}
+
+impl InFile {
+    /// For a range of the object, which is the rest of a chunk of which `there` is in the file.
+    pub(super) fn new(of: &Arriving, range: Range<u64>, there: Checksum) -> Self {
+        Self {
+            arrival: of.arrival.clone(),
+            at: range.start,
+            inflow: Inflow::new(range.end - range.start),
+            gather: of.gather,
+            received: of.received.clone(),
+            order: tokio::sync::Mutex::default(),
+            state: Mutex::new(Gathered {
+                progress: of.source.requests.progress.clone(),
+                pieces: Vec::new(),
+                bytes: 0,
+                next: range.start,
+                hasher: Hasher::resume(&there),
+                written: there,
+                writing: None,
+                failed: None,
+                is_closed: false,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Gathered> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for what is being written.
+    async fn written(&self) -> Result<(), Fault> {
+        poll_fn(|cx| self.lock().poll_written(cx)).await
+    }
+
+    /// Waits until all is written; the checksum of the chunk.
+    pub(super) async fn finish(&self) -> Result<Checksum, Fault> {
+        self.written().await?;
+        self.lock().write_out(&self.arrival);
+        self.written().await?;
+        Ok(self.lock().written)
+    }
+
+    /// Has what has come written, without waiting for that.
+    pub(super) fn write_what_came(&self) {
+        let mut state = self.lock();
+        state.look();
+        if state.writing.is_none() && state.failed.is_none() {
+            state.write_out(&self.arrival);
+        }
+    }
+
+    /// The beginning of the chunk that is in the file by now.
+    pub(super) fn in_file(&self) -> Checksum {
+        let mut state = self.lock();
+        state.look();
+        state.written
+    }
+
+    /// Takes nothing more.
+    pub(super) fn close(&self) {
+        self.lock().is_closed = true;
+    }
+
+    /// Writes what has come and is not being written, here and now, where a moment has not passed; how much of the chunk
+    /// is in the file.
+    pub(super) fn write_rest(&self, until: Instant) -> Checksum {
+        let mut state = self.lock();
+        state.look();
+        let may_write = state.writing.is_none() && state.failed.is_none() && Instant::now() < until;
+        if may_write && self.arrival.write(&state.pieces, state.next).is_ok() {
+            let bytes = std::mem::take(&mut state.bytes);
+            state.pieces.clear();
+            state.next += bytes;
+            state.progress.acknowledged(bytes);
+            state.written = state.hasher.finish();
+        }
+        state.written
+    }
+}
+
+impl Gathered {
+    /// Takes in how a write has ended.
+    fn ended(&mut self, ended: Result<Result<(), Fault>, ()>) {
+        let Some(Writing { bytes, reaches, .. }) = self.writing.take() else { return };
+        match ended {
+            Ok(Ok(())) => {
+                self.progress.acknowledged(bytes);
+                self.written = reaches;
+            }
+            Ok(Err(fault)) => self.failed = Some((fault.kind, fault.to_string())),
+            Err(()) => self.failed = Some((FaultKind::Source, "the runtime is shutting down".to_owned())),
+        }
+    }
+
+    /// Takes in how the write has ended, if it has.
+    fn look(&mut self) {
+        let Some(writing) = &mut self.writing else { return };
+        match writing.ended.try_recv() {
+            Ok(ended) => self.ended(Ok(ended)),
+            Err(TryRecvError::Closed) => self.ended(Err(())),
+            Err(TryRecvError::Empty) => {}
+        }
+    }
+
+    fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        if let Some(writing) = &mut self.writing {
+            match Pin::new(&mut writing.ended).poll(cx) {
+                Poll::Ready(ended) => self.ended(ended.map_err(drop)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(match &self.failed {
+            None => Ok(()),
+            Some((kind, message)) => Err(Fault::new(*kind, message.as_str())),
+        })
+    }
+
+    /// Has what was gathered written; nothing else is being written.
+    fn write_out(&mut self, arrival: &Arc<Arrival>) {
+        if self.pieces.is_empty() {
+            return;
+        }
+        let (pieces, at) = (std::mem::take(&mut self.pieces), self.next);
+        let bytes = std::mem::take(&mut self.bytes);
+        self.next += bytes;
+        debug_assert!(self.writing.is_none(), "one is waited for before the next begins");
+        let (ended, reaches) = (arrival.write_in_turn(pieces, at), self.hasher.finish());
+        self.writing = Some(Writing { bytes, ended, reaches });
+    }
+}
+
+impl Sink for InFile {
+    fn inflow(&self) -> &Inflow {
+        &self.inflow
+    }
+
+    async fn take(&self, at: u64, piece: Bytes) -> Result<(), Fault> {
+        let _order = self.order.lock().await;
+        let is_enough = {
+            let mut state = self.lock();
+            if state.is_closed {
+                return Err(Fault::new(FaultKind::Transient, "the download was cut"));
+            }
+            let got = self.inflow.got();
+            let end = at + piece.len() as u64;
+            if end > got {
+                let piece = piece.slice((got - at) as usize..);
+                debug_assert_eq!(state.next + state.bytes, self.at + got);
+                state.hasher.update(&piece);
+                state.bytes += piece.len() as u64;
+                self.received.fetch_add(piece.len() as u64, Relaxed);
+                state.pieces.push(piece);
+            }
+            self.inflow.reaches(end);
+            state.bytes >= self.gather
+        };
+        if is_enough {
+            self.written().await?;
+            // Meanwhile the rest may have been written to be noted, or the download was cut.
+            let mut state = self.lock();
+            if state.writing.is_none() && !state.is_closed {
+                state.write_out(&self.arrival);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arriving;
+    use super::*;
+    use crate::Tidegate;
+    use crate::testkit::small_disk::SmallDisk;
+
+    async fn store() -> crate::Store {
+        Tidegate::builder().build().unwrap().open("memory://b").await.unwrap()
+    }
+
+    /// Of two copies of a request the one that waits for the disk is told, and the other may go on.
+    #[tokio::test]
+    async fn what_could_not_be_written_is_told_to_every_copy_and_at_the_end() {
+        let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };
+        let arriving = arriving(&store().await, &disk.path().join("out"));
+        let into = arriving.begin(0);
+        let piece = Bytes::from(vec![1; 1 << 20]);
+        let mut told = Vec::new();
+        for at in 0..4_u64 {
+            told.push(into.take(at << 20, piece.clone()).await.is_err());
+        }
+        assert_eq!(told, [false, false, true, true]);
+        let fault = into.finish().await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::NoSpace, "{fault}");
+    }
+
+    #[tokio::test]
+    async fn one_that_is_cut_has_every_byte_in_the_file_and_takes_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let arriving = arriving(&store().await, &directory.path().join("out"));
+        let into = arriving.begin(0);
+        let data: Vec<u8> = (0..1_000_000_u32).map(|at| (at * 7) as u8).collect();
+        for (at, piece) in data.chunks(30_000).enumerate() {
+            into.take(at as u64 * 30_000, Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        assert_eq!(arriving.cut(), 1_000_000);
+        into.take(1_000_000, Bytes::from_static(b"late")).await.unwrap_err();
+        let mut there = vec![0; 1_000_000];
+        assert!(arriving.arrival.read(&mut there, 0).unwrap() && there == data);
+        let written = into.in_file();
+        assert_eq!(written, Checksum::of(written.algorithm(), &data));
+    }
+}

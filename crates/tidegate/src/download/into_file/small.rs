@@ -1,0 +1,110 @@
+//! A small object: all of it is received into memory, and then its file is made, written and named in one go.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use futures::poll;
+use tokio::time::Instant;
+
+use super::{arriving, at_file, whole};
+use crate::backend::local::{self, Arrival, Batch, Destination, Publish};
+use crate::backend::{Body, Fault};
+use crate::download::source::{Answer, Sink, Source};
+use crate::engine::request::Inflow;
+use crate::types::checksum::{Algorithm, Hasher};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Waiting;
+
+/// As much as is gathered for one write.
+pub(super) const MOST: u64 = arriving::GATHER;
+
+/// The least that the buffer of an answer takes: hyper begins with 8 KiB, and doubles it.
+const BUFFER: u64 = 16 << 10;
+
+/// What became of it.
+pub(super) enum Ended {
+    InFile(Object),
+    /// It is larger than was said, and open.
+    IsLarge(Body),
+}
+
+/// A download of an object that is said to be small. It holds memory and turns, so it is to be in a task of its own.
+pub(super) struct Small {
+    pub(super) source: Arc<Source>,
+    pub(super) destination: Destination,
+    pub(super) how: Publish,
+    pub(super) algorithm: Algorithm,
+    pub(super) began: Instant,
+    pub(super) batch: Arc<Batch>,
+    /// Whether somebody still waits for the file.
+    pub(super) waiting: Arc<local::Waiting>,
+}
+
+impl Small {
+    pub(super) async fn run(self) -> Result<Ended> {
+        let Self { source, destination, how, algorithm, began, batch, waiting: somebody_waits } = self;
+        let mut coming = batch.coming();
+        let body = whole(&source).await?;
+        if body.object.size > MOST {
+            return Ok(Ended::IsLarge(body));
+        }
+        let Body { object, stream, .. } = body;
+        let budget = &source.budget;
+        let waiting = source.requests.progress.waiting(Waiting::Memory);
+        let mut lease = pin!(budget.lease((2 * object.size).max(BUFFER).min(budget.total())));
+        let memory = match poll!(lease.as_mut()) {
+            Poll::Ready(memory) => memory,
+            Poll::Pending => {
+                // Others are not to wait for this one, which waits for their memory.
+                drop(coming);
+                let memory = lease.await;
+                coming = batch.coming();
+                memory
+            }
+        };
+        drop(waiting);
+        let memory = memory.map_err(|starved| {
+            Error::new(ErrorKind::Starved, Operation::Get, source.url(), starved.to_string())
+        })?;
+        let state = Mutex::new((Vec::with_capacity(object.size as usize), Hasher::new(algorithm)));
+        let into = InMemory { inflow: Inflow::new(object.size), state };
+        let received = source.receive(0..object.size, &object, &into, Some(stream), Answer::RangeOrWhole);
+        received.await.map_err(|failure| source.failed(failure, into.inflow.got()))?;
+        let (bytes, hasher) = into.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        source.check(&object, &hasher.finish(), began)?;
+        let path = destination.path.clone();
+        let published =
+            Arrival::of_bytes(coming, destination, bytes.into(), memory, how, somebody_waits).await;
+        published.map_err(|fault| at_file(fault, &path, began))?;
+        source.requests.progress.acknowledged(object.size);
+        Ok(Ended::InFile(object))
+    }
+}
+
+/// Bytes in one buffer of their own: those that they come in are as large as the connection has made them.
+struct InMemory {
+    inflow: Inflow,
+    state: Mutex<(Vec<u8>, Hasher)>,
+}
+
+impl Sink for InMemory {
+    fn inflow(&self) -> &Inflow {
+        &self.inflow
+    }
+
+    async fn take(&self, at: u64, piece: bytes::Bytes) -> Result<(), Fault> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (bytes, hasher) = &mut *state;
+        let got = self.inflow.got();
+        let end = at + piece.len() as u64;
+        if end > got {
+            let piece = &piece[(got - at) as usize..];
+            hasher.update(piece);
+            bytes.extend_from_slice(piece);
+        }
+        self.inflow.reaches(end);
+        Ok(())
+    }
+}

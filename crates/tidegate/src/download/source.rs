@@ -1,0 +1,237 @@
+//! One object that is read: each request asks for the same one.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use tokio::time::Instant;
+
+use crate::backend::{Backend, Body, Fault, FaultKind, no_identity, not_resumable, same_or_replaced};
+use crate::engine::Context;
+use crate::engine::request::{Failure, Inflow, Requests};
+use crate::memory::budget::Budget;
+use crate::types::checksum::Checksum;
+use crate::types::error::{Error, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
+
+/// An answer's bytes, as they come.
+pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
+
+/// Where the bytes of one object come from.
+#[derive(Debug)]
+pub(super) struct Source {
+    backend: Arc<dyn Backend>,
+    /// Within the whole bucket.
+    key: String,
+    pub(super) requests: Requests,
+    /// Whether a slow range may be asked for a second time.
+    hedge: bool,
+    pub(super) budget: Budget,
+    /// Whether the store ignores ranges, so that one request brings all that is read.
+    one_stream: AtomicBool,
+}
+
+/// What a request for a range may be answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// The range alone. Whoever asks for many ranges turns to one stream where the store sends the whole object for each.
+    Range,
+    /// The whole object as well; what lies outside of the range is skipped.
+    RangeOrWhole,
+}
+
+/// Where received bytes go: to memory, or to their place in a file.
+pub(super) trait Sink: Send + Sync {
+    /// What is received, and how far it is.
+    fn inflow(&self) -> &Inflow;
+
+    /// Takes bytes from byte `at` of the range on, and counts them. Some of them, or all, it may have already:
+    /// a range may be received twice at once, by each in order.
+    fn take(&self, at: u64, piece: Bytes) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+impl Source {
+    pub(super) fn new(context: &Context, key: &str, progress: Progress) -> Self {
+        let requests = context.requests(key, progress);
+        let one_stream = AtomicBool::new(requests.endpoint.ignores_ranges());
+        Self {
+            backend: context.backend().clone(),
+            key: context.full_key(key),
+            requests,
+            hedge: context.engine().hedge,
+            budget: context.engine().budget.clone(),
+            one_stream,
+        }
+    }
+
+    /// Whether the store sends the whole object for each range that it is asked for.
+    pub(super) fn ignores_ranges(&self) -> bool {
+        self.one_stream.load(Relaxed)
+    }
+
+    /// Whether `object` is to be read by one stream: the store ignores ranges, or nothing would tell whether the
+    /// answer to another request is of the same object.
+    pub(super) fn is_one_stream(&self, object: &Object) -> bool {
+        self.ignores_ranges() || !object.has_identity()
+    }
+
+    pub(super) fn url(&self) -> &str {
+        &self.requests.object
+    }
+
+    /// Opens the object, or a range of it; once, however often it takes.
+    pub(super) async fn open(
+        &self,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+    ) -> Result<Body, Failure> {
+        let get = || self.get(range.clone(), same, Answer::RangeOrWhole);
+        self.requests.send(Operation::Get, None, None, get).await
+    }
+
+    /// Describes the object, if it is the same where one is given.
+    pub(super) async fn head(&self, same: Option<&Object>) -> Result<Object, Failure> {
+        let head = || async {
+            let object = self.backend.head(&self.key).await?;
+            same_or_replaced(object, same)
+        };
+        self.requests.send(Operation::Head, None, None, head).await
+    }
+
+    /// Receives `range`, whole, into `sink`, over as many requests as it takes; the first may be open already, and
+    /// have more than the range. An object without identity is received over that one request, or not at all.
+    pub(super) async fn receive(
+        &self,
+        range: Range<u64>,
+        same: &Object,
+        sink: &impl Sink,
+        opened: Option<Pieces>,
+        wanted: Answer,
+    ) -> Result<(), Failure> {
+        let inflow = sink.inflow();
+        if opened.is_some() {
+            inflow.is_opened();
+        }
+        let opened = Mutex::new(opened);
+        let take_opened = || opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let length = range.end - range.start;
+        let rest = |at: u64| Some(range.start + at..range.end);
+        let has_identity = same.has_identity();
+        let first = || async {
+            let mut at = inflow.got();
+            let (mut pieces, may_have_more) = match take_opened() {
+                Some(pieces) => (pieces, true),
+                None => (self.get(rest(at), Some(same), wanted).await?.stream, false),
+            };
+            let broken = |fault| if has_identity { fault } else { not_resumable(fault) };
+            while let Some(mut piece) = pieces.try_next().await.map_err(broken)? {
+                if piece.is_empty() {
+                    inflow.skips();
+                    continue;
+                }
+                piece.truncate(usize::try_from(length - at).unwrap_or(usize::MAX).min(piece.len()));
+                let len = piece.len() as u64;
+                sink.take(at, piece).await?;
+                at += len;
+                if at == length && may_have_more {
+                    // Where it has not, a look at its end lets the connection be used again.
+                    let _ = pieces.next().now_or_never();
+                    break;
+                }
+            }
+            all_came(inflow).map_err(broken)
+        };
+        let again = || {
+            let mut at = inflow.got();
+            let memory = self.budget.try_lease(inflow.left())?;
+            let rest = rest(at);
+            Some(async move {
+                let _memory = memory;
+                let mut copy = Vec::new();
+                let mut pieces = self.get(rest, Some(same), wanted).await?.stream;
+                while let Some(piece) = pieces.try_next().await? {
+                    inflow.moves(piece.len() as u64);
+                    copy.push(piece);
+                }
+                for piece in copy {
+                    let len = piece.len() as u64;
+                    sink.take(at, piece).await?;
+                    at += len;
+                }
+                all_came(inflow)
+            })
+        };
+        let hedge = self.hedge && !self.is_one_stream(same);
+        self.requests.receive(inflow, hedge, first, again).await
+    }
+
+    /// One request for the object, or a range of it, that is answered as it was asked.
+    async fn get(
+        &self,
+        range: Option<Range<u64>>,
+        same: Option<&Object>,
+        wanted: Answer,
+    ) -> Result<Body, Fault> {
+        if same.is_some_and(|same| !same.has_identity()) {
+            return Err(no_identity());
+        }
+        let mut body = self.backend.get(&self.key, range.clone(), same).await?;
+        body.object = same_or_replaced(body.object, same)?;
+        let size = body.object.size;
+        if body.range != (0..size) {
+            self.requests.endpoint.answered_range(body.ignored_range);
+        }
+        if body.ignored_range {
+            self.one_stream.store(true, Relaxed);
+            if wanted == Answer::Range {
+                let message = "the store ignores ranges, and sends the whole object for each";
+                return Err(Fault::new(FaultKind::Unsupported, message));
+            }
+        }
+        if let Some(range) = range.as_ref().filter(|range| range.start > size) {
+            let message =
+                format!("the range begins at byte {}, past the object's end at byte {size}", range.start);
+            return Err(Fault::new(FaultKind::Invalid, message));
+        }
+        let asked = range.map_or(0..size, |range| range.start..range.end.min(size));
+        if body.range != asked {
+            let (asked, sent) = (told(&asked), told(&body.range));
+            let message = format!("the store sent bytes {sent} where {asked} were asked for");
+            return Err(Fault::new(FaultKind::Transient, message));
+        }
+        Ok(body)
+    }
+
+    /// An error where the bytes of a read that `began` then are not those that the store has a checksum of.
+    pub(super) fn check(&self, object: &Object, read: &Checksum, began: Instant) -> Result<()> {
+        if object.matches(read) != Some(false) {
+            return Ok(());
+        }
+        let message = format!("the bytes read have {read}, which the store's checksum is not");
+        let fault = Fault::new(FaultKind::Integrity, message);
+        Err(Error::from_fault(fault, Operation::Get, self.url(), 1, began.elapsed()))
+    }
+
+    pub(super) fn failed(&self, failure: Failure, at: u64) -> Error {
+        let mut error = failure.into_error(Operation::Get, self.url());
+        if at > 0 {
+            error = error.and(&format!("it was read up to byte {at}"));
+        }
+        error
+    }
+}
+
+fn all_came(inflow: &Inflow) -> Result<(), Fault> {
+    match inflow.left() {
+        0 => Ok(()),
+        left => Err(Fault::new(FaultKind::Transient, format!("the body ended {left} bytes early"))),
+    }
+}
+
+fn told(range: &Range<u64>) -> String {
+    format!("{}-{}", range.start, range.end.saturating_sub(1))
+}

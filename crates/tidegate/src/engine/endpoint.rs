@@ -1,0 +1,66 @@
+//! What all requests to one endpoint share.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tokio::sync::Semaphore;
+
+use crate::engine::hedge::Hedges;
+use crate::engine::latency::Pace;
+use crate::engine::limiter::{Concurrency, Lanes, Limiter};
+use crate::engine::retry::{Allowance, RetryPolicy};
+use crate::types::error::Operation;
+
+/// One endpoint, as the engine has come to know it.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// How many requests may fly.
+    pub(crate) limiter: Limiter,
+    /// How many a second, of key prefixes that are limited by themselves.
+    pub(crate) lanes: Lanes,
+    /// How many retries it may be sent.
+    pub(crate) allowance: Allowance,
+    /// How long its requests take.
+    pub(crate) pace: Pace,
+    /// How many slow parts it may be sent again.
+    hedged_parts: Hedges,
+    /// How many slow ranges it may be asked for again.
+    hedged_ranges: Hedges,
+    /// How many slabs its requests may hold that carry journaled bytes.
+    pub(crate) journaled: Semaphore,
+    /// Whether it answered a request for a range with the whole object.
+    ignores_ranges: AtomicBool,
+}
+
+impl Endpoint {
+    pub(crate) fn new(concurrency: Concurrency, retry: &RetryPolicy, journaled: u64) -> Self {
+        let journaled = usize::try_from(journaled).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+        Self {
+            limiter: Limiter::new(concurrency),
+            lanes: Lanes::new(retry),
+            allowance: Allowance::new(retry),
+            pace: Pace::default(),
+            hedged_parts: Hedges::default(),
+            hedged_ranges: Hedges::default(),
+            journaled: Semaphore::new(journaled),
+            ignores_ranges: AtomicBool::default(),
+        }
+    }
+
+    /// Whether the last request for a range was answered with the whole object. Each read from such a store is one
+    /// stream, for every further request would send the whole object again.
+    pub(crate) fn ignores_ranges(&self) -> bool {
+        self.ignores_ranges.load(Relaxed)
+    }
+
+    /// A request for a range was answered, with that range or with the whole object.
+    pub(crate) fn answered_range(&self, is_ignored: bool) {
+        if self.ignores_ranges.swap(is_ignored, Relaxed) != is_ignored {
+            tracing::debug!(is_ignored, "the store was asked for a range");
+        }
+    }
+
+    /// The hedges of parts, or those of what is read.
+    pub(crate) fn hedges_of(&self, operation: Operation) -> &Hedges {
+        if operation == Operation::Get { &self.hedged_ranges } else { &self.hedged_parts }
+    }
+}

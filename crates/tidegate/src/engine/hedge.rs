@@ -1,0 +1,244 @@
+//! Hedged parts: a part that is far slower than its peers is sent once more, over another connection,
+//! and the first answer counts ("The Tail at Scale", Dean and Barroso, 2013).
+//!
+//! # When
+//!
+//! Where all of this holds:
+//! - the part has been in flight for longer than twice what 95 in 100 of the last parts took that were
+//!   not much smaller, so that it is none of the ordinary slow ones (S3's guide to latency has the
+//!   slowest 5 in 100 sent again);
+//! - hedges are at most one in twenty of the parts that the endpoint has stored, and a hedge that was
+//!   no faster counts twice: where they do not pay they fade out;
+//! - the endpoint has not throttled, or left a request unanswered, for half a minute;
+//! - the part's bytes can be had a second time without waiting for memory;
+//! - a turn comes free: a hedge is first in the queue, and never more than the limiter's bound.
+//!
+//! # Why the object is right whichever copy the store keeps
+//!
+//! Both copies carry the same bytes: those in memory do not change, and those of a file are refused
+//! when they differ from the other copy's (they share one checksum) or the file has changed. A copy
+//! that is cancelled may still arrive whole and replace the other, and the receipt that we hold is
+//! then of a copy that is gone: on S3 the tags of equal bytes are equal, on others and under some
+//! encryption they are not. The store compares every receipt when it completes, so such an upload is
+//! refused and never published wrong; the engine then asks which copies the store has, takes their
+//! tags where size and checksum are those that were sent, and completes with them
+//! (`Upload::complete`). A copy can arrive once, and none after the session has ended, so this ends.
+//! Only backends that can answer that question may be hedged: [`Capabilities::hedge`].
+//!
+//! [`Capabilities::hedge`]: crate::backend::Capabilities::hedge
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+use crate::backend::{Fault, FaultKind};
+use crate::engine::limiter::Outcome;
+use crate::engine::request::Requests;
+use crate::types::error::Operation;
+
+#[cfg(test)]
+mod tests;
+
+/// The hedges of one endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct Hedges {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Bytes and time of the last parts that were stored.
+    peers: VecDeque<(u64, Duration)>,
+    /// Hedges that may be made; below zero after some that did not pay.
+    tokens: f64,
+}
+
+/// What is to be done about a part that has been in flight for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    /// Send it again.
+    Now,
+    /// Look again after so long.
+    Later(Duration),
+}
+
+impl Hedges {
+    /// How many parts are remembered, and how few tell nothing yet.
+    const PEERS: usize = 128;
+    const FEWEST: usize = 16;
+    /// One hedge for twenty parts.
+    const SHARE: f64 = 0.05;
+    /// As many at once after a quiet time: what 160 parts have earned.
+    const MOST: f64 = 8.0;
+    /// How much slower than 95 in 100 of its peers a part must be.
+    const FACTOR: u32 = 2;
+    /// What is over sooner than this is not worth a request: near stores answer in less, and there a
+    /// slow part is this machine's own.
+    const LEAST: Duration = Duration::from_millis(500);
+    /// How soon to look again, where a hedge can't be made now.
+    const BEAT: Duration = Duration::from_millis(100);
+    /// How long a store must not have throttled.
+    const CALM: Duration = Duration::from_secs(30);
+
+    /// A part of `bytes` was stored, after `took`.
+    fn stored(&self, bytes: u64, took: Duration) {
+        let mut state = self.lock();
+        if state.peers.len() == Self::PEERS {
+            state.peers.pop_front();
+        }
+        state.peers.push_back((bytes, took));
+        state.tokens = (state.tokens + Self::SHARE).min(Self::MOST);
+    }
+
+    /// A hedge was slower than what it was to replace.
+    fn lost(&self) {
+        self.lock().tokens -= 1.0;
+    }
+
+    /// A hedge was paid for and not made.
+    fn unused(&self) {
+        self.lock().tokens += 1.0;
+    }
+
+    /// What to do about a part of `bytes` that was sent `elapsed` ago; a hedge is paid for by this.
+    fn look(&self, bytes: u64, elapsed: Duration) -> Look {
+        // Most requests end before anything is slow: for them nothing is worked out.
+        if let Some(rest) = Self::LEAST.checked_sub(elapsed).filter(|rest| !rest.is_zero()) {
+            return Look::Later(rest);
+        }
+        let mut state = self.lock();
+        // Nothing is known, or to be had, now: looks become rarer with time.
+        let later = Look::Later((elapsed / 4).max(Self::BEAT));
+        let Some(slow) = state.slow(bytes) else { return later };
+        match slow.checked_sub(elapsed) {
+            Some(rest) if !rest.is_zero() => Look::Later(rest),
+            _ if state.tokens < 1.0 => later,
+            _ => {
+                state.tokens -= 1.0;
+                Look::Now
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// From when on a part of `bytes` is far slower than its peers.
+    fn slow(&self, bytes: u64) -> Option<Duration> {
+        // What a small part takes says nothing of how fast a large one moves: most objects end with one.
+        let peers = self.peers.iter().filter(|(size, _)| *size >= bytes / 2);
+        // A larger part may take longer in proportion; that a smaller one takes less is not counted on.
+        let scaled = peers.map(|(size, took)| match size {
+            0 => *took,
+            size => took.mul_f64((bytes as f64 / *size as f64).max(1.0)),
+        });
+        let mut times: Vec<Duration> = scaled.collect();
+        if times.len() < Hedges::FEWEST {
+            return None;
+        }
+        let place = times.len() * 95 / 100;
+        let (_, slow, _) = times.select_nth_unstable(place);
+        Some((*slow * Hedges::FACTOR).max(Hedges::LEAST))
+    }
+}
+
+/// Moves a part of `bytes` by `first`, and once more by `second`, on a connection of its own, where it is far
+/// slower than its peers and what a second one takes can be had. Gives the first success, or the first's fault,
+/// and whether the second was the one.
+///
+/// Dropping it cancels both.
+pub(crate) async fn race<T, F>(
+    requests: &Requests,
+    operation: Operation,
+    bytes: u64,
+    first: impl Future<Output = Result<T, Fault>>,
+    second: impl FnOnce() -> Option<F>,
+) -> (Result<T, Fault>, bool)
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let hedges = requests.endpoint.hedges_of(operation);
+    let sent = Instant::now();
+    let mut first = pin!(first);
+    let took_first = |result: Result<T, Fault>| {
+        if result.is_ok() {
+            hedges.stored(bytes, sent.elapsed());
+        }
+        (result, false)
+    };
+    loop {
+        let wait = if requests.was_overloaded(Hedges::CALM) {
+            (sent.elapsed() / 4).max(Hedges::BEAT)
+        } else {
+            match hedges.look(bytes, sent.elapsed()) {
+                Look::Later(wait) => wait,
+                Look::Now => break,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = &mut first => return took_first(result),
+            () = sleep(wait) => {}
+        }
+    }
+    let Some(second) = second() else {
+        hedges.unused();
+        return took_first(first.await);
+    };
+    let turn = tokio::select! {
+        biased;
+        result = &mut first => {
+            hedges.unused();
+            return took_first(result);
+        }
+        turn = requests.flow.next_permit() => turn,
+    };
+    debug!(object = %requests.object, bytes, after = ?sent.elapsed(), "sending a slow part again");
+    requests.progress.hedged(operation.name());
+    let hedged = Instant::now();
+    let mut second = pin!(second);
+    let take_second = |result: &Result<T, Fault>| match result {
+        Ok(_) => {
+            turn.end(Outcome::of(operation, bytes));
+            hedges.stored(bytes, hedged.elapsed());
+        }
+        Err(fault) => {
+            turn.end(outcome(fault));
+            hedges.lost();
+        }
+    };
+    tokio::select! {
+        biased;
+        result = &mut first => {
+            let Err(fault) = result else {
+                hedges.lost();
+                return took_first(result);
+            };
+            // The copy may do better than its original.
+            let result = second.await;
+            take_second(&result);
+            let by_second = result.is_ok();
+            (result.map_err(|_| fault), by_second)
+        }
+        result = &mut second => {
+            take_second(&result);
+            if result.is_ok() { (result, true) } else { took_first(first.await) }
+        }
+    }
+}
+
+fn outcome(fault: &Fault) -> Outcome {
+    match fault.kind {
+        FaultKind::Throttled => Outcome::Throttled,
+        FaultKind::Timeout => Outcome::Overload,
+        _ => Outcome::Other,
+    }
+}

@@ -1,0 +1,358 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::TryStreamExt;
+
+use super::*;
+use crate::backend::memory::Memory;
+use crate::backend::{
+    Backend, Capabilities, Layer, Receipt, Session, StoredPart, WriteOptions, wants_new_connection,
+};
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+use crate::{Concurrency, Object, RetryPolicy, Store, Tidegate};
+
+const KIB: u64 = 1 << 10;
+const PART: u64 = 4 * KIB;
+const QUICK: Duration = Duration::from_millis(400);
+
+/// What the store does with one copy of a part: how long it takes, and whether it answers well.
+type Fate = (Duration, Option<FaultKind>);
+
+/// A store whose tags differ between copies of the same part, and to which a copy comes that its sender
+/// has given up: the worst that hedging may meet.
+#[derive(Debug)]
+struct Copies {
+    memory: Memory,
+    state: Arc<Mutex<Kept>>,
+    /// What becomes of copy `.1` (from 1) of part `.0`; the others are quick.
+    fates: BTreeMap<(u32, u32), Fate>,
+    completion: Duration,
+    connections: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    sent: BTreeMap<u32, u32>,
+    /// What the memory's receipt is, and the tag of the copy that came last.
+    parts: BTreeMap<u32, (Receipt, String)>,
+    completions: u64,
+    listings: u64,
+}
+
+impl Copies {
+    fn new(fates: impl IntoIterator<Item = ((u32, u32), Fate)>) -> Self {
+        let capabilities = Capabilities { min_part: KIB, hedge: true, ..Capabilities::default() };
+        Self {
+            memory: Memory::new("copies").with_capabilities(capabilities),
+            state: Arc::default(),
+            fates: fates.into_iter().collect(),
+            completion: Duration::from_millis(50),
+            connections: AtomicU64::new(0),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.state.lock().unwrap()
+    }
+}
+
+#[async_trait]
+impl Layer for Copies {
+    fn below(&self) -> &dyn Backend {
+        &self.memory
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        self.connections.fetch_add(u64::from(wants_new_connection()), Relaxed);
+        let copy = {
+            let mut kept = self.kept();
+            let sent = kept.sent.entry(number).or_default();
+            *sent += 1;
+            *sent
+        };
+        let (time, fault) = self.fates.get(&(number, copy)).copied().unwrap_or((QUICK, None));
+        // All bytes are taken at once: from here on it is in the store's hands alone.
+        let mut bytes = Vec::new();
+        let mut stream = payload.stream();
+        while let Some(piece) = stream.try_next().await.unwrap() {
+            bytes.extend_from_slice(&piece);
+        }
+        let checksum = Checksum::of(payload.algorithm(), &bytes);
+        let payload = Payload::from_memory(vec![bytes.into()], checksum);
+        let (memory, state, session) = (self.memory.clone(), self.state.clone(), session.clone());
+        let arrives = tokio::spawn(async move {
+            sleep(time).await;
+            if let Some(kind) = fault {
+                return Err(Fault::new(kind, "as it was told").with_answered(true));
+            }
+            let receipt = memory.part(&session, number, offset, payload).await?;
+            let etag = format!("\"{number}-{copy}\"");
+            state.lock().unwrap().parts.insert(number, (receipt.clone(), etag.clone()));
+            Ok(Receipt { etag, ..receipt })
+        });
+        arrives.await.unwrap()
+    }
+
+    async fn parts(&self, _: &Session) -> Result<Vec<StoredPart>, Fault> {
+        let mut kept = self.kept();
+        kept.listings += 1;
+        let parts = kept.parts.iter().map(|(number, (receipt, etag))| {
+            let checksum = Some(receipt.checksum.base64());
+            StoredPart { checksum, ..StoredPart::new(*number, receipt.size, etag.as_str()) }
+        });
+        Ok(parts.collect())
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        sleep(self.completion).await;
+        let named: Option<Vec<Receipt>> = {
+            let mut kept = self.kept();
+            kept.completions += 1;
+            let of = |part: &Receipt| kept.parts.get(&part.number).filter(|(_, etag)| *etag == part.etag);
+            parts.iter().map(|part| Some(of(part)?.0.clone())).collect()
+        };
+        let Some(named) = named else {
+            return Err(Fault::new(FaultKind::PartMismatch, "InvalidPart").with_answered(true));
+        };
+        self.memory.complete(session, &named, checksum, options).await
+    }
+}
+
+fn engine() -> crate::Builder {
+    Tidegate::builder()
+        .memory(256 * KIB)
+        .slab(1024)
+        .part_size(PART)
+        .seed(1)
+        .concurrency(Concurrency::Fixed(8))
+}
+
+fn data(parts: u64) -> Bytes {
+    (0..parts * PART).map(|at| (at * 31 + at / 251) as u8).collect()
+}
+
+async fn upload(store: &Store, parts: u64) -> (crate::Result<Object>, crate::Snapshot, Duration) {
+    let (began, builder) = (Instant::now(), store.writer("k"));
+    let progress = builder.progress();
+    let mut writer = builder.start().await.unwrap();
+    let written = match writer.write(data(parts)).await {
+        Ok(()) => writer.finish().await,
+        Err(error) => Err(error),
+    };
+    (written, progress.snapshot(), began.elapsed())
+}
+
+async fn is_whole(store: &Store, parts: u64) -> bool {
+    let pieces: Vec<Bytes> = store.reader("k").start().await.unwrap().try_collect().await.unwrap();
+    pieces.concat() == data(parts)
+}
+
+const SLOW: Fate = (Duration::from_secs(8), None);
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_part_is_sent_again_and_the_first_answer_counts() {
+    let copies = Arc::new(Copies::new([((50, 1), SLOW)]));
+    let store = engine().build().unwrap().store(copies.clone());
+    let (object, figures, took) = upload(&store, 100).await;
+    assert_eq!(object.unwrap().size, 100 * PART);
+    assert_eq!((figures.hedges, figures.retries, figures.requests), (1, 0, 103));
+    assert_eq!((figures.acknowledged, figures.in_flight, figures.parts), (100 * PART, 0, 100));
+    assert_eq!(copies.connections.load(Relaxed), 1, "on another connection");
+    assert!(took < Duration::from_secs(6), "{took:?} with a part of 8 s");
+    assert!(is_whole(&store, 100).await);
+
+    let store = engine().hedge(false).build().unwrap().store(Arc::new(Copies::new([((50, 1), SLOW)])));
+    let (object, figures, took) = upload(&store, 100).await;
+    assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 0));
+    assert!(took > Duration::from_secs(8), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_completion_names_the_copy_that_the_store_has_kept() {
+    // The slow copy comes after the quick one's receipt, and before the completion.
+    let late = (Duration::from_secs(3), None);
+    let copies = Arc::new(Copies::new([((30, 1), late)]));
+    let store = engine().build().unwrap().store(copies.clone());
+    let (object, figures, _) = upload(&store, 100).await;
+    assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 1));
+    let asked = |kept: MutexGuard<'_, Kept>| (kept.completions, kept.listings);
+    assert_eq!(asked(copies.kept()), (2, 1));
+    assert!(is_whole(&store, 100).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_come_while_the_object_is_completed_are_met() {
+    // Each completion takes 3 s, and in each another slow copy comes.
+    let late = |ms: u64| (Duration::from_millis(ms), None);
+    let mut copies = Copies::new([((60, 1), late(3500)), ((70, 1), late(6000)), ((80, 1), late(8500))]);
+    copies.completion = Duration::from_secs(3);
+    let copies = Arc::new(copies);
+    let store = engine().build().unwrap().store(copies.clone());
+    let (object, figures, _) = upload(&store, 100).await;
+    assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 3));
+    assert_eq!(copies.kept().completions, 4);
+    assert!(is_whole(&store, 100).await);
+}
+
+/// Not of hedges alone: what was given up and sent again may come late as well.
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_was_given_up_for_dead_and_comes_late_is_met() {
+    let policy = RetryPolicy { patience: Duration::from_secs(2), ..RetryPolicy::default() };
+    let copies = Arc::new(Copies::new([((3, 1), (Duration::from_secs(5), None)), ((4, 1), SLOW)]));
+    let store = engine().hedge(false).retry(policy).build().unwrap().store(copies.clone());
+    let mut writer = store.writer("k").start().await.unwrap();
+    writer.write(data(5)).await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    writer.finish().await.unwrap();
+    assert!(copies.kept().listings > 0);
+    assert!(is_whole(&store, 5).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_a_copy_of_the_same_bytes_is_not_taken() {
+    let copies = Arc::new(Copies::new([]));
+    let store = engine().build().unwrap().store(copies.clone());
+    let mut writer = store.writer("k").start().await.unwrap();
+    writer.write(data(5)).await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    // Somebody else writes into the session.
+    if let Some((receipt, etag)) = copies.kept().parts.get_mut(&2) {
+        receipt.checksum = Checksum::of(receipt.checksum.algorithm(), b"other");
+        *etag = "\"other\"".to_owned();
+    }
+    let error = writer.finish().await.unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::SessionLost, "{error}");
+    assert_eq!(copies.memory.head("k").await.unwrap_err().kind, FaultKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn never_more_than_one_in_twenty() {
+    // Every fourth part is slow: no p95 of peers is quick for long, and hedges are counted out.
+    let slow = (1..=400u32).filter(|number| number.is_multiple_of(4)).map(|number| ((number, 1), SLOW));
+    let store = engine().build().unwrap().store(Arc::new(Copies::new(slow)));
+    let (object, figures, _) = upload(&store, 400).await;
+    object.unwrap();
+    assert!(figures.hedges <= 20, "{}", figures.hedges);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_while_the_store_throttles() {
+    let throttled = (Duration::from_millis(10), Some(FaultKind::Throttled));
+    let copies = Copies::new([((40, 1), throttled), ((50, 1), SLOW), ((60, 1), SLOW)]);
+    let store = engine().build().unwrap().store(Arc::new(copies));
+    let (object, figures, took) = upload(&store, 100).await;
+    object.unwrap();
+    assert_eq!((figures.hedges, figures.retries), (0, 1));
+    assert!(took > Duration::from_secs(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_where_the_store_can_not_tell_its_copies_apart() {
+    let mut copies = Copies::new([((50, 1), SLOW)]);
+    let capabilities = Capabilities { hedge: false, ..copies.memory.capabilities().clone() };
+    copies.memory = copies.memory.with_capabilities(capabilities);
+    let store = engine().build().unwrap().store(Arc::new(copies));
+    let (object, figures, _) = upload(&store, 100).await;
+    assert_eq!((object.unwrap().size, figures.hedges), (100 * PART, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whichever_of_the_two_succeeds_is_taken() {
+    let fails = |ms| (Duration::from_millis(ms), Some(FaultKind::Transient));
+    // The hedge fails at once; the original fails while the hedge flies.
+    let copies = [((40, 1), (Duration::from_secs(3), None)), ((40, 2), fails(10))];
+    let copies = copies.into_iter().chain([((60, 1), fails(1500)), ((60, 2), (QUICK, None))]);
+    let copies = Arc::new(Copies::new(copies));
+    let store = engine().build().unwrap().store(copies.clone());
+    let (object, figures, _) = upload(&store, 100).await;
+    object.unwrap();
+    assert_eq!((figures.hedges, figures.retries), (2, 0), "{figures:?}");
+    assert!(is_whole(&store, 100).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_files_part_is_hedged_only_where_memory_is_to_spare() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, &data(100)).unwrap();
+    // Three slabs a request: eight requests leave room for a hedge's, or do not.
+    for (memory, hedges) in [(64 * KIB, 1), (24 * KIB, 0)] {
+        let copies = Arc::new(Copies::new([((50, 1), SLOW)]));
+        let tide = engine().memory(memory).build().unwrap();
+        let store = tide.store(copies.clone());
+        let builder = store.writer("k");
+        let progress = builder.progress();
+        builder.upload(file.path()).await.unwrap();
+        assert_eq!(progress.snapshot().hedges, hedges, "with {memory} bytes");
+        assert!(is_whole(&store, 100).await);
+        assert!(tide.usage().peak <= memory);
+        assert_eq!(tide.usage().held, 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_dropped_takes_its_hedges_with_it() {
+    let never = (Duration::from_secs(100_000), None);
+    let copies = Arc::new(Copies::new([((50, 1), never), ((50, 2), never)]));
+    let tide = engine().build().unwrap();
+    let store = tide.store(copies);
+    let builder = store.writer("k");
+    let progress = builder.progress();
+    let mut writer = builder.start().await.unwrap();
+    writer.write(data(60)).await.unwrap();
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!((progress.snapshot().hedges, progress.snapshot().in_flight), (1, PART));
+    drop(writer);
+    tide.settled().await;
+    assert_eq!((progress.snapshot().in_flight, tide.usage().held), (0, 0));
+}
+
+#[test]
+fn peers_say_what_is_slow() {
+    let hedges = Hedges::default();
+    let seconds = Duration::from_secs;
+    for _ in 0..19 {
+        hedges.stored(100, seconds(1));
+    }
+    assert_eq!(hedges.look(100, seconds(1)), Look::Later(seconds(1)));
+    assert!(matches!(hedges.look(100, seconds(9)), Look::Later(_)), "nineteen parts have not earned one");
+    hedges.stored(100, seconds(1));
+    assert!(matches!(hedges.look(200, seconds(3)), Look::Later(_)), "twice the bytes may take twice as long");
+    assert_eq!(hedges.look(10, seconds(1)), Look::Later(seconds(1)), "few bytes may take as long");
+    assert_eq!(hedges.look(100, seconds(2)), Look::Now);
+    assert!(matches!(hedges.look(100, seconds(2)), Look::Later(_)), "one for twenty");
+    hedges.lost();
+    for _ in 0..20 {
+        hedges.stored(100, seconds(1));
+    }
+    assert!(matches!(hedges.look(100, seconds(2)), Look::Later(_)), "one that was lost counts twice");
+}
+
+/// Most objects end with a part that is far smaller than the others.
+#[test]
+fn the_short_last_parts_of_objects_do_not_hide_what_is_slow() {
+    const LARGE: u64 = 16 << 20;
+    let hedges = Hedges::default();
+    for _ in 0..25 {
+        for _ in 0..4 {
+            hedges.stored(LARGE, Duration::from_secs(1));
+        }
+        hedges.stored(1 << 10, Duration::from_millis(50));
+    }
+    assert_eq!(hedges.look(LARGE, Duration::from_secs(60)), Look::Now, "its peers took one second");
+}

@@ -1,0 +1,273 @@
+//! Which server-side sessions live processes have, so that a sweep leaves those alone.
+//!
+//! Each process keeps one file in the records directory, made when its first session opens and removed
+//! when its last one has ended. It holds an advisory lock on the file (`flock`) for as long as it lives:
+//! a file whose lock can be taken is of a process that is gone. The object is written down before the
+//! store is asked for a session, the session's name when the store has given it. So whoever lists
+//! sessions first and reads the records then finds every listed session of a live process in them.
+//!
+//! Records are of one machine. That a record cannot be written fails no upload: it is logged, once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use tracing::warn;
+
+use crate::backend::Backend;
+use crate::types::location::{local_root, of_local_root};
+use crate::types::spawn_blocking::spawn_blocking;
+use crate::types::trusted_file::TrustedOwners;
+
+mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) mod fuzzing;
+mod roll;
+#[cfg(test)]
+mod tests;
+
+use file::Log;
+pub(crate) use roll::{Gone, Roll};
+
+/// A session, or one that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Which endpoint it is at, as [`Backend::endpoint`] has it.
+    pub(crate) endpoint: String,
+    /// The object that it will become, see [`place`].
+    pub(crate) object: String,
+    /// The store's name for it, once it is known.
+    pub(crate) id: Option<String>,
+    /// When the store was asked for it.
+    pub(crate) since: SystemTime,
+    /// Whether its process has given it up without being able to end it.
+    pub(crate) left: bool,
+}
+
+/// The object of `key` wherever it is written from: a URL, or an absolute path.
+pub(crate) fn place(backend: &dyn Backend, key: &str) -> String {
+    format!("{}/{key}", root(backend))
+}
+
+/// Where a backend is, whatever directory the process goes to; without a slash at its end.
+pub(crate) fn root(backend: &dyn Backend) -> String {
+    let location = backend.location();
+    if backend.endpoint() == "file://"
+        && let Ok(absolute) = std::path::absolute(local_root(location))
+    {
+        return of_local_root(absolute);
+    }
+    location.to_owned()
+}
+
+/// The records of this process. A clone is the same records.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Records {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// `None`: they are kept in memory only.
+    directory: Option<PathBuf>,
+    /// Whose files are read.
+    owners: TrustedOwners,
+    state: Mutex<State>,
+    warned: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    open: BTreeMap<u64, Record>,
+    log: Option<Log>,
+}
+
+impl Records {
+    pub(crate) fn new(directory: Option<PathBuf>, owners: TrustedOwners) -> Self {
+        Self { inner: Arc::new(Inner { directory, owners, ..Inner::default() }) }
+    }
+
+    /// Writes down that a session of `object` is about to be asked for.
+    pub(crate) async fn begin(&self, endpoint: &str, object: String) -> Entry {
+        let record =
+            Record { endpoint: endpoint.to_owned(), object, id: None, since: SystemTime::now(), left: false };
+        let number = self
+            .off(move |inner| {
+                let mut state = inner.state();
+                state.next += 1;
+                let number = state.next;
+                inner.write(&mut state, &[file::Line::Open(number, &record)]);
+                state.open.insert(number, record);
+                number
+            })
+            .await;
+        Entry { records: self.clone(), number, settled: AtomicBool::new(false) }
+    }
+
+    /// What every process of this machine has now, as far as it is recorded here.
+    ///
+    /// # Errors
+    /// Those of reading the directory, which is named: who can't know what lives ends nothing.
+    pub(crate) async fn roll(&self) -> io::Result<Roll> {
+        self.off(|inner| {
+            let ours = inner.state().log.as_ref().map(|log| log.path().to_owned());
+            let mut roll = match &inner.directory {
+                Some(directory) => {
+                    Roll::read(directory, ours.as_deref(), &inner.owners).map_err(|error| {
+                        let message =
+                            format!("the records in {} can't be read: {error}", directory.display());
+                        io::Error::new(error.kind(), message)
+                    })?
+                }
+                None => Roll::default(),
+            };
+            for (number, record) in &inner.state().open {
+                roll.add_own(*number, record.clone());
+            }
+            Ok(roll)
+        })
+        .await
+    }
+
+    /// Strikes out what was found to be at an end, of processes that are gone and of this one; and what is so
+    /// old that nobody will find it.
+    pub(crate) async fn forget(&self, ended: Vec<Gone>) {
+        self.off(move |inner| {
+            let mut files: HashMap<PathBuf, Vec<u64>> = HashMap::new();
+            for gone in ended {
+                match gone.file {
+                    Some(path) => files.entry(path).or_default().push(gone.number),
+                    None => inner.end(gone.number),
+                }
+            }
+            for (path, numbers) in files {
+                if let Err(error) = roll::strike_out(&path, &numbers, &inner.owners) {
+                    inner.warn(&error);
+                }
+            }
+            if let Some(directory) = &inner.directory {
+                roll::tidy(directory, &inner.owners);
+            }
+        })
+        .await;
+    }
+
+    /// Does `work` where waiting for a disk is allowed; without a directory there is nothing to wait for.
+    async fn off<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> T {
+        if self.inner.directory.is_none() {
+            return work(&self.inner);
+        }
+        let inner = self.inner.clone();
+        spawn_blocking(move || work(&inner)).await
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes lines to the file, which is made where there is none, and made short where it is long.
+    fn write(&self, state: &mut State, lines: &[file::Line<'_>]) {
+        let Some(directory) = &self.directory else { return };
+        let State { log, open, .. } = state;
+        let written = match log {
+            Some(log) => log.append(open, lines),
+            None => Log::create(directory, open, lines, &self.owners).map(|made| *log = Some(made)),
+        };
+        if let Err(error) = written {
+            self.warn(&error);
+        }
+    }
+
+    fn end(&self, number: u64) {
+        let mut state = self.state();
+        if state.open.remove(&number).is_none() {
+            return;
+        }
+        if state.open.is_empty() {
+            if let Some(Err(error)) = state.log.take().map(Log::remove) {
+                self.warn(&error);
+            }
+        } else if state.log.is_some() {
+            self.write(&mut state, &[file::Line::Ended(number)]);
+            let State { log, open, .. } = &mut *state;
+            if let Some(Err(error)) = log.as_mut().map(|log| log.shorten(open)) {
+                self.warn(&error);
+            }
+        }
+    }
+
+    fn leave(&self, number: u64) {
+        let mut state = self.state();
+        match state.open.get_mut(&number) {
+            // A session without a name can't be found again but by its age.
+            Some(record) if record.id.is_none() => {
+                drop(state);
+                self.end(number);
+            }
+            Some(record) => {
+                record.left = true;
+                self.write(&mut state, &[file::Line::Left(number)]);
+            }
+            None => {}
+        }
+    }
+
+    fn warn(&self, error: &io::Error) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            let directory = self.directory.as_deref().unwrap_or_else(|| Path::new(""));
+            warn!(directory = %directory.display(), %error, "sessions can't be recorded: a sweep goes by their age alone");
+        }
+    }
+}
+
+/// A session in the records. Dropped while its end is not known, it stays there as given up.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    records: Records,
+    number: u64,
+    settled: AtomicBool,
+}
+
+impl Entry {
+    /// The store has opened the session and named it.
+    pub(crate) async fn opened(&self, id: &str) {
+        let (number, id) = (self.number, id.to_owned());
+        self.records
+            .off(move |inner| {
+                let mut state = inner.state();
+                inner.write(&mut state, &[file::Line::Named(number, &id)]);
+                if let Some(record) = state.open.get_mut(&number) {
+                    record.id = Some(id);
+                }
+            })
+            .await;
+    }
+
+    /// The session has ended, or never was.
+    pub(crate) async fn ended(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+        let number = self.number;
+        self.records.off(move |inner| inner.end(number)).await;
+    }
+
+    /// Nobody works on the session any more, and it could not be ended.
+    pub(crate) async fn left(&self) {
+        self.settled.store(true, Ordering::Relaxed);
+        let number = self.number;
+        self.records.off(move |inner| inner.leave(number)).await;
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        if !*self.settled.get_mut() {
+            self.records.inner.leave(self.number);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! One process's file: a line for what opens, is named, is given up and ends.
+//!
+//! A disk that is full, or a crash, may take the beginning of a line only. Every line ends with a mark,
+//! without which it means nothing, and what is added begins on a line of its own: so a torn line is
+//! passed over and hides none that follows. Files that begin otherwise are of versions without marks.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+use super::Record;
+use crate::types::trusted_file::{self, Access, TrustedOwners};
+
+/// How a file of records is named: the process id, a random number, and this.
+pub(super) const END: &str = ".sessions";
+/// The name's end until the file is locked.
+pub(super) const UNLOCKED: &str = ".new";
+/// Held by whoever reads the directory, so that no file is replaced meanwhile.
+pub(super) const DIRECTORY_LOCK: &str = "lock";
+/// Between fields are spaces, between records line ends.
+const FIELD: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+/// The first line; to versions without marks it means nothing.
+const BEGIN: &str = "records 2\n";
+/// How a line ends that is whole. The field before it is never missing, so no part of a line ends so.
+const MARK: &str = " .";
+/// Lines beyond four for each open session that make a file be written anew.
+const SLACK: usize = 256;
+
+/// A line of the file. Entries are numbered.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Line<'a> {
+    Open(u64, &'a Record),
+    Named(u64, &'a str),
+    Left(u64),
+    Ended(u64),
+}
+
+impl Line<'_> {
+    fn push_to(self, text: &mut String) {
+        use std::fmt::Write as _;
+        let field = |text| utf8_percent_encode(text, FIELD);
+        // Writing to a string does not fail.
+        let _ = match self {
+            Self::Open(number, record) => {
+                let since = record.since.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                let (endpoint, object) = (field(&record.endpoint), field(&record.object));
+                writeln!(text, "open {number} {} {endpoint} {object}{MARK}", since.as_secs())
+            }
+            Self::Named(number, id) => writeln!(text, "named {number} {}{MARK}", field(id)),
+            Self::Left(number) => writeln!(text, "left {number}{MARK}"),
+            Self::Ended(number) => writeln!(text, "ended {number}{MARK}"),
+        };
+    }
+}
+
+fn text(lines: &[Line<'_>]) -> String {
+    let mut text = String::new();
+    lines.iter().for_each(|line| line.push_to(&mut text));
+    text
+}
+
+/// What has not ended, by the text of a file. A line that is not whole is of a session that was not
+/// asked for yet; one that a later version wrote means nothing here.
+pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
+    let mut open = BTreeMap::new();
+    let marked = text.starts_with(BEGIN);
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    // Fields are written as ASCII.
+    for line in whole.lines().filter(|line| line.is_ascii()) {
+        let Some(line) = (if marked { line.strip_suffix(MARK) } else { Some(line) }) else { continue };
+        let mut fields = line.split(' ');
+        let verb = fields.next();
+        let Some(number) = fields.next().and_then(|number| number.parse::<u64>().ok()) else { continue };
+        let mut field = || fields.next().and_then(|field| percent_decode_str(field).decode_utf8().ok());
+        match verb {
+            Some("open") => {
+                let since = field().and_then(|since| since.parse().ok()).map(Duration::from_secs);
+                if let (Some(since), Some(endpoint), Some(object)) = (since, field(), field()) {
+                    let (endpoint, object) = (endpoint.into_owned(), object.into_owned());
+                    let since = SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(SystemTime::UNIX_EPOCH);
+                    open.insert(number, Record { endpoint, object, id: None, since, left: false });
+                }
+            }
+            Some("named") => {
+                if let (Some(record), Some(id)) = (open.get_mut(&number), field()) {
+                    record.id = Some(id.into_owned());
+                }
+            }
+            Some("left") => {
+                if let Some(record) = open.get_mut(&number) {
+                    record.left = true;
+                }
+            }
+            Some("ended") => {
+                open.remove(&number);
+            }
+            _ => {}
+        }
+    }
+    open
+}
+
+/// The lines that say the same as all that were written about `open`.
+fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
+    let mut lines = Vec::with_capacity(2 * open.len());
+    for (number, record) in open {
+        lines.push(Line::Open(*number, record));
+        lines.extend(record.id.as_deref().map(|id| Line::Named(*number, id)));
+        lines.extend(record.left.then_some(Line::Left(*number)));
+    }
+    lines
+}
+
+/// Strikes entries out in a file that is locked by the caller. `true` where none is left.
+pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) -> io::Result<bool> {
+    let lines: Vec<Line<'_>> = numbers.iter().map(|number| Line::Ended(*number)).collect();
+    // What a process wrote as it died may lack its line's end.
+    let more = format!("\n{}", text(&lines));
+    file.write_all(more.as_bytes())?;
+    Ok(parse(&format!("{text_before}{more}")).is_empty())
+}
+
+/// This process's file, locked for as long as it is held here.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: File,
+    path: PathBuf,
+    lines: usize,
+    /// Whether lines are missing in it that could not be written.
+    behind: bool,
+    owners: TrustedOwners,
+}
+
+impl Log {
+    /// A new file about `open`, with these lines behind that.
+    pub(super) fn create(
+        directory: &Path,
+        open: &BTreeMap<u64, Record>,
+        lines: &[Line<'_>],
+        owners: &TrustedOwners,
+    ) -> io::Result<Self> {
+        trusted_file::create_directory(directory)?;
+        let name = format!("{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let path = directory.join(format!("{name}{END}"));
+        let lines = [&anew(open), lines].concat();
+        let file = Self::put(&directory.join(format!("{name}{UNLOCKED}")), &path, &lines)?;
+        Ok(Self { file, path, lines: lines.len(), behind: false, owners: owners.clone() })
+    }
+
+    /// Gives the file its name only when it is locked and written: nobody takes it for a dead one.
+    fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
+        let file = trusted_file::create_new(unlocked, Access::Append)?;
+        let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
+            (&file).write_all(format!("{BEGIN}{}", text(lines)).as_bytes())?;
+            fs::rename(unlocked, path)
+        });
+        if let Err(error) = ready {
+            // It is the first error that tells.
+            let _ = fs::remove_file(unlocked);
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds lines, which are about `open` or go before it; and, where some could not be written before,
+    /// all that is open.
+    pub(super) fn append(&mut self, open: &BTreeMap<u64, Record>, lines: &[Line<'_>]) -> io::Result<()> {
+        if !self.behind {
+            return self.push(lines, false);
+        }
+        let lines = [&anew(open), lines].concat();
+        if self.replace(&lines).is_ok_and(|replaced| replaced) {
+            return Ok(());
+        }
+        // Until it can be replaced, what ended unrecorded stays in it.
+        self.push(&lines, true)
+    }
+
+    /// Adds lines by one write, so that a reader finds them whole or at the end; and whether some are
+    /// missing even then.
+    fn push(&mut self, lines: &[Line<'_>], behind: bool) -> io::Result<()> {
+        self.behind = true;
+        let before = self.file.metadata()?.len();
+        let written = (&self.file).write_all(format!("\n{}", text(lines)).as_bytes());
+        if written.is_err() {
+            // Where that fails too, the next line still begins on a line of its own.
+            let _ = self.file.set_len(before);
+        }
+        written?;
+        self.lines += lines.len();
+        self.behind = behind;
+        Ok(())
+    }
+
+    /// Takes writes no more, until it is replaced.
+    #[cfg(test)]
+    pub(super) fn refuse(&mut self) {
+        self.file = File::open(&self.path).unwrap();
+        self.file.try_lock_shared().unwrap();
+    }
+
+    /// Writes the file anew where most of its lines are of sessions that have ended.
+    pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
+        if self.lines > SLACK + 4 * open.len() {
+            self.replace(&anew(open))?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file with these lines in the place of this one. Not while someone reads the directory, who
+    /// could miss a file that is replaced: `false`.
+    fn replace(&mut self, lines: &[Line<'_>]) -> io::Result<bool> {
+        let Some(directory) = self.path.parent() else { return Ok(false) };
+        let guard = lock_file(directory, &self.owners)?;
+        if guard.try_lock().is_err() {
+            return Ok(false);
+        }
+        self.file = Self::put(&self.path.with_extension("new"), &self.path, lines)?;
+        (self.lines, self.behind) = (lines.len(), false);
+        Ok(true)
+    }
+
+    /// Removes the file: nothing is open any more.
+    pub(super) fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+}
+
+/// The file by which the directory is locked.
+pub(super) fn lock_file(directory: &Path, owners: &TrustedOwners) -> io::Result<File> {
+    trusted_file::open_or_create(&directory.join(DIRECTORY_LOCK), Access::Append, owners)
+}

@@ -1,0 +1,301 @@
+//! One request, made as often as it takes: its turn, its deadline, its pauses, its counts.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::debug;
+
+use crate::backend::{Fault, FaultKind, connected};
+use crate::engine::endpoint::Endpoint;
+use crate::engine::hedge;
+use crate::engine::limiter::{Flow, Lane, Outcome, Permit};
+use crate::engine::retry::{Allowance, Retry, Row, UsedUp};
+use crate::memory::payload::Payload;
+use crate::types::error::Operation;
+use crate::types::progress::{Progress, Waiting};
+
+mod moving;
+mod outcome;
+
+use moving::Carried;
+pub(crate) use moving::{Inflow, MinRate, Trickle, answer};
+use outcome::Seen;
+pub(crate) use outcome::{Failure, Made};
+
+/// Makes the requests of one object.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// The object (or bucket), as a URL.
+    pub(crate) object: String,
+    pub(crate) flow: Flow,
+    /// The key prefix that the object is below, where keys are spread.
+    pub(crate) lane: Option<Arc<Lane>>,
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) retry: Arc<Retry>,
+    pub(crate) progress: Progress,
+    /// Bytes that a request is known to bring, though it is answered before they come; 0 where it may be the beginning
+    /// of something large.
+    pub(crate) brings: u64,
+}
+
+impl Requests {
+    /// Waits for its turn to make one request.
+    pub(crate) async fn turn(&self) -> Permit {
+        let mut turn = pin!(async {
+            // A turn is not held while the lane is waited for: others can use it.
+            let admitted = match &self.lane {
+                Some(lane) => Some(lane.admit().await),
+                None => None,
+            };
+            self.flow.permit().await.in_lane(admitted)
+        });
+        let mut waiting = None;
+        poll_fn(|cx| {
+            let polled = turn.as_mut().poll(cx);
+            if polled.is_pending() && waiting.is_none() {
+                waiting = Some(self.progress.waiting(Waiting::Requests));
+            }
+            polled
+        })
+        .await
+    }
+
+    /// Whether the store asked for fewer requests, or did not answer in time, within the last `span`.
+    pub(crate) fn was_overloaded(&self, span: Duration) -> bool {
+        self.endpoint.limiter.was_overloaded(span)
+            || self.lane.as_ref().is_some_and(|lane| lane.was_refused(span))
+    }
+
+    /// The retries that may be made after a fault, and those that a retry is given back to.
+    fn allowance(&self, kind: FaultKind) -> &Allowance {
+        match &self.lane {
+            Some(lane) if kind == FaultKind::Throttled => &lane.allowance,
+            _ => &self.endpoint.allowance,
+        }
+    }
+
+    /// A request succeeded: at once, or as the retry after a fault that was paid for.
+    pub(crate) fn succeeded(&self, paid: Option<FaultKind>) {
+        let refused = self.lane.is_some() && paid == Some(FaultKind::Throttled);
+        self.endpoint.allowance.succeeded(paid.is_some() && !refused);
+        if let Some(lane) = &self.lane {
+            lane.allowance.succeeded(refused);
+        }
+    }
+
+    /// Makes a request that carries `payload`, if any, again where that can help.
+    pub(crate) async fn send<T, F>(
+        &self,
+        operation: Operation,
+        payload: Option<&Payload>,
+        permit: Option<Permit>,
+        request: impl FnMut() -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.make(operation, payload, permit, request).await.map(|made| made.answer)
+    }
+
+    /// As `send`; with what its attempts have met with.
+    pub(crate) async fn make<T, F>(
+        &self,
+        operation: Operation,
+        payload: Option<&Payload>,
+        permit: Option<Permit>,
+        mut request: impl FnMut() -> F,
+    ) -> Result<Made<T>, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let carried = Carried::from(payload);
+        self.attempts(operation, carried, permit, |attempt| {
+            let sent = connected(attempt.broken, answer(attempt.patience, carried, request()));
+            async { (sent.await, false) }
+        })
+        .await
+    }
+
+    /// As `send`, for a part; one that is far slower than its peers is sent once more beside itself.
+    pub(crate) async fn send_part<T, F>(
+        &self,
+        payload: &Payload,
+        permit: Option<Permit>,
+        hedge: bool,
+        request: impl Fn(Payload) -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let (request, carried) = (&request, Carried::Payload(payload));
+        let made = self.attempts(Operation::Part, carried, permit, |Attempt { broken, patience }| {
+            let first = connected(broken, answer(patience, carried, request(payload.clone())));
+            async move {
+                if !hedge {
+                    return (first.await, false);
+                }
+                let again = || {
+                    let copy = payload.again()?;
+                    Some(connected(true, async move {
+                        answer(patience, Carried::Payload(&copy), request(copy.clone())).await
+                    }))
+                };
+                hedge::race(self, Operation::Part, payload.len(), first, again).await
+            }
+        });
+        made.await.map(|made| made.answer)
+    }
+
+    /// Receives what `inflow` counts, by `first`; with `hedge` once more beside it by `again` where that is far
+    /// slower than its peers. An attempt goes on where the last one broke; once they have brought much, as many may
+    /// follow as the policy has.
+    pub(crate) async fn receive<F, H>(
+        &self,
+        inflow: &Inflow,
+        hedge: bool,
+        first: impl Fn() -> F,
+        again: impl Fn() -> Option<H>,
+    ) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<(), Fault>>,
+        H: Future<Output = Result<(), Fault>>,
+    {
+        let least = MinRate::of(&self.retry.policy);
+        let (first, again, carried) = (&first, &again, Carried::Answer(inflow, least));
+        let made = self.attempts(Operation::Get, carried, None, |Attempt { broken, patience }| {
+            let first = connected(broken, answer(patience, carried, first()));
+            let left = inflow.left();
+            async move {
+                if !hedge {
+                    return (first.await, false);
+                }
+                let again = || Some(connected(true, answer(patience, carried, again()?)));
+                hedge::race(self, Operation::Get, left, first, again).await
+            }
+        });
+        made.await.map(drop)
+    }
+
+    /// Tells subscribers of `tidegate::retry` that a request failed for the time of this number and is made again.
+    pub(crate) fn tell_retry(&self, operation: Operation, attempt: u32, pause: Duration, fault: &Fault) {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        debug!(
+            target: "tidegate::retry",
+            object = %self.object,
+            operation = operation.name(),
+            attempt,
+            attempts = self.retry.policy.attempts,
+            pause_ms = millis(pause),
+            longest_ms = millis(self.retry.longest(attempt).max(pause)),
+            is_unreachable = fault.kind == FaultKind::Unreachable,
+            fault = %fault,
+            "trying again"
+        );
+    }
+
+    /// Pauses before a retry after `fault`, and waits for leave to make it; the fault says so where there is none.
+    pub(crate) async fn wait_to_retry(&self, pause: Duration, fault: &mut Fault) -> Result<(), UsedUp> {
+        let _waiting = self.progress.waiting(Waiting::Backoff);
+        tokio::time::sleep(pause).await;
+        self.allowance(fault.kind).take().await.inspect_err(|UsedUp| {
+            fault.message.push_str(
+                "; so many requests to this store have failed that it is sent no more retries for now",
+            );
+        })
+    }
+
+    /// Has one attempt after the other made, until one succeeds or no other can help. An attempt also tells
+    /// whether it was its hedge that did.
+    async fn attempts<T, F>(
+        &self,
+        operation: Operation,
+        carried: Carried<'_>,
+        mut permit: Option<Permit>,
+        mut make: impl FnMut(Attempt) -> F,
+    ) -> Result<Made<T>, Failure>
+    where
+        F: Future<Output = (Result<T, Fault>, bool)>,
+    {
+        let began = Instant::now();
+        let mut seen = Seen::default();
+        // The fault that a retry was paid for, if this is one.
+        let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
+        loop {
+            attempt += 1;
+            let was_open =
+                matches!(carried, Carried::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
+            let turn = match permit.take() {
+                Some(permit) => permit,
+                // It had a turn to be opened, and holds a connection.
+                None if was_open => self.flow.next_permit().await,
+                None => self.turn().await,
+            };
+            let bytes = carried.bytes();
+            let in_flight = match was_open {
+                true => self.progress.carries(bytes),
+                false => self.progress.request(operation.name(), bytes, attempt > 1),
+            };
+            carried.counts_in(&self.progress);
+            let (endpoint, flight) = (&self.endpoint, self.endpoint.pace.begin());
+            let expected = endpoint.pace.expected(bytes);
+            let patience = self.retry.deadline(operation, bytes, row.failed + 1, row.timeouts, expected);
+            let (result, by_hedge) = make(Attempt { broken: seen.broken, patience }).await;
+            drop(in_flight);
+            carried.is_sent();
+            let mut fault = match result {
+                Ok(answer) => {
+                    // What a hedge has moved is counted with its own turn; a completion takes long
+                    // because of its parts, and says nothing of how far the store is; and of an answer that
+                    // was open some has come before.
+                    let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
+                    let moved = Outcome::of(operation, bytes.max(self.brings));
+                    turn.end(if tells { moved } else { Outcome::Answered });
+                    self.succeeded(paid);
+                    if tells {
+                        flight.went_well(bytes, matches!(carried, Carried::Payload(_)));
+                    }
+                    return Ok(Made { answer, attempts: attempt, in_doubt: seen.in_doubt });
+                }
+                Err(fault) => fault,
+            };
+            turn.end(match fault.kind {
+                FaultKind::Throttled => Outcome::Throttled,
+                // A completion takes long because of its parts, not because of other requests.
+                FaultKind::Timeout if !operation.is_work_of_store() => Outcome::Overload,
+                _ if fault.answered => Outcome::Answered,
+                _ => Outcome::Other,
+            });
+            row.reaches(carried.got());
+            row.fails(fault.kind);
+            let pause = self.retry.pause(&fault, row.failed).filter(|_| seen.may_help(&fault));
+            seen.take_in(&fault);
+            let Some(pause) = pause else {
+                return Err(seen.failure(fault, attempt, began.elapsed()));
+            };
+            self.tell_retry(operation, attempt, pause, &fault);
+            // New credentials are no burden on a store that is well.
+            paid = Some(fault.kind).filter(|kind| *kind != FaultKind::Expired);
+            if paid.is_none() {
+                continue;
+            }
+            if self.wait_to_retry(pause, &mut fault).await == Err(UsedUp) {
+                return Err(seen.failure(fault, attempt, began.elapsed()));
+            }
+        }
+    }
+}
+
+/// How an attempt is to be made.
+struct Attempt {
+    /// The connection of the one before broke, or stood still.
+    broken: bool,
+    /// How long it may go without moving a byte.
+    patience: Duration,
+}
+
+#[cfg(test)]
+mod tests;

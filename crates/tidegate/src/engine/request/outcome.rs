@@ -1,0 +1,108 @@
+//! How a request ended, and what its attempts met with.
+
+use std::time::Duration;
+
+use crate::backend::{Fault, FaultKind};
+use crate::types::error::{Error, Operation};
+
+/// A request that succeeded.
+#[derive(Debug)]
+pub(crate) struct Made<T> {
+    pub(crate) answer: T,
+    pub(crate) attempts: u32,
+    /// Whether an earlier attempt may have been carried out although its answer was lost.
+    pub(crate) in_doubt: bool,
+}
+
+/// A request that failed for good.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+    /// Whether some attempt may have been carried out although its answer was lost.
+    pub(crate) in_doubt: bool,
+    /// Whether some attempt was never answered by the store, so that it may carry it out yet.
+    pub(crate) late: bool,
+    /// Whether an earlier attempt of the same request may be what the last one ran into.
+    pub(crate) ran_into: bool,
+    /// Whether the store says that it was carried out, and what there should be then has yet to be seen.
+    pub(crate) unseen: bool,
+}
+
+/// What the attempts of one request have met with so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    pub(super) in_doubt: bool,
+    late: bool,
+    /// Attempts that the store did not refuse outright, as it does with a 409.
+    accepted: u32,
+    /// The last one's connection broke, or stood still.
+    pub(super) broken: bool,
+    expired: bool,
+}
+
+impl Seen {
+    /// Whether another attempt can help after this fault: fresh credentials that have expired will not
+    /// be the last.
+    pub(super) fn may_help(&self, fault: &Fault) -> bool {
+        !(self.expired && fault.kind == FaultKind::Expired)
+    }
+
+    pub(super) fn take_in(&mut self, fault: &Fault) {
+        self.in_doubt |= fault.is_ambiguous();
+        // Something has answered a request that met with `NotAStore`: nothing of it is still on its way.
+        let is_on_its_way = fault.is_ambiguous() && !fault.answered && fault.kind != FaultKind::NotAStore;
+        self.late |= is_on_its_way;
+        self.accepted += u32::from(fault.kind != FaultKind::Undone);
+        self.broken = !fault.answered && (fault.is_ambiguous() || fault.kind == FaultKind::Unreachable);
+        self.expired |= fault.kind == FaultKind::Expired;
+    }
+
+    pub(super) fn failure(self, fault: Fault, attempts: u32, elapsed: Duration) -> Failure {
+        let is_met = matches!(fault.kind, FaultKind::NoSession | FaultKind::Exists);
+        let ran_into = is_met && attempts > 1 && self.accepted > 1;
+        let (in_doubt, late) = (self.in_doubt, self.late);
+        Failure { fault, attempts, elapsed, in_doubt, late, ran_into, unseen: false }
+    }
+}
+
+impl<T> Made<T> {
+    /// The same, where earlier requests for the same had failed.
+    pub(crate) fn after(mut self, earlier: Option<&Failure>) -> Self {
+        if let Some(earlier) = earlier {
+            self.attempts += earlier.attempts;
+            self.in_doubt |= earlier.in_doubt;
+        }
+        self
+    }
+}
+
+impl Failure {
+    /// Of a request that changes nothing.
+    pub(crate) fn of(fault: Fault, attempts: u32, elapsed: Duration) -> Self {
+        Seen::default().failure(fault, attempts, elapsed)
+    }
+
+    /// The same, where `earlier` requests for the same had failed, the last of them by the store's own
+    /// word: it is not what this one ran into.
+    pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.attempts += earlier.attempts;
+            self.elapsed += earlier.elapsed;
+            self.in_doubt |= earlier.in_doubt;
+            self.late |= earlier.late;
+        }
+        self
+    }
+
+    /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
+    /// attempt of our own is what the last one ran into.
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.in_doubt || self.ran_into
+    }
+
+    pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {
+        Error::from_fault(self.fault, operation, object, self.attempts, self.elapsed)
+    }
+}

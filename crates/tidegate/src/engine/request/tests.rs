@@ -1,0 +1,202 @@
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::Poll;
+
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt};
+use tokio::time::sleep;
+
+use super::*;
+use crate::backend::wants_new_connection;
+use crate::engine::limiter::Concurrency;
+use crate::engine::retry::RetryPolicy;
+use crate::types::checksum::{Algorithm, Checksum};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn payload() -> Payload {
+    let pieces = vec![Bytes::from_static(b"x"); 100];
+    Payload::from_memory(pieces, Checksum::of(Algorithm::Crc64Nvme, &[b'x'; 100]))
+}
+
+fn payload_of(len: usize) -> Payload {
+    let bytes = Bytes::from(vec![b'x'; len]);
+    let checksum = Checksum::of(Algorithm::Crc64Nvme, &bytes);
+    Payload::from_memory(vec![bytes], checksum)
+}
+
+/// A request that takes one piece each `pause`.
+async fn slow(payload: Payload, pause: Duration) -> Result<u64, Fault> {
+    let mut stream = payload.stream();
+    while stream.next().await.is_some() {
+        sleep(pause).await;
+    }
+    Ok(payload.len())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_whose_bytes_move_may_take_long() {
+    let payload = payload();
+    let began = Instant::now();
+    let moved = answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(50))).await;
+    assert_eq!(moved.unwrap(), 100);
+    assert!(began.elapsed() > Duration::from_secs(4900));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_stands_still_is_given_up() {
+    let payload = payload();
+    let began = Instant::now();
+    let stuck = answer(PATIENCE, Some(&payload), slow(payload.clone(), Duration::from_secs(86_400))).await;
+    assert_eq!(stuck.unwrap_err().kind, FaultKind::Timeout);
+    assert!(began.elapsed() <= 2 * PATIENCE);
+    let silent = std::future::poll_fn(|_| Poll::<Result<(), Fault>>::Pending);
+    let began = Instant::now();
+    assert_eq!(answer(PATIENCE, None, silent).await.unwrap_err().kind, FaultKind::Timeout);
+    assert_eq!(began.elapsed(), PATIENCE);
+}
+
+/// The requests of one object, to an endpoint of their own.
+fn requests(policy: RetryPolicy) -> Requests {
+    let endpoint = Arc::new(Endpoint::new(Concurrency::Auto, &policy, 3));
+    Requests {
+        object: "test://k".to_owned(),
+        flow: endpoint.limiter.flow(),
+        lane: None,
+        endpoint,
+        retry: Arc::new(Retry::new(policy, Some(3))),
+        progress: Progress::default(),
+        brings: 0,
+    }
+}
+
+fn refused() -> Fault {
+    Fault::new(FaultKind::Unreachable, "connection refused")
+}
+
+/// Or there would be as many open answers, and connections, as there are objects.
+#[tokio::test]
+async fn an_answer_that_is_open_goes_before_requests_that_wait() {
+    let requests = requests(RetryPolicy::default());
+    let mut held = Vec::new();
+    let mut waits = loop {
+        let mut turn = Box::pin(requests.turn());
+        match (&mut turn).now_or_never() {
+            Some(permit) => held.push(permit),
+            None => break turn,
+        }
+    };
+    let inflow = Inflow::new(0);
+    inflow.is_opened();
+    let again = || None::<std::future::Ready<_>>;
+    let mut receives = Box::pin(requests.receive(&inflow, false, || async { Ok(()) }, again));
+    assert!((&mut receives).now_or_never().is_none());
+    held.pop();
+    assert!((&mut waits).now_or_never().is_none(), "it stands behind");
+    assert!(receives.now_or_never().expect("its turn").is_ok());
+    assert!(waits.now_or_never().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixty_four_parts_outlive_ten_seconds_without_a_store() {
+    let requests = Arc::new(requests(RetryPolicy::default()));
+    let began = Instant::now();
+    let asked = Arc::new(AtomicU32::new(0));
+    let mut parts = tokio::task::JoinSet::new();
+    for _ in 0..64 {
+        let (requests, asked) = (requests.clone(), asked.clone());
+        parts.spawn(async move {
+            let once = || {
+                let asked = asked.clone();
+                async move {
+                    asked.fetch_add(1, Relaxed);
+                    sleep(Duration::from_millis(5)).await;
+                    if began.elapsed() < Duration::from_secs(10) { Err(refused()) } else { Ok(()) }
+                }
+            };
+            requests.send(Operation::Part, None, None, once).await
+        });
+    }
+    while let Some(part) = parts.join_next().await {
+        part.unwrap().unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    // The first 64, the reserve of 100, 10 a second for less than 20 s, and those that succeed.
+    let asked = asked.load(Relaxed);
+    assert!(asked < 64 + 100 + 200 + 64, "{asked} requests");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_retries_are_used_up_the_error_says_so() {
+    let policy = RetryPolicy { reserve: 2, trickle: 0, ..RetryPolicy::default() };
+    let requests = requests(policy);
+    let sent = requests.send(Operation::Head, None, None, || async { Err::<(), _>(refused()) }).await;
+    let failure = sent.unwrap_err();
+    assert_eq!(failure.attempts, 3);
+    let said = failure.into_error(Operation::Head, "test://k").to_string();
+    assert!(said.contains("connection refused; so many requests to this store have failed"), "{said}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_connection_costs_what_the_endpoint_has_shown() {
+    let requests = requests(RetryPolicy::default());
+    let payload = payload_of(1 << 20);
+    let well = || sleep(Duration::from_millis(300)).map(Ok);
+    for _ in 0..3 {
+        requests.send(Operation::Part, Some(&payload), None, well).await.unwrap();
+    }
+    let (began, calls) = (Instant::now(), AtomicU32::new(0));
+    let stalls_once = || {
+        let first = calls.fetch_add(1, Relaxed) == 0;
+        async move { if first { std::future::pending().await } else { Ok(wants_new_connection()) } }
+    };
+    let new = requests.send(Operation::Part, Some(&payload), None, stalls_once).await.unwrap();
+    assert!(new, "the retry goes out on a new connection");
+    assert!(began.elapsed() < Duration::from_secs(11), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_becomes_a_hundred_times_slower_is_not_called_dead() {
+    let requests = requests(RetryPolicy::default());
+    let payload = payload_of(16 << 20);
+    for pause in [400, 40_000, 40_000, 40_000] {
+        // All is taken at once, and the answer takes its time.
+        let slow = || sleep(Duration::from_millis(pause)).map(Ok);
+        requests.send(Operation::Part, Some(&payload), None, slow).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn credentials_that_expired_are_fetched_once() {
+    let requests = requests(RetryPolicy { reserve: 1, trickle: 0, ..RetryPolicy::default() });
+    for good_from in [2, 3] {
+        let (began, calls) = (Instant::now(), AtomicU32::new(0));
+        let once = || {
+            let call = calls.fetch_add(1, Relaxed) + 1;
+            async move {
+                if call >= good_from {
+                    return Ok(());
+                }
+                Err(Fault::new(FaultKind::Expired, "the credentials have expired").with_answered(true))
+            }
+        };
+        let sent = requests.send(Operation::Part, None, None, once).await;
+        assert_eq!(sent.is_ok(), good_from == 2);
+        assert_eq!(calls.load(Relaxed), 2, "one refresh, not more");
+        assert_eq!(began.elapsed(), Duration::ZERO, "nothing is waited for");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_broken_connection_asks_for_a_new_one() {
+    let requests = requests(RetryPolicy::default());
+    let answered = Fault::new(FaultKind::Transient, "InternalError").with_answered(true);
+    for (fault, expected) in [(answered, false), (refused(), true)] {
+        let fault = std::sync::Mutex::new(Some(fault));
+        let once = || {
+            let fault = fault.lock().unwrap().take();
+            async move { fault.map_or(Ok(wants_new_connection()), Err) }
+        };
+        let new = requests.send(Operation::Head, None, None, once).await.unwrap();
+        assert_eq!(new, expected);
+    }
+}

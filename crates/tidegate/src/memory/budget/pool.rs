@@ -1,0 +1,249 @@
+//! Where slabs come from: chunks of a full slab, halved for smaller ones and joined again (a buddy
+//! system: Knowlton, "A fast storage allocator", 1965). Thousands of small slabs that come and go leave
+//! no holes that only the process would know of, and fresh pages cost more than the copy into them.
+
+use std::collections::BTreeMap;
+
+use bytes::BytesMut;
+
+/// A chunk, or a half, a quarter … of one. What is not of such a size is memory of its own.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub(super) bytes: BytesMut,
+    /// Which chunk, and where in it.
+    place: Option<(u32, usize)>,
+}
+
+impl Block {
+    /// Whether it is memory of its own.
+    #[cfg(test)]
+    pub(super) fn is_own(&self) -> bool {
+        self.place.is_none()
+    }
+
+    /// Memory of its own with these bytes.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.into(), place: None }
+    }
+}
+
+/// Free blocks.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    chunk: usize,
+    /// How many chunks there were, and how many there are.
+    made: u32,
+    chunks: u32,
+    /// By size, then by place: the lowest go first, so that the higher chunks become whole.
+    free: BTreeMap<usize, BTreeMap<(u32, usize), BytesMut>>,
+    /// Bytes of all free blocks.
+    free_bytes: u64,
+    /// Bytes that were given out and are of no chunk.
+    own: u64,
+}
+
+impl Pool {
+    /// The smallest block.
+    const LEAST: usize = 4 << 10;
+
+    /// A pool of chunks of this many bytes.
+    pub(super) fn new(chunk: usize) -> Self {
+        Self { chunk, ..Self::default() }
+    }
+
+    /// A block of `size` bytes.
+    pub(super) fn take(&mut self, size: usize) -> Block {
+        if self.piece(size) != Some(size) {
+            self.own += size as u64;
+            return Block { bytes: BytesMut::zeroed(size), place: None };
+        }
+        let found = self.free.range_mut(size..).find_map(|(_, blocks)| blocks.pop_first());
+        let ((chunk, offset), mut bytes) = match found {
+            Some((place, bytes)) => {
+                self.free_bytes -= bytes.len() as u64;
+                (place, bytes)
+            }
+            None => {
+                self.made = self.made.wrapping_add(1);
+                self.chunks += 1;
+                ((self.made, 0), BytesMut::zeroed(self.chunk))
+            }
+        };
+        while bytes.len() > size {
+            let half = bytes.split_off(bytes.len() / 2);
+            self.insert((chunk, offset + bytes.len()), half);
+        }
+        Block { bytes, place: Some((chunk, offset)) }
+    }
+
+    /// The largest block of at most `size` bytes that is there, where another chunk, or as much memory of
+    /// its own, would come to more than `most` bytes in all; else a block of `size` bytes. What is free lies
+    /// in pieces then.
+    pub(super) fn take_at_most(&mut self, size: usize, most: u64) -> Block {
+        let Some(piece) = self.piece(size) else { return self.take(size) };
+        let more = if piece == size { self.chunk } else { size };
+        let given = u64::from(self.chunks) * self.chunk as u64 + self.own;
+        if given + more as u64 <= most {
+            return self.take(size);
+        }
+        let mut free = self.free.iter().rev().filter(|(_, blocks)| !blocks.is_empty());
+        let largest = free.next().map(|(largest, _)| piece.min(*largest));
+        self.take(largest.unwrap_or(size))
+    }
+
+    /// The largest piece of a chunk that is no larger than `size`.
+    fn piece(&self, size: usize) -> Option<usize> {
+        let mut piece = self.chunk;
+        while piece > size && piece.is_multiple_of(2) {
+            piece /= 2;
+        }
+        (piece <= size && piece >= Self::LEAST.min(self.chunk)).then_some(piece)
+    }
+
+    /// So many bytes are of a block of its own now, made elsewhere.
+    pub(super) fn count_own(&mut self, bytes: usize) {
+        self.own += bytes as u64;
+    }
+
+    /// Takes a block back.
+    pub(super) fn give_back(&mut self, block: Block) {
+        let Some((chunk, mut offset)) = block.place else {
+            self.own -= block.bytes.len() as u64;
+            return;
+        };
+        let mut bytes = block.bytes;
+        while bytes.len() < self.chunk {
+            let size = bytes.len();
+            let buddy = offset ^ size;
+            let Some(other) = self.free.get_mut(&size).and_then(|blocks| blocks.remove(&(chunk, buddy)))
+            else {
+                break;
+            };
+            self.free_bytes -= size as u64;
+            // They lie side by side, so nothing is copied.
+            let (mut low, high) = if buddy < offset { (other, bytes) } else { (bytes, other) };
+            low.unsplit(high);
+            bytes = low;
+            offset = offset.min(buddy);
+        }
+        self.insert((chunk, offset), bytes);
+    }
+
+    /// Lets whole chunks go until at most `most` bytes are free.
+    pub(super) fn trim(&mut self, most: u64) {
+        let Some(whole) = self.free.get_mut(&self.chunk) else { return };
+        while self.free_bytes > most && whole.pop_last().is_some() {
+            self.free_bytes -= self.chunk as u64;
+            self.chunks -= 1;
+        }
+    }
+
+    fn insert(&mut self, place: (u32, usize), bytes: BytesMut) {
+        self.free_bytes += bytes.len() as u64;
+        self.free.entry(bytes.len()).or_default().insert(place, bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CHUNK: usize = 64 << 10;
+
+    proptest! {
+        #[test]
+        fn no_byte_is_given_twice_and_chunks_become_whole(steps in prop::collection::vec((any::<bool>(), 0..6u32, 0..1000usize), 1..300)) {
+            let mut pool = Pool::new(CHUNK);
+            let mut held: Vec<(u8, Block)> = Vec::new();
+            for (number, (take, shift, which)) in steps.into_iter().enumerate() {
+                if take || held.is_empty() {
+                    let size = if shift == 5 { 5000 } else { CHUNK >> shift };
+                    let mut block = pool.take(size);
+                    prop_assert_eq!(block.bytes.len(), size);
+                    let mark = number as u8;
+                    block.bytes.fill(mark);
+                    held.push((mark, block));
+                } else {
+                    let (mark, block) = held.swap_remove(which % held.len());
+                    prop_assert!(block.bytes.iter().all(|byte| *byte == mark));
+                    pool.give_back(block);
+                }
+            }
+            for (mark, block) in held {
+                prop_assert!(block.bytes.iter().all(|byte| *byte == mark));
+                pool.give_back(block);
+            }
+            let whole = pool.free.remove(&CHUNK).unwrap_or_default();
+            prop_assert_eq!(whole.len() as u32, pool.chunks, "every chunk is whole again");
+            prop_assert!(pool.free.values().all(BTreeMap::is_empty));
+            prop_assert_eq!(pool.free_bytes, u64::from(pool.chunks) * CHUNK as u64);
+            prop_assert_eq!(pool.own, 0);
+        }
+    }
+
+    #[test]
+    fn where_there_may_be_no_more_chunks_pieces_do() {
+        let mut pool = Pool::new(CHUNK);
+        let mut blocks: Vec<_> = (0..16).map(|_| pool.take(4 << 10)).collect();
+        pool.give_back(blocks.remove(3));
+        pool.give_back(blocks.remove(7));
+        assert_eq!(pool.take_at_most(32 << 10, CHUNK as u64).bytes.len(), 4 << 10);
+        assert_eq!(pool.take_at_most(32 << 10, 2 * CHUNK as u64).bytes.len(), 32 << 10);
+        assert_eq!(pool.take_at_most(32 << 10, 2 * CHUNK as u64).bytes.len(), 32 << 10);
+        assert_eq!(pool.take_at_most(32 << 10, 2 * CHUNK as u64).bytes.len(), 4 << 10);
+    }
+
+    #[test]
+    fn small_blocks_share_chunks_and_free_chunks_go() {
+        let mut pool = Pool::new(CHUNK);
+        let blocks: Vec<_> = (0..33).map(|_| pool.take(4 << 10)).collect();
+        assert_eq!(pool.chunks, 3);
+        blocks.into_iter().for_each(|block| pool.give_back(block));
+        pool.trim(CHUNK as u64);
+        assert_eq!(pool.free_bytes, CHUNK as u64);
+        pool.trim(0);
+        assert_eq!(pool.free_bytes, 0);
+    }
+
+    #[test]
+    fn what_the_system_gives_is_no_more_than_the_budget() {
+        use crate::memory::budget::{Budget, Slab};
+        let total = 32 * CHUNK as u64;
+        let budget = Budget::new(total, CHUNK);
+        // Many writers begin with a small slab, as many as there is room for; a few of them stay.
+        let small = || budget.try_lease(4 << 10).map(|lease| Slab::at_most(lease).0);
+        let begun: Vec<_> = std::iter::from_fn(small).collect();
+        let stay: Vec<_> = begun.into_iter().step_by(16).collect();
+        // Then files are sent, through full slabs.
+        let full = || budget.try_lease(CHUNK as u64).map(Slab::all_of);
+        let sent: Vec<_> = std::iter::from_fn(full).collect();
+        let usage = budget.usage();
+        assert!(usage.held <= total);
+        let taken = u64::from(budget.shared.lock().pool.chunks) * CHUNK as u64;
+        assert!(taken <= total + CHUNK as u64, "{taken} bytes for a budget of {total}, {usage:?}");
+        drop((stay, sent));
+    }
+
+    #[test]
+    fn what_lies_in_pieces_is_used_for_small_files_as_well() {
+        use crate::memory::budget::{Budget, Slab};
+        let total = 32 * CHUNK as u64;
+        let budget = Budget::new(total, CHUNK);
+        let small = || budget.try_lease(4 << 10).map(|lease| Slab::at_most(lease).0);
+        let begun: Vec<_> = std::iter::from_fn(small).collect();
+        let stay: Vec<_> = begun.into_iter().step_by(16).collect();
+        // Files that fit into one slab are of any size.
+        let file = || budget.try_lease(CHUNK as u64 - 100).map(Slab::all_of);
+        let sent: Vec<_> = std::iter::from_fn(file).collect();
+        assert!(sent.len() >= 30);
+        let own = sent.iter().flatten().filter(|slab| slab.is_own()).map(Slab::leased).sum::<u64>();
+        let taken = u64::from(budget.shared.lock().pool.chunks) * CHUNK as u64 + own;
+        // What is left of each is smaller than the smallest piece.
+        let rests = (sent.len() * Pool::LEAST) as u64;
+        assert!(taken <= total + CHUNK as u64 + rests, "{taken} bytes for a budget of {total}");
+        drop((stay, sent));
+        assert_eq!(budget.shared.lock().pool.own, 0);
+    }
+}

@@ -1,0 +1,255 @@
+//! A range of a file as a stream of slabs, read inline where the bytes are in the page cache.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+
+use super::{ReadAt, Slice, SourceChanged};
+use crate::memory::budget::{Budget, Lease, Slab};
+use crate::types::checksum::Hasher;
+
+/// A few slabs that go round: read into, sent, and free again when the socket has taken them.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    shared: Arc<Mutex<Free>>,
+    /// How many slabs there are, at home and lent, and what they take of the budget.
+    count: usize,
+    bytes: u64,
+    /// Where they are from.
+    budget: Option<Budget>,
+    /// Whether there may be another beside it.
+    hedges: bool,
+}
+
+#[derive(Debug, Default)]
+struct Free {
+    slabs: Vec<Slab>,
+    wakers: Vec<Waker>,
+}
+
+impl Ring {
+    /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
+    pub(crate) fn new(slabs: Vec<Slab>) -> Self {
+        let (count, budget) = (slabs.len(), slabs.first().map(Slab::budget));
+        let bytes = slabs.iter().map(Slab::leased).sum();
+        let shared = Arc::new(Mutex::new(Free { slabs, wakers: Vec::new() }));
+        Self { shared, count, bytes, budget, hedges: true }
+    }
+
+    /// A ring of slabs that take all of `lease`.
+    pub(crate) fn of(lease: Lease) -> Self {
+        Self::new(Slab::all_of(lease))
+    }
+
+    /// The same, of which no second request takes memory: what is free beside it is for retries.
+    pub(crate) fn without_hedges(self) -> Self {
+        Self { hedges: false, ..self }
+    }
+
+    /// As large a ring beside this one, where there is memory for it at once.
+    fn fresh(&self) -> Option<Self> {
+        let budget = self.budget.as_ref()?;
+        let lease = budget.try_lease(self.bytes)?;
+        Some(Self { hedges: self.hedges, ..Self::of(lease) })
+    }
+
+    /// A ring as large beside this one, if nobody waits for the memory that it takes.
+    pub(super) fn another(&self) -> Option<Self> {
+        self.budget.as_ref().filter(|budget| self.hedges && budget.usage().waiting == 0)?;
+        self.fresh()
+    }
+
+    /// The ring for another pass. An earlier request's connection may hold slabs for as long as its
+    /// peer does not read; then there are others in their place, where there is memory for them at once.
+    pub(super) fn renew(&mut self) -> Self {
+        let home = self.lock().slabs.len();
+        if home < self.count
+            && let Some(fresh) = self.fresh()
+        {
+            *self = fresh;
+        }
+        self.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poll_take(&self, cx: &mut Context<'_>) -> Poll<Lent> {
+        let mut free = self.lock();
+        match free.slabs.pop() {
+            Some(mut slab) => {
+                slab.clear();
+                Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
+            }
+            None => {
+                // One that is polled again and again is woken once.
+                if !free.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                    free.wakers.push(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    fn give_back(&self, slab: Slab) {
+        let wakers = {
+            let mut free = self.lock();
+            free.slabs.push(slab);
+            std::mem::take(&mut free.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// A slab on its way from the file to the socket; however it ends, it comes back to the ring.
+#[derive(Debug)]
+struct Lent {
+    slab: Option<Slab>,
+    ring: Ring,
+}
+
+impl Lent {
+    fn room(&self) -> usize {
+        self.slab.as_ref().map_or(0, Slab::room)
+    }
+
+    fn spare(&mut self) -> &mut [u8] {
+        self.slab.as_mut().map_or(&mut [], Slab::spare)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        if let Some(slab) = &mut self.slab {
+            slab.advance(bytes);
+        }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.slab.as_ref().map_or(&[], Slab::filled)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(slab) = self.slab.take() {
+            self.ring.give_back(slab);
+        }
+    }
+}
+
+/// One pass over a file's range.
+#[derive(Debug)]
+pub(super) struct FileStream {
+    slice: Arc<Slice>,
+    ring: Ring,
+    position: u64,
+    remaining: u64,
+    hasher: Option<Hasher>,
+    read: Option<JoinHandle<io::Result<Lent>>>,
+}
+
+impl FileStream {
+    pub(super) fn new(slice: Arc<Slice>, len: u64) -> Self {
+        let hasher = Some(Hasher::new(slice.algorithm));
+        let ring = slice.ring.lock().unwrap_or_else(PoisonError::into_inner).renew();
+        Self { position: slice.offset, remaining: len, slice, ring, hasher, read: None }
+    }
+
+    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        if self.remaining == 0 {
+            return Poll::Ready(None);
+        }
+        let result = ready!(self.poll_read(cx));
+        if result.is_err() {
+            self.remaining = 0; // the stream has ended
+        }
+        Poll::Ready(Some(result))
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let slab = match &mut self.read {
+            Some(read) => {
+                let joined = ready!(Pin::new(read).poll(cx));
+                self.read = None;
+                joined.map_err(io::Error::other)??
+            }
+            None => {
+                let mut slab = ready!(self.ring.poll_take(cx));
+                let (want, mut done) = (self.want(&slab), 0);
+                // A piece is short only where the file is: what gathers a range has slabs for full ones.
+                while done < want {
+                    let position = self.position + done as u64;
+                    match self.slice.file.read_cached(&mut slab.spare()[..want - done], position)? {
+                        Some(0) => return Poll::Ready(Err(truncated(position))),
+                        Some(read) => {
+                            slab.advance(read);
+                            done += read;
+                        }
+                        None => {
+                            // Not in the page cache: the disk is waited for where waiting is allowed.
+                            let slice = self.slice.clone();
+                            let read = tokio::task::spawn_blocking(move || {
+                                read_full(&*slice.file, &mut slab, want - done, position)?;
+                                Ok(slab)
+                            });
+                            self.read = Some(read);
+                            return self.poll_read(cx);
+                        }
+                    }
+                }
+                slab
+            }
+        };
+        Poll::Ready(self.take_in(slab))
+    }
+
+    fn want(&self, slab: &Lent) -> usize {
+        usize::try_from(self.remaining).map_or(slab.room(), |remaining| remaining.min(slab.room()))
+    }
+
+    fn take_in(&mut self, slab: Lent) -> io::Result<Bytes> {
+        let read = slab.as_ref().len() as u64;
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(slab.as_ref());
+        }
+        self.position += read;
+        self.remaining -= read;
+        if self.remaining == 0
+            && let Some(hasher) = self.hasher.take()
+        {
+            // Before the last bytes go out: without them nothing is published.
+            self.slice.file.check_unchanged()?;
+            let checksum = hasher.finish();
+            if *self.slice.checksum.get_or_init(|| checksum) != checksum {
+                return Err(self.slice.file.differs(self.slice.offset));
+            }
+        }
+        Ok(Bytes::from_owner(slab))
+    }
+}
+
+fn truncated(offset: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, SourceChanged::Truncated { offset })
+}
+
+fn read_full(file: &dyn ReadAt, slab: &mut Lent, want: usize, offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < want {
+        match file.read(&mut slab.spare()[..want - done], offset + done as u64) {
+            Ok(0) => return Err(truncated(offset + done as u64)),
+            Ok(read) => {
+                slab.advance(read);
+                done += read;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! A part of which some bytes, or all, are in the spool.
+
+use std::io;
+
+use bytes::Bytes;
+
+use super::ReadAt;
+use crate::memory::spool::Stored;
+use crate::types::checksum::Checksum;
+
+/// The bytes of one part: what was spooled, then what was not.
+#[derive(Debug)]
+pub(crate) struct Spooled {
+    stored: Stored,
+    pieces: Vec<Bytes>,
+    checksum: Checksum,
+}
+
+impl Spooled {
+    /// `checksum` is that of all bytes as they came in.
+    pub(crate) fn new(stored: Stored, pieces: Vec<Bytes>, checksum: Checksum) -> Self {
+        Self { stored, pieces, checksum }
+    }
+
+    pub(crate) fn checksum(&self) -> Checksum {
+        self.checksum
+    }
+
+    fn copy(&self, buffer: &mut [u8], mut offset: u64) -> usize {
+        for piece in &self.pieces {
+            let length = piece.len() as u64;
+            if offset < length {
+                let from = &piece[usize::try_from(offset).unwrap_or(piece.len())..];
+                let copied = from.len().min(buffer.len());
+                buffer[..copied].copy_from_slice(&from[..copied]);
+                return copied;
+            }
+            offset -= length;
+        }
+        0
+    }
+}
+
+impl ReadAt for Spooled {
+    fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+        match offset.checked_sub(self.stored.len()) {
+            Some(offset) => Ok(Some(self.copy(buffer, offset))),
+            None => self.stored.read(buffer, offset, false),
+        }
+    }
+
+    fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match offset.checked_sub(self.stored.len()) {
+            Some(offset) => Ok(self.copy(buffer, offset)),
+            None => Ok(self.stored.read(buffer, offset, true)?.unwrap_or_default()),
+        }
+    }
+
+    fn differs(&self, _: u64) -> io::Error {
+        let message = "the spool directory gave back other bytes than were written to it";
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    }
+}

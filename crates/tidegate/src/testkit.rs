@@ -1,0 +1,3 @@
+//! What tests of several modules stand on.
+
+pub(crate) mod small_disk;

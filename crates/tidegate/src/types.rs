@@ -1,0 +1,13 @@
+//! What every other module names: objects and their locations, checksums, errors, progress.
+
+pub(crate) mod amount;
+pub mod checksum;
+pub(crate) mod date;
+pub(crate) mod error;
+pub(crate) mod fault;
+pub mod location;
+pub mod object;
+pub(crate) mod printable;
+pub(crate) mod progress;
+pub(crate) mod spawn_blocking;
+pub(crate) mod trusted_file;

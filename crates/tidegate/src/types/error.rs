@@ -1,0 +1,384 @@
+//! Errors: what failed, on which object, at which part, after how many attempts, and what to do.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::types::fault::{Fault, FaultKind};
+use crate::types::printable::{printable, printable_bytes};
+
+/// The result of this crate's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed operation. Its display is one sentence for people; [`kind`](Self::kind) is for programs.
+#[derive(Debug)]
+pub struct Error {
+    context: Box<Context>,
+    /// Shared: a failure that is told again keeps its source.
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Context {
+    kind: ErrorKind,
+    object: String,
+    operation: Operation,
+    part: Option<(u32, Range<u64>)>,
+    attempts: u32,
+    elapsed: Duration,
+    message: String,
+    is_unreachable: bool,
+}
+
+/// The longest message that is shown, in bytes: a store may send one of megabytes.
+const LONGEST_MESSAGE: usize = 4 << 10;
+
+/// What kind of failure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// No such object.
+    NotFound,
+    /// No such bucket or root directory.
+    NoBucket,
+    /// There is an object already, and `create_only` was asked for. Nothing was changed.
+    AlreadyExists,
+    /// The key has another object now than the one that was being read or copied, or was to be replaced.
+    Replaced,
+    /// The credentials do not allow it.
+    PermissionDenied,
+    /// No usable credentials.
+    Credentials,
+    /// This machine's clock and the store's are too far apart.
+    ClockSkew,
+    /// An argument or a setting is wrong.
+    InvalidInput,
+    /// The object is larger than the store, or the memory budget, allows.
+    TooLarge,
+    /// The source could not be read, or changed while it was sent; or a spool directory failed, which is the
+    /// source of what is in it.
+    Source,
+    /// The store asked for fewer requests for longer than the retries last.
+    Throttled,
+    /// No answer in time, however often it was tried.
+    Timeout,
+    /// The store or the way to it failed, however often it was tried.
+    Unavailable,
+    /// The answer is not an object store's: a login page, a proxy or another server stands at the endpoint.
+    NotAStore,
+    /// The bytes that the store has are not those that were sent.
+    Integrity,
+    /// The store can't say whether the object was committed, or that it will outlast a loss of power.
+    Uncertain,
+    /// The disk is full, or a quota is used up.
+    NoSpace,
+    /// Memory was waited for that no request could free: half-filled writers hold it whose producers do
+    /// not go on.
+    Starved,
+    /// The writer took no byte for longer than its idle limit, and others waited for what it held.
+    Idle,
+    /// The server-side session is gone (aborted by someone else, or expired), or has lost parts that it had
+    /// acknowledged.
+    SessionLost,
+    /// The writer failed, was aborted or finished before.
+    Closed,
+    /// Not possible on this store.
+    Unsupported,
+}
+
+/// What was being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Operation {
+    /// Connecting to a store.
+    Connect,
+    /// Taking bytes from the producer.
+    Write,
+    /// Writing an object in one request.
+    Put,
+    /// Opening a session.
+    Open,
+    /// Storing a part.
+    Part,
+    /// Publishing the object.
+    Complete,
+    /// Ending a session without an object.
+    Abort,
+    /// Describing an object.
+    Head,
+    /// Reading an object.
+    Get,
+    /// Listing.
+    List,
+    /// Removing an object.
+    Delete,
+    /// Having the store copy an object, or a part of one.
+    Copy,
+    /// Reading or changing a bucket's lifecycle rules.
+    Lifecycle,
+    /// Ending what was left behind.
+    Sweep,
+    /// Reading or changing how keys are spread over prefixes.
+    Layout,
+}
+
+impl Operation {
+    /// Whether it takes as long as the store is at work on what it has, however fast the way there is.
+    pub(crate) fn is_work_of_store(self) -> bool {
+        matches!(self, Self::Complete | Self::Copy)
+    }
+
+    /// One word, as in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Write => "write",
+            Self::Put => "put",
+            Self::Open => "open",
+            Self::Part => "part",
+            Self::Complete => "complete",
+            Self::Abort => "abort",
+            Self::Head => "head",
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Delete => "delete",
+            Self::Copy => "copy",
+            Self::Lifecycle => "lifecycle",
+            Self::Sweep => "sweep",
+            Self::Layout => "layout",
+        }
+    }
+}
+
+impl Error {
+    /// An error without attempts: something that was refused or noticed on this side.
+    pub(crate) fn new(
+        kind: ErrorKind,
+        operation: Operation,
+        object: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        let context = Context {
+            kind,
+            object: object.into(),
+            operation,
+            part: None,
+            attempts: 0,
+            elapsed: Duration::ZERO,
+            message: message.into(),
+            is_unreachable: false,
+        };
+        Self { context: Box::new(context), source: None }
+    }
+
+    /// What became of a request after its last attempt.
+    pub(crate) fn from_fault(
+        fault: Fault,
+        operation: Operation,
+        object: impl Into<String>,
+        attempts: u32,
+        elapsed: Duration,
+    ) -> Self {
+        let is_unreachable = fault.is_unreachable();
+        let mut error =
+            Self::new(kind_of(fault.kind), operation, object, fault.message).after(attempts, elapsed);
+        error.source = fault.source.map(Arc::from);
+        error.context.is_unreachable = is_unreachable;
+        error
+    }
+
+    #[must_use]
+    pub(crate) fn at_part(mut self, number: u32, range: Range<u64>) -> Self {
+        self.context.part = Some((number, range));
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// The same, as what became of so many attempts of a request.
+    #[must_use]
+    pub(crate) fn after(mut self, attempts: u32, elapsed: Duration) -> Self {
+        self.context.attempts = attempts;
+        self.context.elapsed = elapsed;
+        self
+    }
+
+    /// The same, with one more thing to know.
+    #[must_use]
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.context.message.push_str("; ");
+        self.context.message.push_str(more);
+        self
+    }
+
+    /// The same failure, told again to a caller who asks after it.
+    pub(crate) fn again(&self) -> Self {
+        Self { context: self.context.clone(), source: self.source.clone() }
+    }
+
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        self.context.kind
+    }
+
+    /// Whether the store could not be reached: there was no connection, or no response, or none in time. A store that
+    /// answers with an error, a 500 or 503 too, was reached.
+    pub fn is_unreachable(&self) -> bool {
+        self.context.is_unreachable
+    }
+
+    /// The object (or bucket) that it is about, as a URL.
+    pub fn object(&self) -> &str {
+        &self.context.object
+    }
+
+    /// What was being done.
+    pub fn operation(&self) -> Operation {
+        self.context.operation
+    }
+
+    /// Which part, and its byte range in the object.
+    pub fn part(&self) -> Option<(u32, Range<u64>)> {
+        self.context.part.clone()
+    }
+
+    /// How many requests were made; 0 where none was.
+    pub fn attempts(&self) -> u32 {
+        self.context.attempts
+    }
+
+    /// From the first attempt to giving up.
+    pub fn elapsed(&self) -> Duration {
+        self.context.elapsed
+    }
+
+    /// What to do about it, where there is something to say.
+    pub fn remedy(&self) -> Option<&'static str> {
+        Some(match self.kind() {
+            ErrorKind::AlreadyExists => {
+                "an object exists there and was left as it is; leave out create-only to replace it"
+            }
+            ErrorKind::Replaced => "read it again from its beginning",
+            ErrorKind::Credentials if self.context.object.starts_with("gs://") => {
+                "check GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`"
+            }
+            ErrorKind::Credentials if self.context.object.starts_with("dev://") => {
+                "check how the `tidegate serve` that holds the directory was started"
+            }
+            ErrorKind::Credentials => "check AWS_PROFILE, AWS_ACCESS_KEY_ID or `aws sso login`",
+            ErrorKind::ClockSkew => "set this machine's clock, by NTP for good",
+            ErrorKind::Throttled => "lower the concurrency or spread the keys over more prefixes",
+            ErrorKind::Timeout | ErrorKind::Unavailable => {
+                "check the endpoint and the network, then try again"
+            }
+            ErrorKind::NotAStore => "check the endpoint URL, and for a proxy or a login page in front of it",
+            ErrorKind::Integrity => "try again, and check memory and network if it recurs",
+            ErrorKind::Uncertain => "look at the object before writing it again",
+            ErrorKind::SessionLost => {
+                "upload it again; look for a lifecycle rule or another process that aborts uploads, and for a \
+                 store that was stopped in the middle"
+            }
+            ErrorKind::Unsupported if self.operation() == Operation::Lifecycle => {
+                "run `tidegate sweep` from time to time instead"
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let context = &*self.context;
+        let object = printable(&context.object);
+        match &context.part {
+            Some((number, range)) => {
+                let last = range.end.saturating_sub(1);
+                write!(f, "{object}: part {number} (bytes {}-{last})", range.start)?;
+            }
+            None => write!(f, "{object}: {}", context.operation.name())?,
+        }
+        write!(f, " failed")?;
+        match context.attempts {
+            0 => {}
+            1 => write!(f, " after 1 attempt")?,
+            attempts => write!(f, " after {attempts} attempts")?,
+        }
+        if !context.elapsed.is_zero() {
+            write!(f, " in {}", Took(context.elapsed))?;
+        }
+        write!(f, ": {}", printable_bytes(context.message.as_bytes(), LONGEST_MESSAGE))?;
+        if let Some(remedy) = self.remedy() {
+            write!(f, " ({remedy})")?;
+        }
+        Ok(())
+    }
+}
+
+/// How long something took: `12 ms`, `3.4 s`.
+struct Took(Duration);
+
+impl fmt::Display for Took {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            millis @ 0..1000 => write!(f, "{millis} ms"),
+            _ => write!(f, "{:.1} s", self.0.as_secs_f64()),
+        }
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind as Io;
+        let kind = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NoBucket => Io::NotFound,
+            ErrorKind::AlreadyExists => Io::AlreadyExists,
+            ErrorKind::PermissionDenied | ErrorKind::Credentials | ErrorKind::ClockSkew => {
+                Io::PermissionDenied
+            }
+            ErrorKind::InvalidInput => Io::InvalidInput,
+            ErrorKind::TooLarge => Io::FileTooLarge,
+            ErrorKind::Timeout => Io::TimedOut,
+            ErrorKind::Integrity => Io::InvalidData,
+            ErrorKind::NoSpace => Io::StorageFull,
+            ErrorKind::Closed => Io::BrokenPipe,
+            ErrorKind::Unsupported => Io::Unsupported,
+            _ => Io::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
+fn kind_of(fault: FaultKind) -> ErrorKind {
+    match fault {
+        FaultKind::NotFound => ErrorKind::NotFound,
+        FaultKind::NoBucket => ErrorKind::NoBucket,
+        FaultKind::NoSession | FaultKind::Diverged | FaultKind::PartMismatch => ErrorKind::SessionLost,
+        FaultKind::Exists => ErrorKind::AlreadyExists,
+        FaultKind::Replaced => ErrorKind::Replaced,
+        FaultKind::Denied => ErrorKind::PermissionDenied,
+        FaultKind::Credentials | FaultKind::Expired => ErrorKind::Credentials,
+        FaultKind::Skewed => ErrorKind::ClockSkew,
+        FaultKind::Invalid => ErrorKind::InvalidInput,
+        FaultKind::TooLarge => ErrorKind::TooLarge,
+        FaultKind::Throttled => ErrorKind::Throttled,
+        FaultKind::Unreachable | FaultKind::Transient | FaultKind::Undone => ErrorKind::Unavailable,
+        FaultKind::Unsynced => ErrorKind::Uncertain,
+        FaultKind::Timeout => ErrorKind::Timeout,
+        FaultKind::NotAStore => ErrorKind::NotAStore,
+        FaultKind::Integrity => ErrorKind::Integrity,
+        FaultKind::Source => ErrorKind::Source,
+        FaultKind::NoSpace => ErrorKind::NoSpace,
+        FaultKind::Unsupported => ErrorKind::Unsupported,
+    }
+}

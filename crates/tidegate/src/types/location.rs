@@ -1,0 +1,489 @@
+//! Where bytes come from or go to, as a user writes it: a URL of a store, or a path.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt;
+use std::net::IpAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+
+use crate::types::printable::{address_without_password, printable, without_passwords};
+
+#[cfg(test)]
+mod tests;
+
+/// S3 and its kin take keys up to this many bytes.
+const LONGEST_KEY: usize = 1024;
+
+/// What a path in a `file://` URL may not hold as it is.
+const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
+
+/// An object, a prefix or a path, parsed from what a user writes.
+///
+/// | written | is |
+/// |---|---|
+/// | `s3://bucket/key` | an object (or prefix) of an S3 bucket; the key may be missing |
+/// | `gs://bucket/key` | the same of a bucket of Google Cloud Storage |
+/// | `dev://bucket/key` | the same in the embedded server |
+/// | `memory://name/key` | the same in a store in memory |
+/// | `file:///abs/path` | a local path, percent-decoded |
+/// | anything else that does not look like a URL | a local path, relative or absolute |
+///
+/// Keys are taken as they stand, without percent-decoding, as s5cmd and the AWS command line take them;
+/// a trailing slash is kept.
+///
+/// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3//bucket/key`, `minio:bucket/key`,
+/// `localhost:9000/bucket/key`) is refused with [`NearUrl`](LocationError::NearUrl), whether there is a file of this name
+/// or not: taken as a path, it would send the bytes to a local directory named `s3:`. A name and a colon at its beginning
+/// look like one, as for scp and rclone. A path that looks like a URL is written with `./` before it.
+///
+/// ```
+/// use tidegate::location::Location;
+/// let location: Location = "s3://bucket/a%20b/".parse()?;
+/// assert_eq!(location, Location::S3 { bucket: "bucket".into(), key: "a%20b/".into() });
+/// assert_eq!(location.to_string(), "s3://bucket/a%20b/");
+/// # Ok::<(), tidegate::location::LocationError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Location {
+    /// `s3://bucket/key`.
+    S3 {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+    /// `gs://bucket/key`.
+    Gcs {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+    /// A path, or `file:///path`.
+    Local {
+        /// The path, as written.
+        path: PathBuf,
+    },
+    /// `memory://name/key`.
+    Memory {
+        /// Which store.
+        name: String,
+        /// The key or prefix; empty for the store itself.
+        key: String,
+    },
+    /// `dev://bucket/key`: the embedded server.
+    Dev {
+        /// The bucket.
+        bucket: String,
+        /// The key or prefix; empty for the bucket itself.
+        key: String,
+    },
+}
+
+/// Why a text is no location; each begins with the text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocationError {
+    /// Nothing was written.
+    #[error("\"\": the location is empty: write s3://bucket/key or a path")]
+    Empty,
+    /// A scheme that means nothing here.
+    #[error(
+        "{}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://",
+        quoted(location)
+    )]
+    UnknownScheme {
+        /// What was written.
+        location: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A text that is nearly a URL, such as `s3:/bucket/key`.
+    #[error(
+        "{}: this is no URL: did you mean {}? (a local path of this name is written ./{})",
+        quoted(location),
+        printable(&meant_by(location, meant)),
+        printable(&without_passwords(location))
+    )]
+    NearUrl {
+        /// What was written.
+        location: String,
+        /// The URL that was probably meant.
+        meant: String,
+    },
+    /// A store that is to come.
+    #[error("{}: not yet supported: {store}", quoted(location))]
+    NotYetSupported {
+        /// What was written.
+        location: String,
+        /// The store's name.
+        store: &'static str,
+    },
+    /// `scheme://` with nothing, or with `/`, behind it.
+    #[error("{}: no {what} after `{scheme}://`: write {scheme}://{what}/key", quoted(location))]
+    NoBucket {
+        /// What was written.
+        location: String,
+        /// Its scheme.
+        scheme: &'static str,
+        /// What is missing: `bucket`, `name`.
+        what: &'static str,
+    },
+    /// A name that no bucket has.
+    #[error("{}: {} is no bucket name: {reason}", quoted(location), quoted_part(location, bucket))]
+    InvalidBucket {
+        /// What was written.
+        location: String,
+        /// The name.
+        bucket: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A key that no object has.
+    #[error("{}: no object has such a key: {reason}", quoted(location))]
+    InvalidKey {
+        /// What was written.
+        location: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+    /// A path that no file has.
+    #[error("{}: no file has such a path: {reason}", quoted(location))]
+    InvalidPath {
+        /// What was written.
+        location: String,
+        /// The rule that it breaks.
+        reason: &'static str,
+    },
+}
+
+/// What was written, without passwords.
+fn quoted(location: &str) -> String {
+    format!("{:?}", without_passwords(location))
+}
+
+/// A part of it; a placeholder where a password was left out, because the part may have some of that.
+fn quoted_part(location: &str, part: &str) -> String {
+    if has_password(location) { "the name".to_owned() } else { format!("{part:?}") }
+}
+
+/// The URL that was probably meant, without a password.
+fn meant_by<'a>(location: &str, meant: &'a str) -> Cow<'a, str> {
+    if has_password(location) { address_without_password(meant) } else { Cow::Borrowed(meant) }
+}
+
+fn has_password(location: &str) -> bool {
+    matches!(without_passwords(location), Cow::Owned(_))
+}
+
+impl Location {
+    /// Whether it was written with a slash at its end, and so means a prefix or a directory.
+    pub fn ends_with_slash(&self) -> bool {
+        match self {
+            Self::S3 { key, .. }
+            | Self::Gcs { key, .. }
+            | Self::Memory { key, .. }
+            | Self::Dev { key, .. } => key.ends_with('/'),
+            Self::Local { path } => path.as_os_str().as_bytes().ends_with(b"/"),
+        }
+    }
+}
+
+impl FromStr for Location {
+    type Err = LocationError;
+
+    fn from_str(text: &str) -> Result<Self, LocationError> {
+        let Some((scheme, rest)) = split_scheme(text) else {
+            refuse_near_url(text)?;
+            return local(text, PathBuf::from(text));
+        };
+        match scheme.to_ascii_lowercase().as_str() {
+            "s3" => {
+                let (bucket, key) = bucket_and_key(text, "s3", rest)?;
+                Ok(Self::S3 { bucket, key })
+            }
+            "dev" => {
+                let (bucket, key) = bucket_and_key(text, "dev", rest)?;
+                Ok(Self::Dev { bucket, key })
+            }
+            "memory" => {
+                let (name, key) = split_name(text, "memory", "name", rest)?;
+                if name.contains('\0') || key.contains('\0') {
+                    return Err(invalid_key(text, NUL));
+                }
+                Ok(Self::Memory { name: name.to_owned(), key: key.to_owned() })
+            }
+            "file" => file_url(text, rest),
+            "gs" | "gcs" => {
+                let (bucket, key) = bucket_and_key(text, "gs", rest)?;
+                Ok(Self::Gcs { bucket, key })
+            }
+            "az" | "azure" | "abfs" | "abfss" => Err(not_yet(text, "Azure Blob Storage")),
+            _ => Err(LocationError::UnknownScheme { location: text.to_owned(), scheme: scheme.to_owned() }),
+        }
+    }
+}
+
+/// From an argument of a command. A path may hold bytes that are not UTF-8; a URL may not.
+impl TryFrom<&OsStr> for Location {
+    type Error = LocationError;
+
+    fn try_from(text: &OsStr) -> Result<Self, LocationError> {
+        let path = PathBuf::from(text);
+        let Some(text) = text.to_str() else {
+            let text = &*text.to_string_lossy();
+            if split_scheme(text).is_some() {
+                return Err(invalid_key(
+                    text,
+                    "it is not UTF-8 (in a file:// URL, write %FF for such a byte)",
+                ));
+            }
+            refuse_near_url(text)?;
+            return local(text, path);
+        };
+        text.parse()
+    }
+}
+
+/// Writes the location so that it parses to the same again. (A relative path that is not UTF-8 can't be
+/// written so, and is shown as well as can be.)
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, name, key) = match self {
+            Self::S3 { bucket, key } => ("s3", bucket, key),
+            Self::Gcs { bucket, key } => ("gs", bucket, key),
+            Self::Dev { bucket, key } => ("dev", bucket, key),
+            Self::Memory { name, key } => ("memory", name, key),
+            Self::Local { path } => {
+                return match path.to_str() {
+                    Some(text) if split_scheme(text).is_some() || near_url(text).is_some() => {
+                        write!(f, "./{text}")
+                    }
+                    None if path.is_absolute() => {
+                        write!(f, "file://{}", percent_encode(path.as_os_str().as_bytes(), PATH))
+                    }
+                    _ => path.display().fmt(f),
+                };
+            }
+        };
+        write!(f, "{scheme}://{name}")?;
+        if key.is_empty() { Ok(()) } else { write!(f, "/{key}") }
+    }
+}
+
+/// The directory that a store on local disk has as its root, by the [location](crate::backend::Backend::location) of that
+/// store. That of `/` is empty, so that every location, a slash and a key are the name of an object.
+///
+/// ```
+/// use tidegate::backend::{Backend, local::Local};
+/// use tidegate::location::local_root;
+/// assert_eq!(local_root(Local::new("/").location()).as_os_str(), "/");
+/// assert_eq!(local_root(Local::new("data/").location()).as_os_str(), "data");
+/// ```
+pub fn local_root(location: &str) -> PathBuf {
+    match location.parse() {
+        Ok(Location::Local { path }) => path,
+        _ if location.is_empty() => PathBuf::from("/"),
+        _ => PathBuf::from(location),
+    }
+}
+
+/// The location of a store with this root: [`local_root`] gives the directory back.
+pub(crate) fn of_local_root(root: PathBuf) -> String {
+    Location::Local { path: root }.to_string().trim_end_matches('/').to_owned()
+}
+
+const NUL: &str = "it holds a NUL";
+
+/// The scheme and what follows `://`, where the text begins with a scheme as RFC 3986 has it.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
+}
+
+fn is_scheme(text: &str) -> bool {
+    let mut letters = text.bytes();
+    letters.next().is_some_and(|first| first.is_ascii_alphabetic())
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"+-.".contains(&letter))
+}
+
+fn refuse_near_url(text: &str) -> Result<(), LocationError> {
+    match near_url(text) {
+        Some(meant) => Err(LocationError::NearUrl { location: text.to_owned(), meant }),
+        None => Ok(()),
+    }
+}
+
+/// The URL that a text without `scheme://` was probably meant to be; `None` for a path. What is there on disk makes no
+/// difference: the same command means the same everywhere.
+///
+/// A mistyped URL is a text that begins with
+///
+/// - the name of a store or its scheme and something like `://`: any colon or semicolon, or two slashes (`s3:bucket`,
+///   `gs:/bucket/key`, `s3//bucket/key`, `s3 ://bucket`), also behind spaces or a quotation mark;
+/// - any other name and a colon, as rclone, scp and rsync name places (`backup:bucket/key`, `user@host:key`), or a host
+///   and its port (`localhost:9000/bucket/key`).
+///
+/// A colon before a digit that is no port, or before a space, stays part of a path: `log-12:30.txt`, `Re: notes`.
+fn near_url(text: &str) -> Option<String> {
+    let begun = text.trim_start_matches(is_wrapping);
+    let is_wrapped = begun.len() < text.len();
+    begin_of_store(begun).or_else(|| begin_of_place(text).filter(|_| !is_wrapped))
+}
+
+/// What a shell, a document or a configuration file has left before a URL.
+fn is_wrapping(letter: char) -> bool {
+    letter.is_whitespace() || "\"'`<“”‘’„«\u{feff}\u{200b}\u{200e}\u{2060}".contains(letter)
+}
+
+fn is_colon(letter: char) -> bool {
+    // Also as other keyboards and typesetters write it.
+    ":;：；﹕︰∶ː꞉\u{37e}".contains(letter)
+}
+
+fn is_slash(letter: char) -> bool {
+    "/\\／＼⁄∕".contains(letter)
+}
+
+/// A text that begins with the name of a store.
+fn begin_of_store(text: &str) -> Option<String> {
+    let (name, rest) =
+        text.split_at(text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len()));
+    let scheme = match name.to_ascii_lowercase().as_str() {
+        "s3" | "s3a" | "s3n" | "minio" | "r2" | "b2" | "wasabi" | "ceph" | "oss" | "cos" | "obs" | "http"
+        | "https" => "s3",
+        "gs" | "gcs" => "gs",
+        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" => "az",
+        "dev" => "dev",
+        "memory" => "memory",
+        "file" => "file",
+        _ => return None,
+    };
+    let place = rest
+        .trim_start_matches(|letter: char| letter.is_whitespace() || is_colon(letter) || is_slash(letter));
+    let between = &rest[..rest.len() - place.len()];
+    let slashes = between.chars().filter(|letter| is_slash(*letter)).count();
+    if slashes < 2 && !between.contains(is_colon) {
+        return None;
+    }
+    Some(match scheme {
+        "file" => format!("file:///{place}"),
+        scheme => format!("{scheme}://{place}"),
+    })
+}
+
+/// A text that begins with another name and a colon.
+fn begin_of_place(text: &str) -> Option<String> {
+    // Not a time of day: its minutes end at 59.
+    const FIRST_PORT: u32 = 60;
+    if let Some((_, place)) = text.strip_prefix("arn:").and_then(|arn| arn.split_once(":::")) {
+        return Some(format!("s3://{place}"));
+    }
+    let (name, rest) = match text.strip_prefix('[').and_then(|text| text.split_once("]:")) {
+        Some((address, rest)) if address.parse::<IpAddr>().is_ok() => (address, rest),
+        _ => text.split_once(':')?,
+    };
+    let is_host = name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost");
+    let of_a_name = |letter: char| letter.is_alphanumeric() || "_-.+@".contains(letter);
+    let is_name = name.chars().all(of_a_name) && name.contains(char::is_alphabetic);
+    if !is_host && !is_name {
+        return None;
+    }
+    let place = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let digits = &rest[..rest.len() - place.len()];
+    let is_place = match (digits.is_empty(), place.chars().next()) {
+        (true, first) => !first.is_some_and(char::is_whitespace),
+        (false, Some('/')) => is_host || digits.parse().is_ok_and(|port: u32| port >= FIRST_PORT),
+        (false, None) => is_host,
+        (false, Some(_)) => false,
+    };
+    let place = match place.trim_start_matches(is_slash) {
+        "" => "BUCKET/KEY",
+        place => place,
+    };
+    is_place.then(|| format!("s3://{place}"))
+}
+
+fn split_name<'a>(
+    text: &str,
+    scheme: &'static str,
+    what: &'static str,
+    rest: &'a str,
+) -> Result<(&'a str, &'a str), LocationError> {
+    let (name, key) = rest.split_once('/').unwrap_or((rest, ""));
+    if name.is_empty() {
+        return Err(LocationError::NoBucket { location: text.to_owned(), scheme, what });
+    }
+    Ok((name, key))
+}
+
+fn bucket_and_key(text: &str, scheme: &'static str, rest: &str) -> Result<(String, String), LocationError> {
+    let (bucket, key) = split_name(text, scheme, "bucket", rest)?;
+    if let Some(reason) = bucket_fault(bucket) {
+        let (location, bucket) = (text.to_owned(), bucket.to_owned());
+        return Err(LocationError::InvalidBucket { location, bucket, reason });
+    }
+    if key.contains('\0') {
+        return Err(invalid_key(text, NUL));
+    }
+    if key.len() > LONGEST_KEY {
+        return Err(invalid_key(text, "it is longer than 1024 bytes"));
+    }
+    Ok((bucket.to_owned(), key.to_owned()))
+}
+
+/// What is wrong with a bucket's name. Capitals, underscores and up to 255 characters are taken: old
+/// buckets and S3's compatibles have them.
+fn bucket_fault(bucket: &str) -> Option<&'static str> {
+    let of_its_letters = |letter: u8| letter.is_ascii_alphanumeric() || b".-_".contains(&letter);
+    let at_its_ends = |letter: Option<&u8>| letter.is_some_and(u8::is_ascii_alphanumeric);
+    if !bucket.bytes().all(of_its_letters) {
+        Some("it may hold letters, digits, dots, hyphens and underscores")
+    } else if !(3..=255).contains(&bucket.len()) {
+        Some("it must have 3 to 255 characters")
+    } else if !at_its_ends(bucket.as_bytes().first()) || !at_its_ends(bucket.as_bytes().last()) {
+        Some("it must begin and end with a letter or a digit")
+    } else if bucket.contains("..") {
+        Some("it may not hold two dots in a row")
+    } else {
+        None
+    }
+}
+
+fn file_url(text: &str, rest: &str) -> Result<Location, LocationError> {
+    let Some(slash) = rest.find('/') else {
+        return Err(invalid_path(text, "a file URL needs an absolute path, as in file:///path"));
+    };
+    let (host, path) = rest.split_at(slash);
+    if !host.is_empty() && !host.eq_ignore_ascii_case("localhost") {
+        return Err(invalid_path(text, "a file URL names no host: write file:///path, with three slashes"));
+    }
+    let bytes: Vec<u8> = percent_decode_str(path).collect();
+    local(text, PathBuf::from(std::ffi::OsString::from_vec(bytes)))
+}
+
+fn local(text: &str, path: PathBuf) -> Result<Location, LocationError> {
+    if path.as_os_str().is_empty() {
+        return Err(LocationError::Empty);
+    }
+    if path.as_os_str().as_bytes().contains(&0) {
+        return Err(invalid_path(text, NUL));
+    }
+    Ok(Location::Local { path })
+}
+
+fn not_yet(text: &str, store: &'static str) -> LocationError {
+    LocationError::NotYetSupported { location: text.to_owned(), store }
+}
+
+fn invalid_key(text: &str, reason: &'static str) -> LocationError {
+    LocationError::InvalidKey { location: text.to_owned(), reason }
+}
+
+fn invalid_path(text: &str, reason: &'static str) -> LocationError {
+    LocationError::InvalidPath { location: text.to_owned(), reason }
+}

@@ -1,0 +1,310 @@
+//! How a write is set up.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::append::Order;
+use super::direct::Direct;
+use super::exact::WrongSize;
+use super::file;
+use super::journal::Journaled;
+use super::plan::ScheduleError;
+use super::state::Upload;
+use super::strategy::{Policy, Strategy, Target};
+use super::writer::Writer;
+use crate::backend::WriteOptions;
+use crate::engine::Context;
+use crate::memory::payload::SourceFile;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::{Attributes, Encryption, Object};
+use crate::types::progress::Progress;
+
+/// Sets up the write of one object: from a producer ([`start`](Self::start)) or from a file
+/// ([`upload`](Self::upload)).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is written before `start` or `upload`"]
+pub struct WriterBuilder {
+    context: Context,
+    key: String,
+    strategy: Strategy,
+    part_size: Option<u64>,
+    size_hint: Option<u64>,
+    exact_size: Option<u64>,
+    concurrency: Option<usize>,
+    idle_limit: Option<Duration>,
+    options: WriteOptions,
+    progress: Progress,
+}
+
+impl WriterBuilder {
+    pub(crate) fn new(context: Context, key: String) -> Self {
+        let progress = context.engine().progress.part();
+        Self {
+            context,
+            key,
+            strategy: Strategy::default(),
+            part_size: None,
+            size_hint: None,
+            exact_size: None,
+            concurrency: None,
+            idle_limit: None,
+            options: WriteOptions::default(),
+            progress,
+        }
+    }
+
+    /// How the bytes travel; [`Strategy::Auto`] by default.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
+    /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
+    /// 16 MiB by default; less where the memory budget is below 128 MiB, where memory is waited for although more requests
+    /// may fly (down to 5 MiB or the store's least), or as [`Strategy::Auto`] says of a known size.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// The object's size in bytes, where it is known or guessed. A hint that is too small is made up
+    /// for by growing parts, but for [`Strategy::Put`], which takes no more than the hint. One that is too large may
+    /// cost requests: what would be one goes in parts of the size that the hint made of them.
+    pub fn size_hint(mut self, bytes: u64) -> Self {
+        self.size_hint = Some(bytes);
+        self
+    }
+
+    /// The size in bytes that the object has: nothing of another size is published. The write that goes past it
+    /// fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
+    /// [`WrongSize`](crate::WrongSize) as the error's source. It is the size hint as well, where none is set. A
+    /// journal does not keep it: [`Writer::set_exact_size`] is for those who resume.
+    pub fn exact_size(mut self, bytes: u64) -> Self {
+        self.exact_size = Some(bytes);
+        self
+    }
+
+    /// Most parts of this object in flight at once; the limiter's bound holds as well. More than one has
+    /// [`Strategy::Journal`] send parts where it would append (Google).
+    pub fn concurrency(mut self, parts: usize) -> Self {
+        self.concurrency = Some(parts);
+        self
+    }
+
+    /// How long the writer may take no byte while others wait for the memory that it holds: past this
+    /// its upload is aborted, and its next call fails with [`ErrorKind::Idle`]. Bytes that a spool takes
+    /// are waited for by nobody.
+    pub fn idle_limit(mut self, limit: Duration) -> Self {
+        self.idle_limit = Some(limit);
+        self
+    }
+
+    /// Fail with [`ErrorKind::AlreadyExists`] where the key has an object, by the store's own
+    /// condition at the moment of the commit.
+    pub fn create_only(mut self) -> Self {
+        self.options.create_only = true;
+        self
+    }
+
+    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`] or a reader
+    /// described it, by the store's own condition at the moment of the commit. [`ErrorKind::Unsupported`] where
+    /// the store has none, and with [`Strategy::Journal`].
+    pub fn replaces(mut self, object: Object) -> Self {
+        self.options.replaces = Some(object.into());
+        self
+    }
+
+    /// What the object carries beside its bytes, all at once.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.options.attributes = attributes;
+        self
+    }
+
+    /// MIME type; guessed from the key's ending otherwise.
+    pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
+        self.options.attributes.content_type = Some(content_type.into());
+        self
+    }
+
+    /// One entry of user metadata.
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.attributes.metadata.insert(name.into().to_ascii_lowercase(), value.into());
+        self
+    }
+
+    /// One tag.
+    pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.attributes.tags.insert(name.into(), value.into());
+        self
+    }
+
+    /// Storage class, in the store's own words.
+    pub fn storage_class(mut self, class: impl Into<String>) -> Self {
+        self.options.attributes.storage_class = Some(class.into());
+        self
+    }
+
+    /// Server-side encryption.
+    pub fn encryption(mut self, encryption: Encryption) -> Self {
+        self.options.attributes.encryption = Some(encryption);
+        self
+    }
+
+    /// The figures of the write to be; they can be watched from here on.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Starts a writer. No request is made before there is something to send.
+    ///
+    /// # Errors
+    /// [`ErrorKind::InvalidInput`] where the part size is not the store's, or does not fit in the
+    /// memory budget, and where no request could say the key or what the object is to carry;
+    /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
+    pub async fn start(self) -> Result<Writer> {
+        self.context.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.check_replaces()?;
+        let relief = self.context.engine().relief.clone();
+        let policy = self.policy(self.size_hint.or(self.exact_size), Some(relief.budget().total()))?;
+        let exact = self.exact_size;
+        if policy.strategy == Strategy::Journal {
+            let mut writer = Box::pin(self.start_journaled(policy)).await?;
+            writer.exact = exact;
+            return Ok(writer);
+        }
+        let idle_limit = self.idle_limit.or(self.context.engine().idle_limit);
+        let key = Some(self.key.clone());
+        let upload = Arc::new(self.into_upload(&policy));
+        let mut writer = Writer::direct(policy.strategy, Direct::new(upload, policy, relief, idle_limit));
+        (writer.key, writer.exact) = (key, exact);
+        Ok(writer)
+    }
+
+    /// Sends the file at `path` and publishes it. With [`Strategy::Journal`] it is copied into the journal
+    /// first. Its bytes are streamed from the disk and checksummed
+    /// on their way: a request holds three slabs of memory, whatever the part size.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
+    /// published then. Dropping the future aborts, as dropping a [`Writer`] does.
+    pub async fn upload(self, path: impl AsRef<Path>) -> Result<Object> {
+        self.context.check(Operation::Write, &self.key, Some(&self.options))?;
+        self.check_replaces()?;
+        let budget = self.context.engine().budget.clone();
+        let file = file::open(path.as_ref(), &self.url()).await?;
+        if let Some(exact) = self.exact_size.filter(|exact| *exact != file.size() && file.size() > 0) {
+            let given = file.size();
+            let wrong =
+                if given < exact { WrongSize::TooFew { given, exact } } else { WrongSize::TooMany { exact } };
+            let error = Error::new(ErrorKind::Source, Operation::Write, self.url(), wrong.to_string());
+            return Err(error.with_source(wrong));
+        }
+        if self.strategy == Strategy::Journal {
+            return self.upload_journaled(file).await;
+        }
+        if file.size() == 0 {
+            // Files that the system makes up as they are read (/proc) have no size and have bytes.
+            let url = self.url();
+            let mut source = tokio::fs::File::from_std(file.into_file());
+            let mut writer = self.start().await?;
+            let read = writer.read_from(&mut source).await?;
+            let checked = file::check_all_read(&source, read).await;
+            checked.map_err(|error| file::unreadable(&url, error))?;
+            return writer.finish().await;
+        }
+        let (policy, context) = (self.policy(Some(file.size()), None)?, self.context.clone());
+        let object = file::send(Arc::new(file), Arc::new(self.into_upload(&policy)), policy, budget).await?;
+        Ok(context.relative(object))
+    }
+
+    /// The journal has a copy of the file: it may change or go away when all of it was read.
+    async fn upload_journaled(self, file: SourceFile) -> Result<Object> {
+        let (url, size) = (self.url(), file.size());
+        let failed = |error| file::unreadable(&url, error);
+        let file = Arc::new(file);
+        let mut source = tokio::fs::File::from_std(file.try_clone().map_err(&failed)?);
+        let mut writer = self.size_hint(size).start().await?;
+        writer.read_from(&mut source).await?;
+        if size > 0 {
+            file.check_unchanged().map_err(&failed)?;
+        }
+        writer.finish().await
+    }
+
+    fn policy(&self, size_hint: Option<u64>, memory: Option<u64>) -> Result<Policy> {
+        let target = Target {
+            capabilities: self.context.backend().capabilities(),
+            part_size: self.part_size.or(self.context.engine().part_size),
+            size_hint,
+            memory,
+            spool: self.context.engine().relief.spooling().is_some(),
+            journal: !self.context.engine().journaling.directories.is_empty(),
+            create_only: self.options.create_only || self.options.replaces.is_some(),
+            concurrency: self.concurrency.unwrap_or(self.context.engine().parts_in_flight),
+            parallel: self.concurrency.is_some_and(|parts| parts > 1),
+            most: self.context.most_requests(),
+            best: self.context.best(),
+        };
+        self.strategy.policy(&target).map_err(|refused| {
+            let kind = match refused {
+                ScheduleError::PartSize { .. }
+                | ScheduleError::Memory { .. }
+                | ScheduleError::NoSpool
+                | ScheduleError::NoJournal => ErrorKind::InvalidInput,
+                ScheduleError::TooLarge { .. }
+                | ScheduleError::PastRequest { .. }
+                | ScheduleError::PastMemory { .. }
+                | ScheduleError::Reach { .. } => ErrorKind::TooLarge,
+            };
+            Error::new(kind, Operation::Write, self.url(), refused.to_string())
+        })
+    }
+
+    fn check_replaces(&self) -> Result<()> {
+        let message = match &self.options.replaces {
+            None => return Ok(()),
+            Some(replaced) if replaced.etag.is_none() && replaced.version.is_none() => {
+                let message = "the object that is to be replaced has neither an ETag nor a version, by which a store \
+                               could know it (describe it with `head` first)";
+                return Err(Error::new(ErrorKind::InvalidInput, Operation::Write, self.url(), message));
+            }
+            Some(_) if !self.context.backend().capabilities().replaces => {
+                "the store knows no condition on the object that is replaced"
+            }
+            Some(_) if self.strategy == Strategy::Journal => {
+                "a journal may outlive the object that was to be replaced: choose another strategy"
+            }
+            Some(_) => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Unsupported, Operation::Write, self.url(), message))
+    }
+
+    fn url(&self) -> String {
+        self.context.url(&self.key)
+    }
+
+    fn into_upload(self, policy: &Policy) -> Upload {
+        let mut options = self.options;
+        options.token = Some(self.context.engine().retry.token());
+        let mut upload = Upload::new(&self.context, &self.key, options, self.progress);
+        let algorithm = upload.backend.capabilities().checksum;
+        upload.order = Order::of(policy.cut, algorithm);
+        upload
+    }
+
+    /// Starts a writer whose bytes go to a journal first.
+    async fn start_journaled(self, policy: Policy) -> Result<Writer> {
+        let engine = self.context.engine().clone();
+        let key = Some(self.key.clone());
+        let mut upload = self.into_upload(&policy);
+        upload.is_journaled = true;
+        let upload = Arc::new(upload);
+        let (budget, in_flight) = (engine.budget.clone(), policy.in_flight);
+        let journaled = Journaled::begin(upload, policy.cut, in_flight, budget, &engine.journaling).await?;
+        let mut writer = Writer::journaled(journaled);
+        writer.key = key;
+        Ok(writer)
+    }
+}

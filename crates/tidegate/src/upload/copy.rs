@@ -1,0 +1,184 @@
+//! Copies within one store, which makes them itself.
+
+use std::sync::Arc;
+
+use crate::backend::{CopySource, WriteOptions};
+use crate::engine::Context;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::{Attributes, Encryption, Object};
+use crate::types::progress::Progress;
+use crate::upload::{Copy, NoWay, Upload, Way};
+
+/// Sets up a copy of an object that the store makes itself; see [`Store::copy`](crate::Store::copy).
+#[derive(Clone, Debug)]
+#[must_use = "nothing is copied before `run`"]
+pub struct CopyBuilder {
+    from: Context,
+    key: String,
+    to: Context,
+    to_key: String,
+    part_size: Option<u64>,
+    concurrency: Option<usize>,
+    /// What the key has, where that was asked already.
+    described: Option<Object>,
+    options: WriteOptions,
+    progress: Progress,
+}
+
+impl CopyBuilder {
+    pub(crate) fn new(from: Context, key: String, to: Context, to_key: String) -> Self {
+        let progress = to.engine().progress.part();
+        let options = WriteOptions::default();
+        Self { from, key, to, to_key, part_size: None, concurrency: None, described: None, options, progress }
+    }
+
+    /// Fail with [`ErrorKind::AlreadyExists`] where the target has an object, by the store's own condition at
+    /// the moment of the commit.
+    pub fn create_only(mut self) -> Self {
+        self.options.create_only = true;
+        self
+    }
+
+    /// What the copy carries in another way than its source. What is not set here is kept, metadata and tags
+    /// each as a whole.
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.options.attributes = attributes;
+        self
+    }
+
+    /// Size of a part in bytes, where the store copies in parts; an object that is no larger is copied in one
+    /// request. As for an upload, it grows where an object would need too many; 128 MiB by default.
+    pub fn part_size(mut self, bytes: u64) -> Self {
+        self.part_size = Some(bytes);
+        self
+    }
+
+    /// Most parts in flight at once; the limiter's bound holds as well.
+    pub fn concurrency(mut self, parts: usize) -> Self {
+        self.concurrency = Some(parts);
+        self
+    }
+
+    /// The copy is of the object that [`Store::head`] has described so, which is not asked for again.
+    pub(crate) fn described(mut self, object: Object) -> Self {
+        self.described = Some(object);
+        self
+    }
+
+    /// The figures of the copy to be: what the store has copied counts as acknowledged.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// Makes the copy: visible when this returns, whole, or not at all. It is of the object that the key has when
+    /// this begins, with the same bytes (by the checksum, where the store tells one of both), attributes,
+    /// metadata and tags. Access rights and retention are the target's own; what else the source has and the copy lacks
+    /// is named in [`Object::not_carried`]. A copy of an object onto itself that
+    /// changes no attribute is the object as it is; no request but the one that describes it is made.
+    ///
+    /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where the two are not of one store, it makes no such copies, or it gives neither a tag
+    /// nor a version of the source: then nothing was changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
+    /// removed meanwhile.
+    pub async fn run(self) -> Result<Object> {
+        if let Some(object) = self.onto_itself().await? {
+            return Ok(object);
+        }
+        let from = self.source().await?;
+        let not_carried = from.object.not_carried.clone();
+        let mut options = self.options;
+        let given = std::mem::take(&mut options.attributes);
+        options.attributes = merged(given, from.object.attributes.clone());
+        let capabilities = self.to.backend().capabilities();
+        let part_size = self.part_size.or(self.to.engine().part_size);
+        let way = Way::choose(capabilities, from.object.size, options.create_only, part_size);
+        let way = way.map_err(|none| {
+            let kind = match none {
+                NoWay::CreateOnly => ErrorKind::Unsupported,
+                NoWay::TooLarge(_) => ErrorKind::TooLarge,
+                NoWay::Schedule(_) => ErrorKind::InvalidInput,
+            };
+            Error::new(kind, Operation::Copy, self.to.url(&self.to_key), none.to_string())
+        })?;
+        if way != Way::Whole && options.attributes.tags.is_empty() {
+            options.attributes.tags = self.from.tags(&self.key, &self.progress).await?;
+        }
+        options.token = Some(self.to.engine().retry.token());
+        let in_flight = self.concurrency.unwrap_or(self.to.engine().parts_in_flight);
+        let upload = Upload::new(&self.to, &self.to_key, options, self.progress);
+        let object = Copy::new(upload, from).run(way, in_flight).await?;
+        Ok(Object { not_carried, ..self.to.relative(object) })
+    }
+
+    /// The object, where it would be copied onto itself and nothing of it would change. Stores refuse such a copy
+    /// (S3) or make a new version of it.
+    async fn onto_itself(&self) -> Result<Option<Object>> {
+        if !self.from.is_one_place(&self.key, &self.to, &self.to_key).await {
+            return Ok(None);
+        }
+        let object = match &self.described {
+            Some(object) => object.clone(),
+            None => self.from.head(&self.key).await?,
+        };
+        if self.options.create_only {
+            let message = "the object would be copied onto itself";
+            let url = self.to.url(&self.to_key);
+            return Err(Error::new(ErrorKind::AlreadyExists, Operation::Copy, url, message));
+        }
+        let changes = self.options.attributes != Attributes::default();
+        // Two stores in memory may have one name, each of another engine.
+        let is_one_store = Arc::ptr_eq(self.from.backend(), self.to.backend());
+        if changes || (!is_one_store && !self.to.head(&self.to_key).await?.is_same(&object)) {
+            return Ok(None);
+        }
+        Ok(Some(Object { key: self.to_key.clone(), ..object }))
+    }
+
+    /// Describes what is copied, and refuses what could not be.
+    async fn source(&self) -> Result<CopySource> {
+        let (from, to) = (&self.from, &self.to);
+        if !from.is_one_with(to) {
+            let url = from.url(&self.key);
+            let message =
+                format!("{url} cannot be copied there by the store: they are not of one that makes copies");
+            let target = to.url(&self.to_key);
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, target, message));
+        }
+        from.check(Operation::Copy, &self.key, None)?;
+        to.check(Operation::Copy, &self.to_key, Some(&self.options))?;
+        let key = from.full_key(&self.key);
+        let object = match &self.described {
+            Some(object) => object.clone(),
+            None => {
+                let requests = from.requests(&self.key, self.progress.clone());
+                let head = requests.send(Operation::Head, None, None, || from.backend().head(&key)).await;
+                head.map_err(|failure| failure.into_error(Operation::Head, &requests.object))?
+            }
+        };
+        if !object.has_identity() {
+            let message = "the store gives neither an ETag nor a version of the object, so nothing would tell whether \
+                           it copies the one that was described";
+            return Err(Error::new(ErrorKind::Unsupported, Operation::Copy, from.url(&self.key), message));
+        }
+        Ok(CopySource { location: from.backend().location().to_owned(), key, object })
+    }
+}
+
+/// What a copy carries: what is given, and for the rest what its source does.
+fn merged(given: Attributes, source: Attributes) -> Attributes {
+    Attributes {
+        content_type: given.content_type.or(source.content_type),
+        cache_control: given.cache_control.or(source.cache_control),
+        content_encoding: given.content_encoding.or(source.content_encoding),
+        content_disposition: given.content_disposition.or(source.content_disposition),
+        content_language: given.content_language.or(source.content_language),
+        expires: given.expires.or(source.expires),
+        metadata: if given.metadata.is_empty() { source.metadata } else { given.metadata },
+        tags: if given.tags.is_empty() { source.tags } else { given.tags },
+        storage_class: given.storage_class.or(source.storage_class),
+        // Keys that the store manages are what a bucket has where nothing is said, if not a better one.
+        encryption: given.encryption.or(source.encryption.filter(|kept| *kept != Encryption::Managed)),
+    }
+}

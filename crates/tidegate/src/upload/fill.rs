@@ -1,0 +1,203 @@
+//! The part that is being filled: what of it is in the spool, slabs that bytes are copied into, and
+//! shared bytes that are not copied.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::spooling::{Lent, Line};
+use crate::memory::budget::{Lease, Slab};
+use crate::memory::payload::{Payload, Spooled};
+use crate::memory::spool::{Spool, SpoolError, Stored};
+use crate::types::checksum::{Algorithm, Checksum, Hasher};
+
+/// The bytes of the current part, in order, with their checksum so far.
+#[derive(Debug)]
+pub(super) struct Fill {
+    /// Comes before what is in memory.
+    stored: Stored,
+    pieces: Vec<Piece>,
+    slab: Option<Slab>,
+    /// How much of the slab the checksum covers.
+    hashed: usize,
+    hasher: Hasher,
+    algorithm: Algorithm,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Bytes,
+    /// What it takes of the budget.
+    leased: u64,
+}
+
+impl Fill {
+    /// Small writes are checksummed together once they come to this many bytes, while still hot.
+    const HASH_STEP: usize = 8 << 10;
+
+    pub(super) fn new(algorithm: Algorithm) -> Self {
+        Self {
+            stored: Stored::default(),
+            pieces: Vec::new(),
+            slab: None,
+            hashed: 0,
+            hasher: Hasher::new(algorithm),
+            algorithm,
+        }
+    }
+
+    /// The free end of the current slab; empty where a new one is needed.
+    pub(super) fn spare(&mut self) -> &mut [u8] {
+        self.slab.as_mut().map_or(&mut [], Slab::spare)
+    }
+
+    /// `bytes` of the free end were filled.
+    pub(super) fn advance(&mut self, bytes: usize) {
+        if let Some(slab) = &mut self.slab {
+            slab.advance(bytes);
+            self.hash(Self::HASH_STEP);
+        }
+    }
+
+    /// A new slab to be filled; how many bytes of the lease it did not need.
+    pub(super) fn add_slab(&mut self, lease: Lease) -> u64 {
+        self.seal();
+        let (slab, unused) = Slab::at_most(lease);
+        self.slab = Some(slab);
+        unused
+    }
+
+    /// Bytes that are shared, not copied.
+    pub(super) fn add_shared(&mut self, lease: Lease, bytes: Bytes) {
+        self.seal();
+        self.hasher.update(&bytes);
+        self.pieces.push(Piece { leased: lease.bytes(), bytes: lease.charge(bytes) });
+    }
+
+    /// Bytes in memory, but for those of the slab that is being filled.
+    pub(super) fn in_memory(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.bytes.len() as u64).sum()
+    }
+
+    /// What is in memory, to be spooled behind [`stored`](Self::stored), and how much of the budget was
+    /// given back that was not filled: what follows goes into a new slab, also where the spool fails,
+    /// and the part must not take more than its size.
+    pub(super) fn pieces(&mut self) -> (Vec<Bytes>, u64) {
+        let trimmed = self.slab.as_mut().map_or(0, Slab::trim);
+        self.seal();
+        (self.pieces.iter().map(|piece| piece.bytes.clone()).collect(), trimmed)
+    }
+
+    pub(super) fn stored(&self) -> &Stored {
+        &self.stored
+    }
+
+    /// The first `count` pieces are in the spool as well, as `stored` now is; what they took of the
+    /// budget. They are given back to be dropped.
+    pub(super) fn spilled(&mut self, stored: Stored, count: usize) -> (Vec<Bytes>, u64) {
+        self.stored = stored;
+        // With its room: a list that keeps it costs each of thousands of writers tens of KiB.
+        let kept = self.pieces.split_off(count);
+        let released = std::mem::replace(&mut self.pieces, kept);
+        let leased = released.iter().map(|piece| piece.leased).sum();
+        (released.into_iter().map(|piece| piece.bytes).collect(), leased)
+    }
+
+    /// All of it, to be sent; what follows is a new part.
+    pub(super) fn take(&mut self) -> Taken {
+        self.seal();
+        let hasher = std::mem::replace(&mut self.hasher, Hasher::new(self.algorithm));
+        Taken {
+            stored: std::mem::take(&mut self.stored),
+            pieces: std::mem::take(&mut self.pieces)
+                .into_iter()
+                .map(|piece| piece.bytes)
+                .filter(|bytes| !bytes.is_empty())
+                .collect(),
+            checksum: hasher.finish(),
+        }
+    }
+
+    fn hash(&mut self, least: usize) {
+        if let Some(slab) = &self.slab {
+            let fresh = &slab.filled()[self.hashed..];
+            if fresh.len() >= least || slab.room() == 0 {
+                self.hasher.update(fresh);
+                self.hashed = slab.filled().len();
+            }
+        }
+    }
+
+    fn seal(&mut self) {
+        self.hash(0);
+        self.hashed = 0;
+        if let Some(slab) = self.slab.take().filter(|slab| !slab.filled().is_empty()) {
+            self.pieces.push(Piece { leased: slab.leased(), bytes: slab.freeze() });
+        }
+    }
+}
+
+/// A whole part: what of it is in the spool, and what is in memory behind that.
+#[derive(Debug)]
+pub(super) struct Taken {
+    stored: Stored,
+    pieces: Vec<Bytes>,
+    checksum: Checksum,
+}
+
+impl Taken {
+    pub(super) fn in_memory(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// The same, all of it in the spool.
+    pub(super) async fn spool(mut self, spool: &Spool) -> Result<Self, (Self, SpoolError)> {
+        match spool.store(&self.stored, &self.pieces).await {
+            Ok(stored) => {
+                self.stored = stored;
+                self.pieces.clear();
+                Ok(self)
+            }
+            Err(error) => Err((self, error)),
+        }
+    }
+
+    /// It as the body of a request; what is in the spool waits for the buffers that it is read
+    /// through, which are lent for as long as the guard is held.
+    pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<Lent>) {
+        match line.filter(|_| self.stored.len() > 0) {
+            None => (Payload::from_memory(self.pieces, self.checksum), None),
+            Some(line) => {
+                let (ring, lent) = line.ring().await;
+                let spooled = Spooled::new(self.stored, self.pieces, self.checksum);
+                (Payload::from_spool(spooled, ring), Some(lent))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::budget::Budget;
+
+    #[test]
+    fn what_left_keeps_no_room() {
+        let budget = Budget::new(1 << 20, 4096);
+        let mut fill = Fill::new(Algorithm::Crc64Nvme);
+        let add = |fill: &mut Fill, pieces: usize| {
+            for _ in 0..pieces {
+                let lease = budget.try_lease(100).unwrap();
+                fill.add_shared(lease, Bytes::from_static(&[7; 100]));
+            }
+        };
+        add(&mut fill, 200);
+        let (pieces, _) = fill.pieces();
+        add(&mut fill, 3);
+        let (released, leased) = fill.spilled(Stored::default(), pieces.len());
+        assert_eq!((released.len(), leased, fill.in_memory()), (200, 20_000, 300));
+        assert!(fill.pieces.capacity() <= 4, "{}", fill.pieces.capacity());
+        assert_eq!(fill.take().pieces.len(), 3);
+        assert_eq!(fill.pieces.capacity(), 0);
+    }
+}

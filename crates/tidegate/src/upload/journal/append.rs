@@ -1,0 +1,61 @@
+//! Writing to a journal whose disk may be full: what the store takes makes room.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::gather::Gathered;
+use crate::engine::journaling::{Disk, Feed};
+use crate::journal::{Journal, JournalError};
+use crate::types::progress::Progress;
+
+/// A journal that is written to, with what is needed to wait for room on its disk.
+#[derive(Clone, Debug)]
+pub(super) struct Appender {
+    pub(super) journal: Journal,
+    pub(super) feed: Arc<watch::Sender<Feed>>,
+    pub(super) progress: Progress,
+    pub(super) disk: Arc<Disk>,
+    /// How long a full disk is waited for while nothing leaves it.
+    pub(super) patience: Duration,
+}
+
+impl Appender {
+    /// Appends bytes until there are none; they are as durable as the journal makes them when this
+    /// returns.
+    pub(super) async fn append(self, gathered: Arc<Gathered>) -> Result<(), JournalError> {
+        let appended = self.append_all(&gathered).await;
+        if appended.is_err() {
+            // Whether or not its producer comes to see that.
+            gathered.lock().give_up();
+        }
+        appended
+    }
+
+    async fn append_all(&self, gathered: &Gathered) -> Result<(), JournalError> {
+        loop {
+            let pieces = gathered.lock().take();
+            if pieces.is_empty() {
+                return Ok(());
+            }
+            let bytes: usize = pieces.iter().map(Bytes::len).sum();
+            let append = || self.disk.append(bytes as u64, self.journal.append(pieces.clone()));
+            let length = self.disk.in_line(&self.progress, self.patience, append).await?;
+            self.progress.journaled(bytes as u64);
+            self.feed.send_modify(|feed| feed.length = length);
+        }
+    }
+
+    /// Writes down that no byte follows.
+    pub(super) async fn finish(self) -> Result<(), JournalError> {
+        let finish = || self.journal.finish();
+        let checksum = self.disk.patiently(&self.progress, self.patience, finish).await?;
+        self.feed.send_modify(|feed| feed.finish = Some(checksum));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! How an upload ends but by its publication: it is aborted, or its writer is gone and the journal stays.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::source::failed;
+use super::{Journaled, Stage};
+use crate::journal::{End, Journal, JournalError, Session, SessionKind};
+use crate::types::checksum::Checksum;
+use crate::types::date::since_1970;
+use crate::types::error::{ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::upload::settle::There;
+use crate::upload::state::{Tasks, Upload};
+
+/// How long a journal may be held open by connections that are being closed.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// How long a session that is being opened is waited for once its writer is gone: longer than a store that
+/// answers takes, and not as long as one that is down.
+const OPENING: Duration = Duration::from_secs(3);
+
+/// How long parts in flight may take to be acknowledged once their writer is gone. A process that was told to end
+/// has two seconds in all.
+const DRAINING: Duration = Duration::from_secs(1);
+
+/// How long what is being written to a journal is waited for once its writer is gone.
+const ENDING: Duration = Duration::from_secs(1);
+
+impl Journaled {
+    /// Ends the upload: its session, and its journal.
+    pub(in crate::upload) async fn abort(mut self) -> Result<()> {
+        let upload = self.upload.clone();
+        // A task's, as `sync` is.
+        let ended = upload.runtime.spawn(async move { self.abort_now().await }).await;
+        ended.unwrap_or_else(|ended| Err(upload.ended_early(None, ended)))
+    }
+
+    /// The same in the caller's task.
+    pub(in crate::upload) async fn abort_now(&mut self) -> Result<()> {
+        self.stage = Stage::Failed;
+        self.stop().await;
+        // Of a `shutdown` that was cancelled, the store may have carried out the commit.
+        let finish = self.appender.feed.borrow().finish;
+        match end_upload(&self.upload, self.appender.journal.clone(), finish).await? {
+            None => Ok(()),
+            Some(_) => {
+                let message = "the object was published before, and is there";
+                Err(self.upload.error(ErrorKind::Closed, Operation::Abort, message))
+            }
+        }
+    }
+
+    /// Stops what is under way and waits until it has ended.
+    async fn stop(&mut self) {
+        if let Some(sending) = self.sending.take() {
+            sending.abort();
+            let _ = sending.await;
+        }
+        self.tracker.wait().await;
+        end(self.appending.take()).await;
+    }
+}
+
+/// Ends an upload: its session, and its journal. The object, where its producer had finished and it turns
+/// out that it was published: it stays.
+pub(super) async fn end_upload(
+    upload: &Arc<Upload>,
+    journal: Journal,
+    finish: Option<Checksum>,
+) -> Result<Option<Object>> {
+    let state = journal.state().await.map_err(|error| failed(upload, error))?;
+    if state.end.is_none() {
+        upload.abort(Tasks::new()).await?;
+    }
+    let mut published = None;
+    if let Some(checksum) = finish.filter(|_| state.end != Some(End::Aborted)) {
+        // Asked now: a completion may have been under way until the abort.
+        let since = since_1970(state.header.created);
+        if let There::Ours(object) = upload.published(checksum, since).await? {
+            published = Some(*object);
+        }
+    }
+    let end = if published.is_some() { End::Completed } else { End::Aborted };
+    journal.end(end).await.map_err(|error| failed(upload, error))?;
+    Ok(published)
+}
+
+/// Lets what is being written come to its end; a disk that is full is not waited for.
+async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
+    let Some(mut appending) = appending else { return };
+    if timeout(ENDING, &mut appending).await.is_err() {
+        appending.abort();
+        let _ = appending.await;
+    }
+}
+
+/// A session that was being opened when its writer went is not cancelled with it: it is written down, or
+/// nobody would know of it.
+async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
+    if upload.lock().is_none() {
+        return;
+    }
+    let session = match timeout(OPENING, upload.session()).await {
+        Ok(Ok(session)) => session,
+        Ok(Err(_)) => return,
+        Err(_) => {
+            // Somebody else may have the journal when it is opened.
+            let late = upload.clone();
+            upload.runtime.spawn(async move { late.abort_session().await });
+            return;
+        }
+    };
+    let known = journal.state().await.ok().and_then(|state| state.session);
+    if known.is_some_and(|known| known.id == session.id) {
+        return;
+    }
+    let kind = if upload.order.is_some() { SessionKind::Append } else { SessionKind::Parts };
+    let opened = Session { kind, id: session.id };
+    if journal.session(opened).await.is_err() {
+        let _ = upload.abort_session().await;
+    }
+}
+
+impl Drop for Journaled {
+    fn drop(&mut self) {
+        if matches!(self.stage, Stage::Done(_)) {
+            return;
+        }
+        let (sending, appending) = (self.sending.take(), self.appending.take());
+        let (tracker, upload) = (self.tracker.clone(), self.upload.clone());
+        // Nothing was ever taken: there is nothing to go on with.
+        let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
+        let journal = self.appender.journal.clone();
+        let task = async move {
+            end(appending).await;
+            if let Some(mut sending) = sending
+                && timeout(DRAINING, &mut sending).await.is_err()
+            {
+                sending.abort();
+                let _ = sending.await;
+            }
+            tracker.wait().await;
+            if !unused {
+                write_down_session(&upload, &journal).await;
+                // Whoever waits for this can go on with it then.
+                let _ = timeout(CLOSING, journal.closed()).await;
+                return Ok(());
+            }
+            if let Err(error) = journal.end(End::Aborted).await {
+                warn!(%error, "an empty journal can't be removed");
+            }
+            upload.abort_session().await.map(|_| ())
+        };
+        // Where the runtime ends first nothing is lost: it is in the journal.
+        drop(self.upload.aborts.spawn_on(task, None, &self.upload.runtime));
+    }
+}

@@ -1,0 +1,83 @@
+//! The store's side of a journaled upload: from the journal to the store, as bytes come, and again for as
+//! long as it takes.
+//!
+//! A store that is down is no error here: the bytes are safe. What does not pass with time (no such
+//! bucket, no permission) ends it, as does an outage that outlasts the retries of a request that was
+//! begun after the producer had finished. The journal is there in any case.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use super::source::Source;
+use crate::journal::{End, Part};
+use crate::types::error::Result;
+use crate::types::object::Object;
+use crate::upload::plan::Cut;
+
+mod appending;
+mod link;
+mod lost;
+mod pacing;
+mod parts;
+mod standing;
+mod stream;
+
+use appending::Appending;
+use link::Link;
+use parts::Parts;
+
+/// One for each kind of session.
+pub(super) enum Sender {
+    Parts(Box<Parts>),
+    Appending(Box<Appending>),
+}
+
+/// What an earlier process left.
+#[derive(Default)]
+pub(super) struct Before {
+    pub(super) stored: BTreeMap<u32, Part>,
+    /// The session has acknowledged all bytes below.
+    pub(super) committed: u64,
+    /// How long the object is in the journal.
+    pub(super) length: u64,
+    pub(super) session: Option<String>,
+    /// When it began.
+    pub(super) created: u64,
+}
+
+impl Sender {
+    pub(super) fn new(
+        source: Arc<Source>,
+        cut: Cut,
+        in_flight: usize,
+        keep: u64,
+        tracker: TaskTracker,
+        before: Before,
+    ) -> Self {
+        let link = Link::new(source, keep, before.session, before.created);
+        match cut {
+            Cut::Chunks(schedule) => {
+                Self::Appending(Box::new(Appending::new(link, schedule, before.committed, before.length)))
+            }
+            Cut::Parts(_) | Cut::Whole { .. } => {
+                Self::Parts(Box::new(Parts::new(link, cut, in_flight, tracker, before.stored)))
+            }
+        }
+    }
+
+    /// Sends until the object is published.
+    pub(super) async fn run(self) -> Result<Object> {
+        let (object, journal) = match self {
+            Self::Parts(mut parts) => (parts.publish().await?, parts.into_journal()),
+            Self::Appending(mut appending) => (appending.publish().await?, appending.into_journal()),
+        };
+        // The object is there. A journal that can't be removed is looked at again by whoever recovers.
+        if let Err(error) = journal.end(End::Completed).await {
+            warn!(%error, "a journal of an object that is published can't be removed");
+        }
+        Ok(object)
+    }
+}

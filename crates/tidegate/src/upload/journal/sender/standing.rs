@@ -1,0 +1,149 @@
+//! Where a session that is appended to stands, as the store says, and what of that is written down.
+
+use std::mem;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tokio::time::sleep;
+use tracing::debug;
+
+use super::appending::{Again, Appending, Row};
+use crate::backend::{self, Fault, FaultKind};
+use crate::journal::JournalError;
+use crate::types::error::{ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Waiting;
+use crate::upload::append::FINISHED;
+
+impl Appending {
+    /// Asks the store where the session stands. The object, where it is published.
+    pub(super) async fn ask(&mut self) -> Result<Option<Object>> {
+        let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
+        let session = upload.session().await?;
+        let mut low = 0;
+        let stands = loop {
+            let is_last = source.is_finished();
+            let question = || upload.backend.appended(&session);
+            match upload.requests.send(Operation::Part, None, None, question).await {
+                // Who answered may not know yet: it is asked as often as a request is made again that fails.
+                Ok(backend::Appended::Open(at)) if at < self.stored => {
+                    low += 1;
+                    let fault =
+                        Fault::new(FaultKind::Transient, "the store has less of the session than before");
+                    let Some(pause) = upload.requests.retry.pause(&fault, low) else {
+                        break backend::Appended::Open(at);
+                    };
+                    let _waiting = upload.requests.progress.waiting(Waiting::Backoff);
+                    sleep(pause).await;
+                }
+                Ok(stands) => break stands,
+                Err(failure) => {
+                    let error = upload.failed(failure, self.operation());
+                    if !source.goes_on(&error, is_last).await {
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        match stands {
+            backend::Appended::Open(at) => {
+                self.link.is_unpublished();
+                self.stands_at(at).await?;
+                self.is_sure = true;
+                Ok(None)
+            }
+            backend::Appended::Published(object) => self.published(*object).await.map(Some),
+        }
+    }
+
+    /// Takes in where the store says that the session stands.
+    pub(super) async fn stands_at(&mut self, at: u64) -> Result<()> {
+        // Not what the producer has written since: somebody else's bytes may be what it has.
+        let most = self.found.max(self.read.load(Relaxed));
+        if !(self.stored..=most).contains(&at) {
+            let message = format!(
+                "the store has {at} bytes of the session, where it had {} and was sent {most}",
+                self.stored
+            );
+            return Err(self.link.upload().error(ErrorKind::SessionLost, self.operation(), message));
+        }
+        let more = at - mem::replace(&mut self.stored, at);
+        if more > 0 {
+            let requests = &self.link.upload().requests;
+            requests.progress.acknowledged(more);
+            requests.endpoint.allowance.succeeded(self.row.failed > 0);
+            self.row = Row::default();
+            self.link.sessions.stored(more);
+            self.link.source.disk.moves();
+        }
+        let keep = if self.link.feed.borrow().full { 1 } else { self.link.keep };
+        self.write_down(keep).await
+    }
+
+    /// Writes down what is acknowledged, where that was not done, or not to its end: the disk may have been
+    /// full, and a question beside a stream ends with that. Then gives back the space of it.
+    pub(super) async fn write_down(&mut self, keep: u64) -> Result<()> {
+        if !self.link.takes_records() || self.stored == 0 {
+            return Ok(());
+        }
+        let written = self.try_to_write_down(keep).await;
+        self.link.written_down(written)
+    }
+
+    async fn try_to_write_down(&mut self, keep: u64) -> Result<(), JournalError> {
+        if self.recorded < self.stored {
+            self.link.journal().committed(self.stored).await?;
+            self.recorded = self.stored;
+        }
+        self.link.give_back(keep).await
+    }
+
+    /// What became of a request that was sent bytes from `began` on.
+    pub(super) async fn answered(
+        &mut self,
+        began: u64,
+        answer: Result<backend::Appended, Fault>,
+    ) -> Result<()> {
+        let upload = self.link.upload();
+        match answer {
+            Ok(backend::Appended::Open(at)) if at > began && at >= self.stored => {
+                self.stands_at(at).await?;
+                self.is_sure = true;
+                Ok(())
+            }
+            // Where it has less than it had said, the session is asked: the last word is that.
+            Ok(backend::Appended::Open(at)) => {
+                let message = if at > began {
+                    "the store has less of the session than before"
+                } else {
+                    "the store took none of the bytes that it was sent"
+                };
+                self.failed(Fault::new(FaultKind::Transient, message).with_answered(true)).await
+            }
+            // Not by this request, which has no end: the session is asked.
+            Ok(backend::Appended::Published(_)) => Ok(()),
+            // What an earlier stream has left on its way may have come in meanwhile, so that the session stands
+            // elsewhere: it is asked.
+            Err(fault) if fault.kind == FaultKind::Invalid && self.refused_at != Some(began) => {
+                debug!(object = upload.requests.object, began, %fault, "asking where the session stands");
+                self.refused_at = Some(began);
+                self.again = Some(Again { is_broken: false });
+                Ok(())
+            }
+            Err(fault) => self.failed(fault).await,
+        }
+    }
+
+    /// The session is finished: by an earlier request of ours, if all of it is there.
+    pub(super) async fn published(&mut self, object: Object) -> Result<Object> {
+        let upload = self.link.upload();
+        let Some(whole) = self.link.feed.borrow().finish else {
+            return Err(upload.error(ErrorKind::SessionLost, Operation::Part, FINISHED));
+        };
+        upload.session_ended().await;
+        let verified = upload.verify(object, whole.covers(), Some(whole), Operation::Complete);
+        self.is_wrong = verified.is_err();
+        let object = verified?;
+        upload.requests.progress.acknowledged(whole.covers().saturating_sub(self.stored));
+        Ok(object)
+    }
+}

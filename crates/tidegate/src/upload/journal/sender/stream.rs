@@ -1,0 +1,288 @@
+//! One request that is held open: bytes go into it as the journal has them, until it breaks.
+//!
+//! While it has nothing to send it holds a connection, and neither memory nor a turn: both are taken for
+//! a chunk at a time. What the store has of it for good is asked beside it, on another connection: Google's
+//! reference has the client "call QueryWriteStatus() at any time to determine how much data has been
+//! processed", for one that "needs to know which data can be safely evicted", and `bytes */*` asks the same
+//! session the same; over gRPC it is asked on the stream itself. Should a store break the stream off for it, the
+//! stream goes on from where that store stands.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tracing::debug;
+
+use super::appending::Appending;
+use crate::backend::{Appended, Fault, FaultKind, Session, connected};
+use crate::engine::journaling::Feed;
+use crate::engine::limiter::Outcome;
+use crate::engine::request::answer;
+use crate::memory::payload::{Giver, Unending};
+use crate::types::error::{Error, Operation, Result};
+use crate::upload::journal::source::Source;
+
+/// When a store is asked again that has not all that it was sent; then after twice as long.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// While the disk is full it is asked so often. Where it has had nothing new to say for as long as
+/// [`ASK_AGAIN`], it may have nothing of the stream for good before the stream ends.
+const ASK_WHEN_FULL: Duration = Duration::from_millis(100);
+
+/// How long a stream may have nothing to send: then it is let go, before something on the way forgets of its
+/// connection and says so to nobody.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// How a stream ended.
+enum Ended {
+    /// The store has ended it.
+    Answered(Result<Appended, Fault>),
+    /// It is to be broken off: what is left is for the request that publishes.
+    Last,
+    /// It is to be broken off, to look what is to be done now.
+    Enough,
+    /// There was nothing to send for long.
+    Idle,
+    Failed(Fault),
+    Error(Error),
+}
+
+/// Gives a stream its bytes.
+struct Feeding<'a> {
+    source: &'a Arc<Source>,
+    /// Whether a record may name the session.
+    on_record: bool,
+    feed: watch::Receiver<Feed>,
+    giver: Giver,
+    chunk: u64,
+    /// From 1.
+    attempt: u32,
+    read: Arc<AtomicU64>,
+    /// How far it was given.
+    sent: &'a watch::Sender<u64>,
+}
+
+impl Appending {
+    /// Streams from where the session stands, until that breaks or has done its part.
+    pub(super) async fn stream(&mut self) -> Result<()> {
+        let source = self.link.source.clone();
+        let upload = &source.upload;
+        let session = upload.session().await?;
+        let (began, again) = (self.stored, self.again.take());
+        (self.is_sure, self.idle, self.quiet) = (false, None, None);
+        let (giver, bytes) = Unending::new();
+        let (sent, asked) = watch::channel(began);
+        let feeding = Feeding {
+            source: &source,
+            on_record: self.link.on_record,
+            feed: self.link.feed.clone(),
+            giver,
+            chunk: self.chunk,
+            attempt: self.row.failed + 1,
+            read: self.read.clone(),
+            sent: &sent,
+        };
+        let _counted = upload.requests.progress.request(Operation::Part.name(), 0, again.is_some());
+        let is_broken = again.is_some_and(|again| again.is_broken);
+        let request = connected(is_broken, upload.backend.append_stream(&session, began, bytes));
+        let ended = tokio::select! {
+            biased;
+            answered = request => Ended::Answered(answered),
+            ended = feeding.run(began) => ended,
+            ended = self.follow(&session, asked) => ended,
+        };
+        let sent = *sent.borrow();
+        match ended {
+            Ended::Answered(answer) => {
+                if sent == source.reach(self.link.on_record) {
+                    self.quiet = Some(sent);
+                }
+                self.answered(began, answer).await
+            }
+            Ended::Last => {
+                self.is_last = true;
+                Ok(())
+            }
+            Ended::Enough => Ok(()),
+            Ended::Idle => {
+                self.idle = Some(sent);
+                Ok(())
+            }
+            // The store has more by now than this stream has come to, which was given back.
+            Ended::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
+            Ended::Failed(fault) => self.failed(fault).await,
+            Ended::Error(error) => {
+                if source.goes_on(&error, source.is_finished()).await {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+        }
+    }
+
+    /// Asks what the store has, each time that it was sent another chunk; and while the disk is full.
+    async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> Ended {
+        let source = self.link.source.clone();
+        let upload = &source.upload;
+        let mut feed = self.link.feed.clone();
+        let (mut due, mut pause) = (self.stored + self.chunk, ASK_AGAIN);
+        let (mut asked, mut nothing_since) = (Instant::now(), None);
+        loop {
+            if !feed.borrow().full {
+                nothing_since = None;
+            }
+            let (mut also_sent, least) = (sent.clone(), self.stored + self.chunk);
+            // It may get there only while this waits.
+            let is_behind = async {
+                if also_sent.wait_for(|sent| *sent >= least).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+                sleep(pause).await;
+            };
+            let is_full = async {
+                let full = feed.wait_for(|feed| feed.full).await.is_ok();
+                if full {
+                    sleep_until(asked + ASK_WHEN_FULL).await;
+                }
+                full
+            };
+            tokio::select! {
+                _ = sent.wait_for(|sent| *sent >= due) => {}
+                () = is_behind => pause *= 2,
+                full = is_full => {
+                    if !full {
+                        return Ended::Error(source.left_alone());
+                    }
+                    if nothing_since.get_or_insert_with(Instant::now).elapsed() >= ASK_AGAIN {
+                        self.is_mute = true;
+                        return Ended::Enough;
+                    }
+                }
+            }
+            asked = Instant::now();
+            due = *sent.borrow() + self.chunk;
+            let question = || upload.backend.appended(session);
+            match upload.requests.send(Operation::Part, None, None, question).await {
+                Ok(Appended::Open(at)) if at >= self.stored => {
+                    if at > self.stored {
+                        (pause, nothing_since, self.is_mute) = (ASK_AGAIN, None, false);
+                    }
+                    if let Err(error) = self.stands_at(at).await {
+                        return Ended::Error(error);
+                    }
+                    // Late bytes of an earlier stream have come in: what this one brings next is there.
+                    if at > *sent.borrow() + self.chunk {
+                        return Ended::Enough;
+                    }
+                }
+                Err(failure) if failure.fault.kind.is_retriable() => {
+                    debug!(fault = %failure.fault, "the store does not say what it has of a stream");
+                }
+                // It is asked once more, without a stream beside it.
+                _ => {
+                    self.is_mute |= feed.borrow().full;
+                    return Ended::Enough;
+                }
+            }
+        }
+    }
+}
+
+/// A piece in the hands of a connection.
+struct Lent {
+    piece: Bytes,
+    /// Closed when the last piece is dropped.
+    _lent: mpsc::Sender<()>,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.piece
+    }
+}
+
+fn source_fault(error: io::Error) -> Fault {
+    Fault::new(FaultKind::Source, error.to_string()).with_source(error)
+}
+
+impl Feeding<'_> {
+    async fn run(mut self, mut at: u64) -> Ended {
+        loop {
+            let to = match self.next(at).await {
+                Ok(to) => to,
+                Err(ended) => return ended,
+            };
+            if let Err(ended) = self.give(at..to).await {
+                return ended;
+            }
+            at = to;
+            self.sent.send_replace(at);
+        }
+    }
+
+    /// How far to go next: waits for bytes that are durable.
+    async fn next(&mut self, at: u64) -> Result<u64, Ended> {
+        loop {
+            let Feed { length, finish, .. } = *self.feed.borrow_and_update();
+            let reach = self.source.reach(self.on_record);
+            if finish.is_some() && reach < length {
+                return Err(Ended::Enough);
+            }
+            if finish.is_some() && length.saturating_sub(at) <= self.chunk {
+                return Err(Ended::Last);
+            }
+            if reach > at {
+                let safe = self.source.durable(&mut self.feed, at + self.chunk, self.on_record).await;
+                let safe = safe.map_err(Ended::Error)?;
+                if safe > at {
+                    return Ok(safe.min(at + self.chunk));
+                }
+                continue;
+            }
+            match timeout(IDLE, self.feed.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return Err(Ended::Error(self.source.left_alone())),
+                Err(_) => return Err(Ended::Idle),
+            }
+        }
+    }
+
+    /// Gives a range to the stream.
+    async fn give(&self, range: Range<u64>) -> Result<(), Ended> {
+        let requests = &self.source.upload.requests;
+        let (payload, _share) = self.source.payload(range, &self.read).await.map_err(Ended::Error)?;
+        let turn = requests.turn().await;
+        let _in_flight = requests.progress.carries(payload.len());
+        let given = async {
+            let (lent, mut home) = mpsc::channel(1);
+            let mut pieces = payload.stream();
+            while let Some(piece) = pieces.next().await {
+                let piece = Lent { piece: piece.map_err(source_fault)?, _lent: lent.clone() };
+                if self.giver.give(Bytes::from_owner(piece)).await.is_err() {
+                    // Why is what the request is answered.
+                    std::future::pending::<()>().await;
+                }
+            }
+            drop(lent);
+            // The share of the memory is others' when the connection has nothing of it in hand any more.
+            home.recv().await;
+            Ok(())
+        };
+        let expected = requests.endpoint.pace.expected(payload.len());
+        let patience = requests.retry.deadline(Operation::Part, payload.len(), self.attempt, 0, expected);
+        if let Err(fault) = answer(patience, Some(&payload), given).await {
+            turn.end(if fault.kind == FaultKind::Timeout { Outcome::Overload } else { Outcome::Other });
+            return Err(Ended::Failed(fault));
+        }
+        // What is shorter may be all in buffers yet, and tells nothing of the store.
+        turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });
+        Ok(())
+    }
+}

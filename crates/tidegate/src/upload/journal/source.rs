@@ -1,0 +1,236 @@
+//! Requests whose bytes are in the journal, made for as long as it takes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use tokio::sync::{Mutex, SemaphorePermit, watch};
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+
+use crate::backend::{Receipt, StoredPart};
+use crate::engine::journaling::{Disk, Feed, Leaving};
+use crate::journal::{Journal, JournalError, Part};
+use crate::memory::budget::Budget;
+use crate::memory::payload::{Payload, ReadAt as _};
+use crate::types::checksum::{Checksum, Hasher};
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Waiting;
+use crate::types::spawn_blocking::spawn_blocking;
+use crate::upload::state::Upload;
+use crate::upload::streamed::Streamed;
+
+/// How long bytes wait for others to be made durable with them, and sent.
+const SYNC_LAG: Duration = Duration::from_millis(500);
+
+/// Bytes that are read at once to be compared with a part that the store has.
+const READ: usize = 256 << 10;
+
+/// What each request takes its bytes from.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) journal: Journal,
+    pub(super) upload: Arc<Upload>,
+    /// What it is sent through.
+    pub(super) memory: Budget,
+    pub(super) disk: Arc<Disk>,
+    /// How long a full disk is waited for while nothing leaves it.
+    pub(super) patience: Duration,
+    pub(super) feed: watch::Receiver<Feed>,
+    /// Held by the part that waits for memory and its turn: only the next one does.
+    pub(super) first: Mutex<()>,
+}
+
+impl Source {
+    /// Stores a part; `listed` is the part of that number that the store had when the upload was resumed. No limit but
+    /// that of [`goes_on`](Self::goes_on). With it, how long the last request took; `None` where the store had the part.
+    pub(super) async fn part(
+        self: Arc<Self>,
+        number: u32,
+        range: Range<u64>,
+        listed: Option<StoredPart>,
+    ) -> Result<(Part, Option<Duration>)> {
+        if let Some(listed) = listed
+            && let Some(part) = self.had(range.clone(), listed).await
+        {
+            return Ok((part, None));
+        }
+        let read = Arc::new(AtomicU64::new(range.start));
+        loop {
+            let is_last = self.is_finished();
+            match self.attempt(number, range.clone(), &read).await {
+                Ok((part, took)) => return Ok((part, Some(took))),
+                Err(error) if self.goes_on(&error, is_last).await => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The parts that the session has. A part may be there although its answer never came: the process was killed
+    /// first. Empty where the store does not say.
+    pub(super) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
+        let Ok(session) = self.upload.session().await else { return BTreeMap::new() };
+        let list = || self.upload.backend.parts(&session);
+        match self.upload.requests.send(Operation::List, None, None, list).await {
+            Ok(listed) => listed.into_iter().map(|part| (part.number, part)).collect(),
+            Err(failure) => {
+                debug!(fault = %failure.fault, "the store does not say which parts it has: they are sent again");
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// The receipt of a part that the store listed, if its checksum is that of the range in the journal.
+    async fn had(&self, range: Range<u64>, listed: StoredPart) -> Option<Part> {
+        let sum = listed.checksum.filter(|_| listed.size == range.end - range.start)?;
+        let (reader, algorithm) = (self.journal.reader(), self.upload.backend.capabilities().checksum);
+        let from = range.start;
+        let read = move || -> io::Result<Checksum> {
+            let (mut hasher, mut buffer, mut at) = (Hasher::new(algorithm), vec![0; READ], range.start);
+            while at < range.end {
+                let most = READ.min(usize::try_from(range.end - at).unwrap_or(READ));
+                let read = reader.read(&mut buffer[..most], at)?;
+                if read == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                hasher.update(&buffer[..read]);
+                at += read as u64;
+            }
+            Ok(hasher.finish())
+        };
+        // A journal that can't be read fails again when the part is sent, with its own error.
+        let checksum = spawn_blocking(read).await.ok()?;
+        let is_same = checksum.compare(&sum) == Some(true) && !listed.etag.is_empty();
+        let receipt = Receipt { number: listed.number, size: listed.size, etag: listed.etag, checksum };
+        is_same.then(|| Part::new(from, &receipt))
+    }
+
+    async fn attempt(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Part, Duration)> {
+        // This part's turn comes before the next part takes memory.
+        let first = self.first.lock().await;
+        let (payload, _share) = self.payload(range.clone(), read).await?;
+        let permit = self.upload.requests.turn().await;
+        drop(first);
+        let began = Instant::now();
+        let receipt = self.upload.part(number, range.clone(), payload, Some(permit)).await?;
+        self.disk.moves();
+        Ok((Part::new(range.start, &receipt), began.elapsed()))
+    }
+
+    /// Opens a session and gives its name.
+    pub(super) async fn open(&self) -> Result<String> {
+        loop {
+            let is_last = self.is_finished();
+            self.upload.open();
+            match self.upload.session().await {
+                Ok(session) => return Ok(session.id),
+                Err(error) if self.goes_on(&error, is_last).await => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Writes all `size` bytes in one request.
+    pub(super) async fn put(&self, size: u64) -> Result<Object> {
+        let (payload, _share) = self.payload(0..size, &Arc::default()).await?;
+        let object = self.upload.put(payload).await?;
+        self.disk.moves();
+        Ok(object)
+    }
+
+    /// A range of the object as the body of a request, and its share of the memory that the store may hold.
+    pub(super) async fn payload(
+        &self,
+        range: Range<u64>,
+        read: &Arc<AtomicU64>,
+    ) -> Result<(Payload, Option<SemaphorePermit<'_>>)> {
+        let (reader, disk, read) = (self.journal.reader(), self.disk.clone(), read.clone());
+        let file = Arc::new(Leaving { reader, disk, read });
+        let streamed = Streamed { file, offset: range.start, len: range.end - range.start };
+        let slabs = streamed.slabs(self.memory.slab_size() as u64);
+        let waiting = self.upload.requests.progress.waiting(Waiting::Memory);
+        // Never closed, so no error.
+        let share = self.upload.requests.endpoint.journaled.acquire_many(slabs).await.ok();
+        drop(waiting);
+        Ok((streamed.payload(&self.upload, &self.memory).await?, share))
+    }
+
+    /// How far the object may ever be sent to a session that is appended to, of which a record names it or
+    /// not (`on_record`). What is not durable once a sync has failed may not be there after a loss of power, when
+    /// other bytes come in its place: whoever goes on with the session must not find it there. A session that
+    /// no record names is gone on with by nobody.
+    pub(super) fn reach(&self, on_record: bool) -> u64 {
+        let length = self.feed.borrow().length;
+        let is_held_back = on_record && self.journal.failure().is_some();
+        if is_held_back { self.journal.durable().min(length) } else { length }
+    }
+
+    /// How far the object is safe from a loss of power, and may be sent to a session that is appended to:
+    /// what that has acknowledged is not replaced by what a producer gives after one. Where nothing is, but
+    /// could be, it is made so: at once where that brings it `up_to` there, else in a while. Where it can't be
+    /// any more, [`reach`](Self::reach).
+    pub(super) async fn durable(
+        &self,
+        feed: &mut watch::Receiver<Feed>,
+        up_to: u64,
+        on_record: bool,
+    ) -> Result<u64> {
+        let length = feed.borrow().length;
+        let durable = self.journal.durable().min(length);
+        if durable == length || durable >= up_to {
+            return Ok(durable);
+        }
+        let is_time = |feed: &Feed| feed.length >= up_to || feed.finish.is_some() || feed.full;
+        // An error: its writer is gone, which is told to whoever looks next.
+        let _ = timeout(SYNC_LAG, feed.wait_for(is_time)).await;
+        match self.journal.sync().await {
+            Ok(durable) => Ok(durable),
+            Err(JournalError::Lost { .. }) => Ok(self.reach(on_record)),
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Whether what failed so is tried again; waits for a while first. An outage that began before the
+    /// producer had finished has no limit: the bytes are safe, and there is nobody who waits.
+    pub(super) async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
+        let passes = matches!(
+            error.kind(),
+            ErrorKind::Unavailable | ErrorKind::Timeout | ErrorKind::Throttled | ErrorKind::Starved
+        );
+        if !passes || is_last {
+            return false;
+        }
+        warn!(%error, "the store does not take the upload now: it waits in its journal");
+        let _waiting = self.upload.requests.progress.waiting(Waiting::Backoff);
+        let (mut feed, pause) = (self.feed.clone(), self.upload.requests.retry.policy.longest_pause);
+        // A `finish` waits for no pause.
+        !matches!(timeout(pause, feed.wait_for(|feed| feed.finish.is_some())).await, Ok(Err(_)))
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.feed.borrow().finish.is_some()
+    }
+
+    /// What an upload ends with that nobody writes any more.
+    pub(super) fn left_alone(&self) -> Error {
+        self.upload.error(ErrorKind::Closed, Operation::Write, "its writer is gone")
+    }
+
+    pub(super) fn failed(&self, error: JournalError) -> Error {
+        failed(&self.upload, error)
+    }
+}
+
+/// What an operation of the upload ends with, where its journal does.
+pub(super) fn failed(upload: &Upload, error: JournalError) -> Error {
+    upload.error(error.kind(), Operation::Write, error.to_string()).with_source(error)
+}

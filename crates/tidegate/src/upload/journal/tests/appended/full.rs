@@ -1,0 +1,116 @@
+//! A disk that is full.
+
+use super::*;
+use crate::testkit::small_disk::SmallDisk;
+
+over_both! {
+    what_a_quiet_upload_holds_makes_room_for_another,
+    one_stream_goes_on_where_the_disk_stays_full,
+    a_store_that_has_nothing_of_a_stream_before_its_end_is_sent_chunks,
+    uploads_of_less_than_a_chunk_make_room_for_each_other,
+    uploads_that_the_store_takes_nothing_of_end_with_a_clear_error,
+}
+
+async fn what_a_quiet_upload_holds_makes_room_for_another(over: GcsTransport) -> Result<()> {
+    // What is less than a grain can't be sent before its end.
+    for rest in [0, 100 * KIB] {
+        let place = Google::new(over).await;
+        let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
+        let (_tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(4))).await;
+        let bytes = data((16 << 20) + rest);
+        let mut quiet = begin(&store).await;
+        write(&mut quiet, &bytes).await?;
+        until_acknowledged(&quiet, 16 << 20).await;
+        // It has no session, and nothing of it leaves.
+        let mut other = store.writer("other").strategy(Strategy::Journal).part_size(64 << 20).start().await?;
+        write(&mut other, &data(14 << 20)).await?;
+        other.abort().await?;
+        quiet.finish().await?;
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+/// The producer is faster than the store, which says what it has of the stream.
+async fn one_stream_goes_on_where_the_disk_stays_full(over: GcsTransport) -> Result<()> {
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 24) else { return Ok(()) };
+    let bandwidth = Bandwidth { stream_in: Some(24 << 20), ..Bandwidth::default() };
+    place.server.set_knobs(Knobs { bandwidth, ..Knobs::default() });
+    let (_tide, store) = place.process_of(place.builder().part_size(4 << 20)).await;
+    let bytes = data(72 << 20);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
+    // What publishes it is a question's twin where nothing is left to send.
+    assert!(place.count("start") == 1 && place.count("append") <= 2, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+/// Over HTTP the server persists 8 MiB of a stream at once, which the disk has no room for.
+async fn a_store_that_has_nothing_of_a_stream_before_its_end_is_sent_chunks(
+    over: GcsTransport,
+) -> Result<()> {
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 6) else { return Ok(()) };
+    let (_tide, store) = place.process_of(place.builder().memory_wait(Duration::from_secs(10))).await;
+    let bytes = data(12 << 20);
+    let mut writer = begin(&store).await;
+    write(&mut writer, &bytes).await?;
+    writer.finish().await?;
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+async fn uploads_of_less_than_a_chunk_make_room_for_each_other(over: GcsTransport) -> Result<()> {
+    const UPLOADS: usize = 5;
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 8) else { return Ok(()) };
+    let builder = place.builder().part_size(16 << 20).memory_wait(Duration::from_secs(5));
+    let (_tide, store) = place.process_of(builder).await;
+    let bytes = data((4 << 20) + 77);
+    let upload = async |at: usize| {
+        let mut writer = store.writer(format!("k{at}")).strategy(Strategy::Journal).start().await?;
+        write(&mut writer, &bytes).await?;
+        Ok::<_, crate::Error>(writer)
+    };
+    let writers = futures::future::try_join_all((0..UPLOADS).map(upload)).await?;
+    for (at, writer) in writers.into_iter().enumerate() {
+        writer.finish().await?;
+        assert!(stored(&store, &format!("k{at}")).await == bytes, "{at}");
+    }
+    assert_eq!(place.files(), 0);
+    Ok(())
+}
+
+/// Of an upload that goes on the store keeps whole grains only.
+async fn uploads_that_the_store_takes_nothing_of_end_with_a_clear_error(over: GcsTransport) -> Result<()> {
+    const UPLOADS: usize = 40;
+    let place = Google::new(over).await;
+    let Some(_small) = SmallDisk::over(place.folder.path(), 4) else { return Ok(()) };
+    let wait = Duration::from_secs(1);
+    let (tide, store) = place.process_of(place.builder().memory_wait(wait)).await;
+    let bytes = data(200 * KIB);
+    let began = std::time::Instant::now();
+    let upload = async |at: usize| {
+        let mut writer = store.writer(format!("k{at}")).strategy(Strategy::Journal).start().await?;
+        write(&mut writer, &bytes).await?;
+        Ok::<_, crate::Error>(writer)
+    };
+    let ended = futures::future::join_all((0..UPLOADS).map(upload)).await;
+    assert!(began.elapsed() < 10 * wait, "{:?}", began.elapsed());
+    let (kept, failed): (Vec<_>, Vec<_>) = ended.into_iter().partition(Result::is_ok);
+    assert!(!failed.is_empty());
+    for error in failed.iter().filter_map(|ended| ended.as_ref().err()) {
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        let said = error.to_string();
+        assert!(said.contains("free some") && said.contains("no less than 262144 bytes"), "{said}");
+    }
+    // Those that are whole need no room to be published.
+    for writer in kept {
+        writer?.finish().await?;
+    }
+    tide.settled().await;
+    Ok(())
+}

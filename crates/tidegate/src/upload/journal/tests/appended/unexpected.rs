@@ -1,0 +1,238 @@
+//! Sessions that stand where nobody expects them: bytes that come late, other bytes, fewer than before.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+
+use super::*;
+use crate::backend::gcs::Gcs;
+use crate::backend::{Appended, Backend, Fault, FaultKind, Layer, Session};
+use crate::memory::payload::{Payload, Unending};
+use crate::types::checksum::{Algorithm, Checksum};
+
+over_both! {
+    late_bytes_of_a_broken_stream_are_gone_on_from,
+    a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_came_since,
+    a_session_that_went_back_is_lost_and_not_uncertain,
+}
+
+/// What meets the bytes of a broken stream when they reach the store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Met {
+    /// A stream from where the session stood, whose bytes the store has then.
+    Stream,
+    /// The same, which the store refuses: it is to begin where the session stands.
+    Refused,
+    /// The request that publishes, which it refuses.
+    Last,
+}
+
+/// A store that the first stream's bytes reach late.
+#[derive(Debug)]
+struct Late {
+    below: Gcs,
+    met: Met,
+    /// Where the journal is.
+    folder: PathBuf,
+    /// How many bytes are late.
+    most: usize,
+    late: Mutex<Vec<u8>>,
+    streams: AtomicU32,
+    has_refused: AtomicBool,
+}
+
+impl Late {
+    /// They are there now.
+    async fn arrive(&self, session: &Session) {
+        let mut bytes = std::mem::take(&mut *self.late.lock().unwrap());
+        bytes.truncate(bytes.len() / GRAIN as usize * GRAIN as usize);
+        assert!(!bytes.is_empty(), "there are some");
+        let (end, sum) = (bytes.len() as u64, Checksum::of(Algorithm::Crc32c, &bytes));
+        let payload = Payload::from_memory(vec![bytes.into()], sum);
+        let appended = self.below.append(session, 0, payload, None).await.unwrap();
+        assert_eq!(appended, Appended::Open(end));
+    }
+
+    fn refuses(&self) -> bool {
+        !self.has_refused.swap(true, SeqCst)
+    }
+}
+
+fn refused() -> Fault {
+    Fault::new(FaultKind::Invalid, "that is not where the upload stands").with_answered(true)
+}
+
+/// Waits until the journal takes no more room than so much.
+async fn until_smaller(folder: &Path, bytes: u64) {
+    let path = journal_file(folder);
+    until("its space was given back", || path.metadata().unwrap().blocks() * 512 < bytes).await;
+}
+
+#[async_trait::async_trait]
+impl Layer for Late {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        if whole.is_some() && self.met == Met::Last && self.refuses() {
+            self.arrive(session).await;
+            return Err(refused());
+        }
+        self.below.append(session, offset, payload, whole).await
+    }
+
+    async fn append_stream(
+        &self,
+        session: &Session,
+        offset: u64,
+        mut bytes: Unending,
+    ) -> Result<Appended, Fault> {
+        match self.streams.fetch_add(1, SeqCst) {
+            0 => {
+                // Before the last request it is broken off by who sends it.
+                while self.met == Met::Last || self.late.lock().unwrap().len() < self.most {
+                    let Some(Ok(piece)) = bytes.next().await else { break };
+                    self.late.lock().unwrap().extend_from_slice(&piece);
+                }
+                Err(Fault::new(FaultKind::Transient, "connection reset"))
+            }
+            1 if self.met == Met::Refused => {
+                self.arrive(session).await;
+                Err(refused())
+            }
+            1 if self.met == Met::Stream => {
+                self.arrive(session).await;
+                let mut taken = 0;
+                while taken < CHUNK {
+                    taken += bytes.next().await.unwrap().unwrap().len() as u64;
+                }
+                // That it is asked where it stands gives back what this stream is at.
+                until_smaller(&self.folder, 24 * CHUNK).await;
+                while bytes.next().await.is_some() {}
+                std::future::pending().await
+            }
+            _ => self.below.append_stream(session, offset, bytes).await,
+        }
+    }
+}
+
+async fn late_bytes_of_a_broken_stream_are_gone_on_from(over: GcsTransport) -> Result<()> {
+    let bytes = data(40 * CHUNK + 9);
+    for met in [Met::Stream, Met::Refused, Met::Last] {
+        let place = Google::new(over).await;
+        let (tide, _store) = place.process_of(place.builder().journal_keep(1)).await;
+        let late = Late {
+            below: place.connect().await,
+            met,
+            folder: place.folder.path().to_owned(),
+            most: 24 * CHUNK as usize,
+            late: Mutex::default(),
+            streams: AtomicU32::default(),
+            has_refused: AtomicBool::default(),
+        };
+        let store = tide.store(Arc::new(late));
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes).await?;
+        if met != Met::Last {
+            until_acknowledged(&writer, 24 * CHUNK).await;
+        }
+        writer.finish().await.unwrap_or_else(|error| panic!("{met:?}: {error}"));
+        assert_eq!(place.count("start"), 1, "{met:?} {:?}", place.asked());
+        place.check(&store, &bytes).await;
+    }
+    Ok(())
+}
+
+/// The store is away when it is asked first, and the producer overtakes the session meanwhile.
+async fn a_session_with_other_bytes_is_known_by_what_was_found_and_not_by_what_came_since(
+    over: GcsTransport,
+) -> Result<()> {
+    let bytes = data(60 * CHUNK);
+    let place = Google::new(over).await;
+    place.leave_behind_its_session(&bytes[..4 * CHUNK as usize]).await?;
+
+    place.goes_wrong(vec![Rule::error(QUERY, 503, "backendError")]);
+    let (tide, store) = place.process_of(place.builder().journal_keep(1)).await;
+    let Resumed::Writer(mut writer) = tide.recover().await?[0].resume_on(&store).await? else {
+        panic!("not finished")
+    };
+    let position = writer.position() as usize;
+    assert!(position < 16 * CHUNK as usize, "{position}");
+    write(&mut writer, &bytes[position..50 * CHUNK as usize]).await?;
+    place.goes_wrong(Vec::new());
+    until_acknowledged(&writer, 32 * CHUNK).await;
+    write(&mut writer, &bytes[50 * CHUNK as usize..]).await?;
+    writer.finish().await?;
+    assert_eq!(place.count("start"), 2, "{:?}", place.asked());
+    place.check(&store, &bytes).await;
+    Ok(())
+}
+
+/// A store that does not take the last bytes, and whose session has less than before from then on.
+#[derive(Debug)]
+struct Forgetful {
+    below: Gcs,
+    /// Whether it has forgotten what it had.
+    forgot: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Layer for Forgetful {
+    fn below(&self) -> &dyn Backend {
+        &self.below
+    }
+
+    async fn append(
+        &self,
+        session: &Session,
+        offset: u64,
+        payload: Payload,
+        whole: Option<&Checksum>,
+    ) -> Result<Appended, Fault> {
+        // The session that is opened in its stead is as it should be.
+        if whole.is_some() && !self.forgot.swap(true, SeqCst) {
+            return Err(Fault::new(FaultKind::Transient, "connection reset"));
+        }
+        self.below.append(session, offset, payload, whole).await
+    }
+
+    async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
+        let appended = self.below.appended(session).await?;
+        let has_forgotten = self.forgot.load(SeqCst) && matches!(appended, Appended::Open(1..));
+        Ok(if has_forgotten { Appended::Open(GRAIN) } else { appended })
+    }
+}
+
+async fn a_session_that_went_back_is_lost_and_not_uncertain(over: GcsTransport) -> Result<()> {
+    let bytes = data(40 * CHUNK + 9);
+    for keep in [u64::MAX, 1] {
+        let place = Google::new(over).await;
+        let (tide, _store) = place.process_of(place.builder().journal_keep(keep)).await;
+        let forgetful = Forgetful { below: place.connect().await, forgot: AtomicBool::default() };
+        let store = tide.store(Arc::new(forgetful));
+        let mut writer = begin(&store).await;
+        write(&mut writer, &bytes).await?;
+        until_acknowledged(&writer, 32 * CHUNK).await;
+        if keep == 1 {
+            until_smaller(place.folder.path(), 30 * CHUNK).await;
+            let error = writer.finish().await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::SessionLost, "{error}");
+            assert!(error.to_string().contains("has 262144 bytes of the session"), "{error}");
+            tide.settled().await;
+            assert_eq!(place.files(), 1);
+        } else {
+            writer.finish().await?;
+            assert_eq!(place.count("start"), 2, "{:?}", place.asked());
+            place.check(&store, &bytes).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! A store that is down, forgets its sessions, or does odd things to completions.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use async_trait::async_trait;
+use tokio::sync::Barrier;
+
+use super::*;
+use crate::backend::{Backend, Fault, FaultKind, Receipt, Session, StoredPart, WriteOptions};
+use crate::journal::SimDisk;
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
+
+/// What happens to a completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fate {
+    /// As MinIO leaves it that is killed while it completes: the session is there, without its parts.
+    Hollow,
+    /// The same, and the answer is lost.
+    HollowAndLost,
+    /// It is carried out, its answer is lost, and somebody takes the object away at once.
+    Taken,
+    /// Another one's completion of it is under way, and this one is told that it was carried out.
+    UnderWay,
+    /// The session expires.
+    Expires,
+    /// It is carried out, and something on the way makes it again, to which the store has no parts.
+    Twice,
+    /// It is refused although the session has just these parts, as S3 does where sizes differ.
+    Refused,
+    /// The request's own task panics.
+    Panics,
+    /// It is carried out, and never answered.
+    Silent,
+}
+
+/// A store in memory that can be told to answer nothing, or wrongly.
+#[derive(Debug)]
+pub(super) struct Faulty {
+    memory: Memory,
+    is_down: AtomicBool,
+    /// Nothing is asked any more from when this has lost its power.
+    ends_with: Mutex<Option<Arc<SimDisk>>>,
+    /// Parts are refused for good.
+    denies: AtomicBool,
+    /// The answer to a completion is lost once it was carried out.
+    loses_completion: AtomicBool,
+    /// So many questions whether there is an object are answered as if they came before the object.
+    hides: AtomicU64,
+    /// Of the next completions, so many.
+    fates: Mutex<Option<(Fate, u32)>>,
+    hollow: Mutex<BTreeSet<String>>,
+    /// So many parts arrive before any is answered; then the first one finds the session gone.
+    meeting: Mutex<Option<Arc<Barrier>>>,
+    parts: AtomicU64,
+    opened: AtomicU64,
+    puts: AtomicU64,
+}
+
+impl Faulty {
+    pub(super) fn new() -> Self {
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        Self {
+            memory: Memory::new("test").with_capabilities(capabilities),
+            is_down: AtomicBool::default(),
+            ends_with: Mutex::default(),
+            denies: AtomicBool::default(),
+            loses_completion: AtomicBool::default(),
+            hides: AtomicU64::default(),
+            fates: Mutex::default(),
+            hollow: Mutex::default(),
+            meeting: Mutex::default(),
+            parts: AtomicU64::default(),
+            opened: AtomicU64::default(),
+            puts: AtomicU64::default(),
+        }
+    }
+
+    pub(super) fn go_down(&self, down: bool) {
+        self.is_down.store(down, SeqCst);
+    }
+
+    pub(super) fn end_with(&self, disk: Option<Arc<SimDisk>>) {
+        *self.ends_with.lock().unwrap() = disk;
+    }
+
+    pub(super) fn deny(&self, denies: bool) {
+        self.denies.store(denies, SeqCst);
+    }
+
+    pub(super) fn lose_answers(&self, lose: bool) {
+        self.loses_completion.store(lose, SeqCst);
+    }
+
+    /// Answers so many questions as if the object came behind them.
+    pub(super) fn hide(&self, questions: u64) {
+        self.hides.store(questions, SeqCst);
+    }
+
+    pub(super) fn destine(&self, fate: Fate, completions: u32) {
+        *self.fates.lock().unwrap() = Some((fate, completions));
+    }
+
+    pub(super) fn hollow_out(&self, session: &Session) {
+        self.hollow.lock().unwrap().insert(session.id.clone());
+    }
+
+    /// The session is found to be gone when so many parts have arrived, of which all but one are stored.
+    pub(super) fn meet(&self, parts: usize) {
+        *self.meeting.lock().unwrap() = Some(Arc::new(Barrier::new(parts)));
+    }
+
+    pub(super) async fn forget_sessions(&self) {
+        let open: Vec<_> = self.memory.sessions("").collect().await;
+        for open in open {
+            // It may have been completed meanwhile.
+            let _ = self.memory.abort(&open.unwrap().session).await;
+        }
+    }
+
+    pub(super) fn parts(&self) -> u64 {
+        self.parts.load(SeqCst)
+    }
+
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.load(SeqCst)
+    }
+
+    pub(super) fn puts(&self) -> u64 {
+        self.puts.load(SeqCst)
+    }
+
+    /// The answer to what has published the object.
+    fn answer(&self, object: Object) -> Result<Object, Fault> {
+        if self.loses_completion.load(SeqCst) {
+            self.go_down(true);
+            return Err(lost());
+        }
+        Ok(object)
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let has_power = self.ends_with.lock().unwrap().as_ref().is_none_or(|disk| !disk.is_off());
+        if self.is_down.load(SeqCst) || !has_power {
+            return Err(Fault::new(FaultKind::Unreachable, "connection refused"));
+        }
+        Ok(())
+    }
+
+    fn is_hollow(&self, session: &Session) -> bool {
+        self.hollow.lock().unwrap().contains(&session.id)
+    }
+
+    fn next_fate(&self) -> Option<Fate> {
+        let mut fates = self.fates.lock().unwrap();
+        let (fate, left) = fates.as_mut().filter(|(_, left)| *left > 0)?;
+        *left -= 1;
+        Some(*fate)
+    }
+}
+
+fn lost() -> Fault {
+    Fault::new(FaultKind::Transient, "connection reset")
+}
+
+fn refused(kind: FaultKind) -> Fault {
+    Fault::new(kind, format!("{kind:?}")).with_answered(true)
+}
+
+#[async_trait]
+impl Layer for Faulty {
+    fn below(&self) -> &dyn Backend {
+        &self.memory
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        self.check()?;
+        self.puts.fetch_add(1, SeqCst);
+        let object = self.memory.put(key, payload, options).await?;
+        self.answer(object)
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        self.check()?;
+        self.opened.fetch_add(1, SeqCst);
+        self.memory.open(key, options).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        self.check()?;
+        if self.denies.load(SeqCst) {
+            return Err(refused(FaultKind::Denied));
+        }
+        self.parts.fetch_add(1, SeqCst);
+        let meeting = self.meeting.lock().unwrap().clone();
+        let stored = self.memory.part(session, number, offset, payload).await;
+        if let Some(meeting) = meeting {
+            meeting.wait().await;
+            *self.meeting.lock().unwrap() = None;
+            if number == 1 {
+                return Err(refused(FaultKind::NoSession));
+            }
+        }
+        stored
+    }
+
+    async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
+        if self.is_hollow(session) { Ok(Vec::new()) } else { self.memory.parts(session).await }
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        self.check()?;
+        if self.is_hollow(session) {
+            return Err(refused(FaultKind::PartMismatch));
+        }
+        let complete = || self.memory.complete(session, parts, checksum, options);
+        match self.next_fate() {
+            None => return self.answer(complete().await?),
+            Some(fate @ (Fate::Hollow | Fate::HollowAndLost)) => {
+                self.hollow_out(session);
+                return Err(if fate == Fate::Hollow { refused(FaultKind::PartMismatch) } else { lost() });
+            }
+            Some(Fate::Taken) => {
+                complete().await?;
+                self.memory.delete(&session.key).await?;
+            }
+            Some(Fate::UnderWay) => return Ok(Object { key: session.key.clone(), ..Object::default() }),
+            Some(Fate::Expires) => {
+                self.memory.abort(session).await?;
+                return complete().await;
+            }
+            Some(Fate::Twice) => {
+                complete().await?;
+                self.hollow_out(session);
+                return Err(refused(FaultKind::PartMismatch));
+            }
+            Some(Fate::Refused) => return Err(refused(FaultKind::PartMismatch)),
+            Some(Fate::Silent) => {
+                complete().await?;
+                std::future::pending::<()>().await;
+            }
+            Some(Fate::Panics) => panic!("in the middle of a completion"),
+        }
+        Err(lost())
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        self.check()?;
+        self.memory.abort(session).await
+    }
+
+    async fn head(&self, key: &str) -> Result<Object, Fault> {
+        self.check()?;
+        if self.hides.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(refused(FaultKind::NotFound));
+        }
+        self.memory.head(key).await
+    }
+}

@@ -1,0 +1,304 @@
+//! The plan of one upload: a state machine without I/O.
+//!
+//! Bytes and results go in, [`Action`]s come out. The plan owns the numbering and sizes of parts, when
+//! the session is opened, and whether the set of parts is whole.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+
+use crate::backend::{Capabilities, Receipt};
+use crate::types::amount::Exactly;
+use crate::types::checksum::{Algorithm, Checksum};
+
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use schedule::{Schedule, ScheduleError};
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Write the whole object, of this many bytes, in one request.
+    Put { size: u64 },
+    /// Open a session.
+    Open,
+    /// Store a part in it.
+    Part { number: u32, range: Range<u64> },
+    /// Store the last part of a session that is appended to, which publishes the object.
+    Last { number: u32, range: Range<u64> },
+    /// Publish the object.
+    Complete { size: u64 },
+}
+
+/// Why bytes can't be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PlanError {
+    /// Past what the store, or memory, allows.
+    #[error(
+        "the object grows past {}, the most that {parts} parts hold here (raise the memory, or give a size hint)",
+        Exactly(*reach)
+    )]
+    PastReach { reach: u64, parts: u32 },
+    #[error("the object grows past {}, the most that this store takes", Exactly(*limit))]
+    TooLarge { limit: u64 },
+    #[error(
+        "the object grows past {}, the most that one request takes here (raise the memory, give a size hint, or \
+         let it be sent in parts)",
+        Exactly(*limit)
+    )]
+    PastRequest { limit: u64 },
+}
+
+/// How the bytes are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// One request, whatever the size up to this many bytes.
+    Whole { limit: u64 },
+    /// One request where the object never fills a part, parts where it does.
+    Parts(Schedule),
+    /// The same, where parts are appended to each other and the last one publishes the object.
+    Chunks(Schedule),
+}
+
+impl Cut {
+    /// How large parts become, where there are any.
+    pub(crate) fn schedule(&self) -> Option<Schedule> {
+        match *self {
+            Self::Whole { .. } => None,
+            Self::Parts(schedule) | Self::Chunks(schedule) => Some(schedule),
+        }
+    }
+
+    /// Whether the parts are appended to each other.
+    pub(crate) fn appends(&self) -> bool {
+        matches!(self, Self::Chunks(_))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Plan {
+    cut: Cut,
+    max_object: u64,
+    max_parts: u32,
+    checksum: Algorithm,
+    actions: VecDeque<Action>,
+    /// Bytes taken in.
+    size: u64,
+    /// The part that is being filled: its number, where it begins, how large it becomes.
+    number: u32,
+    start: u64,
+    part: u64,
+    /// The least that [`narrow`](Self::narrow) makes of a part; `None` where parts stay as they are scheduled.
+    least: Option<u64>,
+    stage: Stage,
+    /// Parts asked for and not yet acknowledged.
+    outstanding: BTreeSet<u32>,
+    receipts: BTreeMap<u32, Receipt>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// No session yet.
+    Lazy,
+    /// A session is open, or is being opened.
+    Open,
+    /// All bytes are in; parts may be outstanding.
+    Finishing,
+    /// The last action was given.
+    Ended,
+}
+
+impl Plan {
+    pub(crate) fn new(capabilities: &Capabilities, cut: Cut) -> Self {
+        let part = match cut {
+            Cut::Whole { limit } => limit,
+            Cut::Parts(schedule) | Cut::Chunks(schedule) => schedule.part_at(0),
+        };
+        let max_parts = cut.schedule().map_or(capabilities.max_parts, |schedule| schedule.max_parts());
+        Self {
+            cut,
+            max_object: capabilities.max_object,
+            max_parts,
+            checksum: capabilities.checksum,
+            actions: VecDeque::new(),
+            size: 0,
+            number: 1,
+            start: 0,
+            part,
+            least: None,
+            stage: Stage::Lazy,
+            outstanding: BTreeSet::new(),
+            receipts: BTreeMap::new(),
+        }
+    }
+
+    /// The same, with parts that may become smaller than they are scheduled, down to `least` bytes.
+    pub(crate) fn down_to(self, least: Option<u64>) -> Self {
+        Self { least, ..self }
+    }
+
+    /// The part that has just begun, and has no byte yet, becomes of at most `most` bytes, as far as it may.
+    pub(crate) fn narrow(&mut self, most: u64) {
+        if let Some(least) = self.least_part()
+            && self.size == self.start
+        {
+            self.part = self.part.min(most.max(least));
+        }
+    }
+
+    /// The least that the part may have that is being filled, so that all of them reach as far as is said.
+    fn least_part(&self) -> Option<u64> {
+        Some(self.cut.schedule()?.narrowed(self.least?).part_at(self.start))
+    }
+
+    /// Size of the part that is being filled, in bytes.
+    pub(crate) fn part(&self) -> u64 {
+        self.part
+    }
+
+    /// How many bytes the current part takes yet; 0 where it, or the object, is full and
+    /// [`more`](Self::more) is to be called before the next byte.
+    pub(crate) fn room(&self) -> u64 {
+        self.part_room().min(self.max_object.saturating_sub(self.size))
+    }
+
+    fn part_room(&self) -> u64 {
+        self.start + self.part - self.size
+    }
+
+    /// The largest object that it takes, in bytes, however small its parts are made.
+    pub(crate) fn reach(&self) -> u64 {
+        let reach = match self.cut {
+            Cut::Whole { limit } => limit,
+            Cut::Parts(schedule) | Cut::Chunks(schedule) => {
+                schedule.narrowed(self.least.unwrap_or(u64::MAX)).reach()
+            }
+        };
+        reach.min(self.max_object)
+    }
+
+    /// The number of the part that the next byte belongs to.
+    pub(crate) fn next_part(&self) -> u32 {
+        if self.part_room() == 0 { self.number.saturating_add(1) } else { self.number }
+    }
+
+    /// Bytes taken in.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// At least one more byte is coming: a first part that is full becomes a part, for now the object
+    /// is known to be larger than that.
+    pub(crate) fn more(&mut self) -> Result<(), PlanError> {
+        debug_assert!(matches!(self.stage, Stage::Lazy | Stage::Open));
+        if self.size >= self.max_object {
+            return Err(PlanError::TooLarge { limit: self.max_object });
+        }
+        if self.part_room() > 0 {
+            return Ok(());
+        }
+        if let Cut::Whole { limit } = self.cut {
+            return Err(PlanError::PastRequest { limit });
+        }
+        if self.number >= self.max_parts {
+            return Err(PlanError::PastReach { reach: self.size, parts: self.max_parts });
+        }
+        self.cut_part();
+        Ok(())
+    }
+
+    /// `bytes` more were taken in; at most [`room`](Self::room).
+    pub(crate) fn push(&mut self, bytes: u64) {
+        debug_assert!(bytes <= self.room());
+        self.size += bytes;
+        // A full first part waits for `more`: the object may end here, and then it is one PUT. So does every
+        // part that is appended: the last one publishes the object.
+        let waits = self.cut.appends();
+        if self.stage == Stage::Open && !waits && self.part_room() == 0 && self.number < self.max_parts {
+            self.cut_part();
+        }
+    }
+
+    /// No more bytes come.
+    pub(crate) fn finish(&mut self) {
+        match self.stage {
+            Stage::Lazy => {
+                self.actions.push_back(Action::Put { size: self.size });
+                self.stage = Stage::Ended;
+            }
+            Stage::Open if self.cut.appends() => {
+                self.actions.push_back(Action::Last { number: self.number, range: self.start..self.size });
+                self.stage = Stage::Ended;
+            }
+            Stage::Open => {
+                if self.size > self.start {
+                    self.ask_for_part();
+                }
+                self.stage = Stage::Finishing;
+                self.complete_when_whole();
+            }
+            Stage::Finishing | Stage::Ended => {}
+        }
+    }
+
+    /// A part was stored.
+    pub(crate) fn stored(&mut self, receipt: Receipt) {
+        if self.outstanding.remove(&receipt.number) {
+            self.receipts.insert(receipt.number, receipt);
+            self.complete_when_whole();
+        }
+    }
+
+    /// Whether the object is published with part `number`.
+    pub(crate) fn publishes_with(&self, number: u32) -> bool {
+        self.cut.appends() && self.stage == Stage::Ended && number == self.number
+    }
+
+    /// How many parts are asked for and not yet acknowledged.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.outstanding.len()
+    }
+
+    /// What is to be done next, in order.
+    pub(crate) fn next(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The receipts of all parts in ascending order, and the checksum of the whole.
+    pub(crate) fn parts(&self) -> (Vec<Receipt>, Checksum) {
+        let sums = self.receipts.values().map(|receipt| receipt.checksum);
+        let whole = sums.reduce(|sum, next| sum.then(&next)).unwrap_or_else(|| self.checksum.empty());
+        (self.receipts.values().cloned().collect(), whole)
+    }
+
+    fn cut_part(&mut self) {
+        self.ask_for_part();
+        self.number += 1;
+        self.start = self.size;
+        if let Some(schedule) = self.cut.schedule() {
+            // Smaller parts grow in steps of their own.
+            self.part = schedule.part_at(self.start).max(self.least_part().unwrap_or(0));
+        }
+    }
+
+    fn ask_for_part(&mut self) {
+        if self.stage == Stage::Lazy {
+            self.stage = Stage::Open;
+            self.actions.push_back(Action::Open);
+        }
+        self.outstanding.insert(self.number);
+        self.actions.push_back(Action::Part { number: self.number, range: self.start..self.size });
+    }
+
+    fn complete_when_whole(&mut self) {
+        if self.stage != Stage::Finishing || !self.outstanding.is_empty() {
+            return;
+        }
+        let covered: u64 = self.receipts.values().map(|receipt| receipt.size).sum();
+        if covered == self.size {
+            self.actions.push_back(Action::Complete { size: self.size });
+            self.stage = Stage::Ended;
+        }
+    }
+}

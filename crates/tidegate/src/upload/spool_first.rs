@@ -1,0 +1,172 @@
+//! What is kept in the spool until `finish`.
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::futures::Notified;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::fill::Taken;
+use super::part_buffer::Held;
+use crate::engine::relief::Relief;
+use crate::engine::spooling::Spooling;
+use crate::memory::spool::SpoolError;
+
+/// A part that is whole.
+type Part = (u32, Range<u64>, Taken);
+
+/// The parts of an upload that sends nothing before `finish`.
+pub(super) struct Deferred {
+    open: bool,
+    parts: VecDeque<Part>,
+    /// What is being written: a task's, for a producer that does not come back must not keep memory, or
+    /// hold up others, in the middle of it.
+    spooling: JoinSet<Result<Option<Part>, SpoolError>>,
+    runtime: Handle,
+}
+
+impl std::fmt::Debug for Deferred {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deferred").field("parts", &self.parts.len()).finish_non_exhaustive()
+    }
+}
+
+impl Deferred {
+    /// With this many bytes in memory they are written.
+    const CHUNK: u64 = 1 << 20;
+
+    /// Of a writer that was started on `runtime`.
+    pub(super) fn new(runtime: Handle) -> Self {
+        Self { open: false, parts: VecDeque::new(), spooling: JoinSet::new(), runtime }
+    }
+
+    /// A session is to be opened.
+    pub(super) fn open(&mut self) {
+        self.open = true;
+    }
+
+    /// A part that others follow.
+    pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
+        match relief.spooling().filter(|_| part.2.in_memory()) {
+            Some(spooling) => {
+                let (is_spooling, spool) =
+                    (held.spooling(), spool_part(part, held.clone(), spooling.clone()));
+                let spool = async move {
+                    let _is_spooling = is_spooling;
+                    spool.await
+                };
+                self.spooling.spawn_on(spool, &self.runtime);
+            }
+            None => self.parts.push_back(part),
+        }
+    }
+
+    /// The last part, which is sent before the others: some of it is in memory.
+    pub(super) fn last(&mut self, part: Part) {
+        self.parts.push_front(part);
+    }
+
+    /// The last part, where each is sent behind the one before it.
+    pub(super) fn behind(&mut self, part: Part) {
+        self.parts.push_back(part);
+    }
+
+    /// Whether a session is to be opened, which it is only once.
+    pub(super) fn take_open(&mut self) -> bool {
+        std::mem::take(&mut self.open)
+    }
+
+    /// The next part to be sent.
+    pub(super) fn next(&mut self) -> Option<Part> {
+        self.parts.pop_front()
+    }
+
+    /// Waits until at most a chunk of the part that is being filled is in memory, and nothing of those
+    /// before it.
+    pub(super) fn poll_spooled(
+        &mut self,
+        cx: &mut Context<'_>,
+        held: &Arc<Held>,
+        relief: &Arc<Relief>,
+    ) -> Poll<Result<(), SpoolError>> {
+        let Some(spooling) = relief.spooling() else { return Poll::Ready(Ok(())) };
+        loop {
+            if let Some(joined) = ready!(self.spooling.poll_join_next(cx)) {
+                let ended = |ended| SpoolError::failed("all of them".to_owned(), io::Error::other(ended));
+                self.parts.extend(joined.map_err(ended)??);
+            } else if held.lock().fill.in_memory() >= Self::CHUNK {
+                let (held, spooling) = (held.clone(), spooling.clone());
+                let is_spooling = held.spooling();
+                let spill = async move {
+                    let _is_spooling = is_spooling;
+                    loop {
+                        let room = Room::from_here_on(&spooling);
+                        match held.spill_to(spooling.spool()).await {
+                            Ok(_) => return Ok(None),
+                            Err(error) => room.comes(error).await?,
+                        }
+                    }
+                };
+                self.spooling.spawn_on(spill, &self.runtime);
+            } else {
+                return Poll::Ready(Ok(()));
+            }
+        }
+    }
+}
+
+async fn spool_part(
+    part: Part,
+    held: Arc<Held>,
+    spooling: Arc<Spooling>,
+) -> Result<Option<Part>, SpoolError> {
+    let (number, range, mut taken) = part;
+    // A spill of it that was begun goes to the same place.
+    held.spilled().await;
+    loop {
+        let room = Room::from_here_on(&spooling);
+        match taken.spool(spooling.spool()).await {
+            Ok(taken) => return Ok(Some((number, range, taken))),
+            Err((kept, error)) => {
+                room.comes(error).await?;
+                taken = kept;
+            }
+        }
+    }
+}
+
+/// Room in the spool that may come while an attempt to write there is made, or after it.
+struct Room<'a> {
+    spooling: &'a Spooling,
+    /// Whether something was leaving the spool.
+    draining: bool,
+    freed: Notified<'a>,
+}
+
+impl<'a> Room<'a> {
+    /// In case the room that is made is not of this spool's making.
+    const LONGEST: Duration = Duration::from_secs(1);
+    /// Between two parts of a writer that is being finished nothing leaves, until it is polled.
+    const MOMENT: Duration = Duration::from_millis(100);
+
+    fn from_here_on(spooling: &'a Spooling) -> Self {
+        Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
+    }
+
+    /// The attempt has failed: waits until blocks may have come back; fails where none can, because nothing
+    /// is leaving the spool, nor was when the attempt began.
+    async fn comes(self, error: SpoolError) -> Result<(), SpoolError> {
+        if matches!(error, SpoolError::Failed { .. }) {
+            return Err(error);
+        }
+        let draining = self.draining || self.spooling.draining() > 0;
+        let freed = timeout(if draining { Self::LONGEST } else { Self::MOMENT }, self.freed).await.is_ok();
+        if draining || freed || self.spooling.draining() > 0 { Ok(()) } else { Err(error) }
+    }
+}

@@ -1,0 +1,400 @@
+//! What the strategies share: the session, the requests of one upload, and its commit.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::append::Order;
+use super::copies::Parts;
+use super::given_up::GivenUp;
+use super::settle::Written;
+use crate::backend::{Backend, FaultKind, Receipt, Session, WriteOptions};
+use crate::engine::Context;
+use crate::engine::aborts::{Aborts, Settling, Unsettled};
+use crate::engine::limiter::Permit;
+use crate::engine::records::{self, Entry, Records};
+use crate::engine::request::{Failure, Requests};
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+use crate::types::error::{Error, ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
+
+/// What a task of an upload has done.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// Stored a part.
+    Stored(Receipt),
+    /// Published the object.
+    Published(Box<Object>),
+}
+
+impl Done {
+    pub(super) fn published(object: Object) -> Self {
+        Self::Published(Box::new(object))
+    }
+}
+
+/// The requests of an upload that carry bytes or publish, each in a task: it goes on whether or not its
+/// producer is polled, so that what it holds of memory and turns comes back.
+pub(crate) type Tasks = JoinSet<Result<Done>>;
+
+type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
+
+/// One upload, shared by its writer and the tasks of its parts.
+#[derive(Debug)]
+pub(crate) struct Upload {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) key: String,
+    pub(crate) options: WriteOptions,
+    pub(crate) requests: Requests,
+    /// Where parts are appended to each other: which is next.
+    pub(super) order: Option<Box<Order>>,
+    /// Whether slow parts are sent again beside themselves.
+    pub(crate) hedge: bool,
+    pub(crate) runtime: Handle,
+    /// Aborts that go on after their writer is gone.
+    pub(crate) aborts: Aborts,
+    pub(crate) given_up: GivenUp,
+    /// Whether a request that publishes the object was given up before the store answered.
+    pub(super) publishing: GivenUp,
+    /// The session, once it was asked for.
+    pub(crate) opening: Mutex<Option<Opening>>,
+    /// Where the session is written down, for as long as it may be there.
+    pub(crate) records: Records,
+    /// That of the session that was asked for last.
+    entry: Mutex<Option<Arc<Entry>>>,
+    /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
+    pub(crate) is_journaled: bool,
+    /// Whether its parts are copied by the store.
+    pub(super) is_copied: bool,
+    /// Whether an earlier process may have published it, so that even a first refusal is looked into.
+    pub(crate) may_be_published: bool,
+}
+
+impl Settling for Upload {
+    fn unsettled(&self) -> Unsettled {
+        let opening = self.lock().clone();
+        let session =
+            opening.and_then(|opening| opening.peek().and_then(|opened| opened.as_ref().ok().cloned()));
+        Unsettled {
+            object: self.requests.object.clone(),
+            session: session.map(|session| session.id),
+            may_be_there: self.publishing.is_set(),
+        }
+    }
+}
+
+impl Upload {
+    /// Of an object in `store`, with its content type guessed where none is given.
+    pub(crate) fn new(context: &Context, key: &str, mut options: WriteOptions, progress: Progress) -> Self {
+        let engine = context.engine();
+        if options.attributes.content_type.is_none() {
+            options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
+        }
+        // As headers have names, and as every store gives them back.
+        let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
+        options.attributes.metadata =
+            std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
+        Self {
+            requests: context.requests(key, progress),
+            key: context.full_key(key),
+            backend: context.backend().clone(),
+            order: None,
+            hedge: engine.hedge && context.backend().capabilities().hedge,
+            options,
+            runtime: Handle::current(),
+            aborts: engine.aborts.clone(),
+            given_up: GivenUp::default(),
+            publishing: GivenUp::default(),
+            opening: Mutex::default(),
+            records: engine.records.clone(),
+            entry: Mutex::default(),
+            is_journaled: false,
+            is_copied: false,
+            may_be_published: false,
+        }
+    }
+
+    /// Goes on with a session that an earlier process has opened.
+    pub(crate) async fn go_on_with(&self, id: String) {
+        self.enter().await.opened(&id).await;
+        let session = Session { key: self.key.clone(), id };
+        *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
+    }
+
+    /// Asks for the session. It is not cancelled with the writer: one that was opened must be known
+    /// to be aborted.
+    pub(crate) fn open(self: &Arc<Self>) {
+        let upload = self.clone();
+        let open = self.runtime.spawn(async move {
+            let options = &upload.options;
+            let entry = upload.enter().await;
+            let sent = upload
+                .requests
+                .send(Operation::Open, None, None, || match &upload.order {
+                    Some(_) => upload.backend.open_appending(&upload.key, options),
+                    None if upload.is_copied => upload.backend.open_copy(&upload.key, options),
+                    None => upload.backend.open(&upload.key, options),
+                })
+                .await;
+            match &sent {
+                Ok(session) => entry.opened(&session.id).await,
+                Err(_) => entry.ended().await,
+            }
+            sent
+        });
+        let object = self.requests.object.clone();
+        let opening = async move {
+            match open.await {
+                Ok(Ok(session)) => Ok(session),
+                Ok(Err(failure)) => Err(Arc::new(failure.into_error(Operation::Open, &object))),
+                Err(ended) => {
+                    let message = "the runtime was shut down while the session was opened";
+                    Err(Arc::new(
+                        Error::new(ErrorKind::Closed, Operation::Open, object, message).with_source(ended),
+                    ))
+                }
+            }
+        };
+        *self.lock() = Some(opening.boxed().shared());
+    }
+
+    /// Writes down that a session is about to be asked for: each one for itself, so that the live one is
+    /// there after others have ended.
+    async fn enter(&self) -> Arc<Entry> {
+        let place = records::place(&*self.backend, &self.key);
+        let entry = Arc::new(self.records.begin(self.backend.endpoint(), place).await);
+        *self.entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(entry.clone());
+        entry
+    }
+
+    fn entry(&self) -> Option<Arc<Entry>> {
+        self.entry.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn lock(&self) -> std::sync::MutexGuard<'_, Option<Opening>> {
+        self.opening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The session; waits until it is open.
+    pub(crate) async fn session(&self) -> Result<Session> {
+        let opening = self.lock().clone();
+        match opening {
+            Some(opening) => opening.await.map_err(|error| error.again()),
+            None => Err(self.error(ErrorKind::Closed, Operation::Open, "no session was asked for")),
+        }
+    }
+
+    /// Stores one part, as often as it takes.
+    pub(crate) async fn part(
+        &self,
+        number: u32,
+        range: Range<u64>,
+        payload: Payload,
+        permit: Option<Permit>,
+    ) -> Result<Receipt> {
+        if let Some(order) = &self.order {
+            return self.append(order, number, range, payload, permit).await;
+        }
+        let session = self.session().await?;
+        let receipt = self
+            .requests
+            .send_part(&payload, permit, self.hedge, |payload| {
+                self.given_up.watch(self.backend.part(&session, number, range.start, payload))
+            })
+            .await;
+        let receipt = match receipt {
+            Err(failure) if failure.fault.kind == FaultKind::NotAStore => {
+                self.listed_part(&session, number, &payload).await.ok_or(failure)
+            }
+            sent => sent,
+        };
+        let receipt = receipt
+            .map_err(|failure| self.failed(failure, Operation::Part).at_part(number, range.clone()))?;
+        self.stored(Operation::Part, (receipt.number, receipt.size), number, range)?;
+        Ok(receipt)
+    }
+
+    /// Counts a part as the store says that it has it, where that is the one that was to be.
+    pub(super) fn stored(
+        &self,
+        operation: Operation,
+        told: (u32, u64),
+        number: u32,
+        range: Range<u64>,
+    ) -> Result<()> {
+        let bytes = range.end - range.start;
+        if told != (number, bytes) {
+            // The object would never be whole.
+            let message = format!("the receipt is one of part {} with {} bytes", told.0, told.1);
+            return Err(self.error(ErrorKind::Integrity, operation, message).at_part(number, range));
+        }
+        self.requests.progress.acknowledged(bytes);
+        self.requests.progress.parts_stored(1);
+        Ok(())
+    }
+
+    /// Writes the whole object in one request.
+    pub(crate) async fn put(&self, payload: Payload) -> Result<Object> {
+        let began = Instant::now();
+        let put = || self.publishing.watch(self.backend.put(&self.key, payload.clone(), &self.options));
+        let (object, attempts) = match self.requests.make(Operation::Put, Some(&payload), None, put).await {
+            Ok(made) => (made.answer, made.attempts),
+            Err(failure) if failure.is_unsettled() || self.may_be_published => {
+                let (size, checksum) = (payload.len(), payload.checksum());
+                let (written, attempts) =
+                    (Written { operation: Operation::Put, size, checksum }, failure.attempts);
+                (Box::pin(self.settle(failure, written)).await?, attempts)
+            }
+            Err(failure) => return Err(self.failed(failure, Operation::Put)),
+        };
+        self.requests.progress.acknowledged(payload.len());
+        self.verify(object, payload.len(), payload.checksum(), Operation::Put)
+            .map_err(|error| error.after(attempts, began.elapsed()))
+    }
+
+    /// Publishes the object from its parts.
+    pub(crate) async fn complete(&self, parts: Vec<Receipt>, checksum: Checksum) -> Result<Object> {
+        self.complete_from(Parts::Sent(parts, checksum)).await
+    }
+
+    pub(super) async fn complete_from(&self, parts: Parts) -> Result<Object> {
+        let session = self.session().await?;
+        let began = Instant::now();
+        let (size, checksum) = (parts.size(), parts.checksum());
+        let written = Written { operation: Operation::Complete, size, checksum };
+        let (object, attempts) = match self.publish(&session, parts).await {
+            Ok(made) => (made.answer, made.attempts),
+            // A session that is gone, or has lost parts, may have been completed by this very attempt:
+            // something on the way may have made it twice.
+            Err(failure)
+                if failure.is_unsettled()
+                    || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
+                    || self.may_be_published =>
+            {
+                let attempts = failure.attempts;
+                (Box::pin(self.settle(failure, written)).await?, attempts)
+            }
+            Err(failure) => return Err(self.failed(failure, Operation::Complete)),
+        };
+        self.session_ended().await;
+        self.verify(object, written.size, written.checksum, Operation::Complete)
+            .map_err(|error| error.after(attempts, began.elapsed()))
+    }
+
+    pub(super) async fn session_ended(&self) {
+        if let Some(entry) = self.entry() {
+            entry.ended().await;
+        }
+    }
+
+    /// Ends the session, if one was asked for: `true` where it was there, `false` where it was gone.
+    pub(crate) async fn abort_session(&self) -> Result<bool> {
+        if self.lock().is_none() {
+            return Ok(true);
+        }
+        // What could not be opened need not be aborted.
+        let Ok(session) = self.session().await else { return Ok(true) };
+        let sent = self.requests.send(Operation::Abort, None, None, || self.backend.abort(&session)).await;
+        match sent {
+            Ok(()) => {
+                self.session_ended().await;
+                Ok(true)
+            }
+            Err(failure) if failure.fault.kind == FaultKind::NoSession => {
+                self.session_ended().await;
+                Ok(false)
+            }
+            Err(failure) if failure.fault.kind == FaultKind::NotAStore && self.is_gone(&session).await => {
+                self.session_ended().await;
+                Ok(false)
+            }
+            Err(failure) => {
+                if let Some(entry) = self.entry() {
+                    entry.left().await;
+                }
+                Err(self.failed(failure, Operation::Abort).and(&format!("upload id {}", session.id)))
+            }
+        }
+    }
+
+    /// Whether the store itself says that there is no such session.
+    async fn is_gone(&self, session: &Session) -> bool {
+        let held = self.requests.send(Operation::List, None, None, || self.backend.held(session)).await;
+        held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
+    }
+
+    /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.
+    pub(crate) fn abort<T: Send + 'static>(
+        self: &Arc<Self>,
+        tasks: JoinSet<T>,
+    ) -> impl Future<Output = Result<()>> + use<T> {
+        let upload = self.clone();
+        // An object of one request has no session, but its request must be gone.
+        let is_needed = !tasks.is_empty() || self.lock().is_some();
+        let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
+        let task = async move {
+            stop(tasks).await;
+            let had_session = upload.lock().is_some();
+            let mut aborted = upload.abort_session().await;
+            // A session that was there has published nothing.
+            let is_unpublished = matches!(aborted, Ok(true)) && had_session;
+            if is_unpublished && upload.given_up.is_set() {
+                // What of a part was still on its way may have come in behind the abort.
+                aborted = upload.abort_session().await;
+            }
+            let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
+            if let Some(under_way) = under_way.filter(|_| is_certain) {
+                under_way.end_certain();
+            }
+            aborted.map(|_| ())
+        };
+        let upload = self.clone();
+        let shut_down = move || {
+            let message = "the runtime was shut down before the session was aborted";
+            upload.error(ErrorKind::Closed, Operation::Abort, message)
+        };
+        let lost = self.lock().is_some().then(&shut_down);
+        let task = is_needed.then(|| self.aborts.spawn_on(task, lost, &self.runtime));
+        async move {
+            let Some(task) = task else { return Ok(()) };
+            task.await.unwrap_or_else(|ended| Err(shut_down().with_source(ended)))
+        }
+    }
+
+    /// A task ended without a word: its runtime was shut down, or it panicked. Of `commit`, if that was its
+    /// request, nobody knows what became.
+    pub(super) fn ended_early(&self, commit: Option<Operation>, ended: JoinError) -> Error {
+        let error = match commit {
+            Some(operation) => {
+                let message = "the task of the commit ended early; the store may have carried it out";
+                self.error(ErrorKind::Uncertain, operation, message)
+            }
+            None => self.error(ErrorKind::Closed, Operation::Part, "the task of a part ended early"),
+        };
+        error.with_source(ended)
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, operation: Operation, message: impl Into<String>) -> Error {
+        Error::new(kind, operation, self.requests.object.clone(), message)
+    }
+
+    pub(super) fn failed(&self, mut failure: Failure, operation: Operation) -> Error {
+        if failure.fault.kind == FaultKind::Exists && self.options.replaces.is_some() {
+            failure.fault.kind = FaultKind::Replaced;
+        }
+        failure.into_error(operation, &self.requests.object)
+    }
+}
+
+/// Cancels requests and waits until they are gone from this side.
+async fn stop<T: 'static>(mut tasks: JoinSet<T>) {
+    tasks.abort_all();
+    while tasks.join_next().await.is_some() {}
+}

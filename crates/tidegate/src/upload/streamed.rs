@@ -1,0 +1,42 @@
+//! Bodies of requests that are read as they are sent, from a file or a journal.
+
+use std::sync::Arc;
+
+use super::file::unreadable;
+use super::state::Upload;
+use crate::memory::budget::Budget;
+use crate::memory::payload::{Payload, RING, ReadAt, Ring};
+use crate::types::error::{ErrorKind, Operation, Result};
+use crate::types::progress::Waiting;
+
+/// A range of `file` and the memory that it is sent through.
+pub(super) struct Streamed {
+    pub(super) file: Arc<dyn ReadAt>,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+impl Streamed {
+    /// How many slabs of `slab` bytes it takes.
+    pub(super) fn slabs(&self, slab: u64) -> u32 {
+        if self.len <= slab { 1 } else { RING as u32 }
+    }
+
+    /// It as the body of a request of `upload`; waits for memory of `budget`. What fits in one slab is read
+    /// now: its checksum goes ahead of it, and a retry need not read it again.
+    pub(super) async fn payload(self, upload: &Upload, budget: &Budget) -> Result<Payload> {
+        let Self { file, offset, len } = self;
+        let slab = budget.slab_size() as u64;
+        let waiting = upload.requests.progress.waiting(Waiting::Memory);
+        let lease = budget.lease(if len <= slab { len.max(1) } else { RING * slab }).await;
+        drop(waiting);
+        let lease = lease
+            .map_err(|starved| upload.error(ErrorKind::Starved, Operation::Write, starved.to_string()))?;
+        let algorithm = upload.backend.capabilities().checksum;
+        let streamed = Payload::from_file(file, offset, len, Ring::of(lease), algorithm);
+        if len > slab {
+            return Ok(streamed);
+        }
+        streamed.gather().await.map_err(|error| unreadable(&upload.requests.object, error))
+    }
+}

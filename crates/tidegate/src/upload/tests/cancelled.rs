@@ -1,0 +1,118 @@
+//! Writes and finishes that are cancelled at random, against a store that takes its time.
+
+use async_trait::async_trait;
+use tokio::io::AsyncReadExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use super::*;
+use crate::Object;
+use crate::backend::{Backend, Fault, Layer, Receipt, Session, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+
+#[derive(Debug)]
+pub(super) struct Slow(pub(super) Memory);
+
+async fn slowly<T>(request: impl Future<Output = T>) -> T {
+    let nap = || sleep(Duration::from_millis(fastrand::u64(0..40)));
+    nap().await;
+    let answer = request.await;
+    nap().await;
+    answer
+}
+
+#[async_trait]
+impl Layer for Slow {
+    fn below(&self) -> &dyn Backend {
+        &self.0
+    }
+
+    async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault> {
+        slowly(self.0.put(key, payload, options)).await
+    }
+
+    async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
+        slowly(self.0.open(key, options)).await
+    }
+
+    async fn part(
+        &self,
+        session: &Session,
+        number: u32,
+        offset: u64,
+        payload: Payload,
+    ) -> Result<Receipt, Fault> {
+        slowly(self.0.part(session, number, offset, payload)).await
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        checksum: &Checksum,
+        options: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        slowly(self.0.complete(session, parts, checksum, options)).await
+    }
+
+    async fn abort(&self, session: &Session) -> Result<(), Fault> {
+        slowly(self.0.abort(session)).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_writes_and_finishes_lose_nothing_and_leave_nothing() {
+    for seed in 0..30 {
+        fastrand::seed(seed);
+        let slab = fastrand::choice([4 * KIB, 64 * KIB, 256 * KIB]).unwrap();
+        let total = slab * fastrand::u64(4..20);
+        let part = (total / fastrand::u64(1..5)).max(4 * KIB);
+        let spool = tempfile::tempdir().unwrap();
+        let builder = Tidegate::builder().memory(total).slab(slab as usize).part_size(part).seed(seed);
+        let builder = if seed % 3 == 0 { builder.spool([spool.path()]) } else { builder };
+        let Ok(tide) = builder.build() else { continue };
+        let reserved = tide.usage().held;
+        let capabilities = Capabilities { min_part: 4 * KIB, ..Capabilities::default() };
+        let memory = Memory::new("test").with_capabilities(capabilities);
+        let store = tide.store(Arc::new(Slow(memory)));
+        let mut tasks = JoinSet::new();
+        for number in 0..fastrand::u64(1..4) {
+            tasks.spawn(write_and_cancel(store.clone(), format!("{seed}-{number}")));
+        }
+        while let Some(written) = tasks.join_next().await {
+            let (key, bytes) = written.unwrap();
+            let Ok(mut reader) = store.reader(&key).start().await else { continue };
+            let mut there = Vec::new();
+            reader.read_to_end(&mut there).await.unwrap();
+            assert!(there == bytes, "{key}");
+        }
+        tide.settled().await;
+        assert_eq!(tide.usage().held, reserved, "seed {seed}");
+        assert!(tide.usage().peak <= total);
+        assert_eq!(store.sessions("").count().await, 0, "seed {seed}");
+    }
+}
+
+/// Writes an object with cancellations; sometimes its `finish` is cancelled as well.
+async fn write_and_cancel(store: Store, key: String) -> (String, Bytes) {
+    let bytes = data(fastrand::u64(0..4 << 20));
+    let mut writer = store.writer(&key).concurrency(fastrand::usize(1..5)).start().await.unwrap();
+    let mut cancelled = 0;
+    while writer.position() < bytes.len() as u64 {
+        let at = writer.position() as usize;
+        let end = bytes.len().min(at + fastrand::usize(1..600_000));
+        let limit = Duration::from_millis(fastrand::u64(0..30));
+        match timeout(limit, writer.write(bytes.slice(at..end))).await {
+            Ok(wrote) => wrote.unwrap(),
+            Err(_) => cancelled += 1,
+        }
+        assert!(cancelled < 20_000, "{key} makes no progress at {at}: {:?}", writer.progress().snapshot());
+    }
+    if fastrand::u8(0..5) == 0 {
+        let _ = timeout(Duration::from_millis(fastrand::u64(0..100)), writer.finish()).await;
+    } else {
+        assert_eq!(writer.finish().await.unwrap().size, bytes.len() as u64);
+    }
+    (key, bytes)
+}

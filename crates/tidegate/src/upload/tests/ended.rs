@@ -1,0 +1,62 @@
+//! Writers that others end at the very moment that they go on.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use tokio::runtime::Handle;
+use tokio::time::{advance, sleep};
+
+use super::*;
+use crate::memory::budget::Holder;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_is_ended_as_it_goes_on_leaves_no_session() -> Result<()> {
+    let tide = engine();
+    let store = store(&tide);
+    let mut writer = store.writer("k").start().await?;
+    writer.write(data(PART)).await?;
+    // The next byte comes: the writer was not ended when it looked, and is now.
+    let direct = direct(&mut writer);
+    direct.plan.more().unwrap();
+    advance(LIMIT).await;
+    assert!(direct.held.end_idle(LIMIT));
+    assert_eq!(direct.dispatch().unwrap_err().kind(), ErrorKind::Idle);
+    drop(writer);
+    sleep(LIMIT).await;
+    assert_nothing(&tide, &store).await;
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_has_just_been_given_memory_is_not_idle() -> Result<()> {
+    for _ in 0..3000 {
+        let tide = engine();
+        let store = store(&tide);
+        let budget = store.context().engine().budget.clone();
+        let mut writer = store.writer("k").start().await?;
+        writer.write(data(4096)).await?;
+        let rest = budget.try_lease(budget.total() - budget.usage().held).unwrap();
+        let held = direct(&mut writer).held.clone();
+        let writing = tokio::spawn(async move { writer.write(data(100)).await.map(|()| writer) });
+        while budget.usage().waiting == 0 {
+            tokio::task::yield_now().await;
+        }
+        advance(2 * LIMIT).await;
+        // As relief does, on another thread.
+        let (runtime, over) = (Handle::current(), Arc::new(AtomicBool::new(false)));
+        let ends = std::thread::spawn({
+            let over = over.clone();
+            move || {
+                let _entered = runtime.enter();
+                while !over.load(Relaxed) && !held.end_idle(LIMIT) {}
+            }
+        });
+        drop(rest);
+        let wrote = writing.await.unwrap();
+        over.store(true, Relaxed);
+        ends.join().unwrap();
+        wrote?.finish().await?;
+    }
+    Ok(())
+}

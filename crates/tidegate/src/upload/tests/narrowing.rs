@@ -1,0 +1,129 @@
+//! Streams through a network whose connections are slow, in memory that holds few parts of the usual size.
+
+use std::sync::Mutex;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use tokio::time::{Instant, sleep};
+
+use super::*;
+use crate::backend::{Backend, Body, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use crate::memory::payload::Payload;
+use crate::types::checksum::Checksum;
+use crate::types::object::Object;
+
+const MIB: u64 = 1 << 20;
+/// What a request takes beside its bytes, and bytes a second of one connection.
+const LATENCY: Duration = Duration::from_millis(20);
+const CONNECTION: f64 = 40e6;
+
+/// A store that keeps nothing but the sizes of parts.
+#[derive(Debug, Default)]
+struct Far {
+    capabilities: Capabilities,
+    parts: Mutex<Vec<u64>>,
+}
+
+fn no<T>() -> Result<T, Fault> {
+    Err(Fault::new(FaultKind::Unsupported, "not asked for here"))
+}
+
+#[async_trait]
+impl Backend for Far {
+    fn location(&self) -> &str {
+        "far://store"
+    }
+
+    fn endpoint(&self) -> &str {
+        "far://"
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    async fn put(&self, _: &str, _: Payload, _: &WriteOptions) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn open(&self, key: &str, _: &WriteOptions) -> Result<Session, Fault> {
+        sleep(LATENCY).await;
+        Ok(Session { key: key.to_owned(), id: "1".to_owned() })
+    }
+
+    async fn part(&self, _: &Session, number: u32, _: u64, payload: Payload) -> Result<Receipt, Fault> {
+        self.parts.lock().unwrap().push(payload.len());
+        sleep(LATENCY + Duration::from_secs_f64(payload.len() as f64 / CONNECTION)).await;
+        Ok(Receipt {
+            number,
+            size: payload.len(),
+            etag: number.to_string(),
+            checksum: payload.checksum().unwrap(),
+        })
+    }
+
+    async fn complete(
+        &self,
+        session: &Session,
+        parts: &[Receipt],
+        _: &Checksum,
+        _: &WriteOptions,
+    ) -> Result<Object, Fault> {
+        let size = parts.iter().map(|part| part.size).sum();
+        Ok(Object { key: session.key.clone(), size, ..Object::default() })
+    }
+
+    async fn abort(&self, _: &Session) -> Result<(), Fault> {
+        no()
+    }
+
+    fn sessions(&self, _: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+        futures::stream::empty().boxed()
+    }
+
+    async fn head(&self, _: &str) -> Result<Object, Fault> {
+        no()
+    }
+
+    async fn get(&self, _: &str, _: Option<std::ops::Range<u64>>, _: Option<&Object>) -> Result<Body, Fault> {
+        no()
+    }
+
+    async fn delete(&self, _: &str) -> Result<(), Fault> {
+        no()
+    }
+
+    fn list(&self, _: &str, _: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+        futures::stream::empty().boxed()
+    }
+}
+
+/// How long a stream of 640 MiB takes through 128 MiB, and what parts it makes.
+async fn streamed(part_size: Option<u64>) -> (Duration, Vec<u64>) {
+    static PIECE: [u8; MIB as usize] = [0; MIB as usize];
+    let tide = Tidegate::builder().memory(128 * MIB).build().unwrap();
+    let far = Arc::new(Far::default());
+    let store = tide.store(far.clone());
+    let builder = store.writer("k").strategy(Strategy::Parallel);
+    let builder = if let Some(size) = part_size { builder.part_size(size) } else { builder };
+    let mut writer = builder.start().await.unwrap();
+    let began = Instant::now();
+    for _ in 0..640 {
+        writer.write(Bytes::from_static(&PIECE)).await.unwrap();
+    }
+    assert_eq!(writer.finish().await.unwrap().size, 640 * MIB);
+    assert!(tide.usage().peak <= 128 * MIB);
+    (began.elapsed(), std::mem::take(&mut far.parts.lock().unwrap()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_parts_fly_where_connections_are_slow_and_memory_is_short() {
+    let (whole, parts) = streamed(Some(16 * MIB)).await;
+    assert!(parts.iter().all(|part| *part == 16 * MIB), "who says a size has it: {parts:?}");
+    let (narrow, parts) = streamed(None).await;
+    assert!(narrow < whole.mul_f64(0.6), "{narrow:?}, and {whole:?} in parts of 16 MiB");
+    let (last, others) = parts.split_last().unwrap();
+    assert_eq!(others[0], 16 * MIB, "nothing is known at first");
+    assert!(others.iter().all(|part| (5 * MIB..=16 * MIB).contains(part)), "{parts:?}");
+    assert!(*last <= 16 * MIB);
+}

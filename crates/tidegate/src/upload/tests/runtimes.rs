@@ -1,0 +1,110 @@
+//! One engine on several runtimes, one of which ends or stands still.
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
+
+use super::*;
+use crate::memory::spool::sick::{Sick, Write};
+
+const MEMORY: u64 = 128 * KIB;
+const LONG: Duration = Duration::from_secs(5);
+
+fn tide() -> Tidegate {
+    let wait = Duration::from_millis(200);
+    Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).memory_wait(wait).seed(1).build().unwrap()
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A writer beside which no other may hold anything, and another one.
+async fn two(store: &Store) -> (crate::Writer, crate::Writer) {
+    let mut first = store.writer("first").part_size(MEMORY).start().await.unwrap();
+    first.write(data(1)).await.unwrap();
+    (first, store.writer("second").start().await.unwrap())
+}
+
+async fn starves(mut writer: crate::Writer) {
+    let wrote = timeout(LONG, writer.write(data(PART))).await.expect("it waits for ever");
+    assert_eq!(wrote.unwrap_err().kind(), ErrorKind::Starved);
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_has_ended() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    drop(there);
+    here.block_on(starves(second));
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_stands_still() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    here.block_on(starves(second));
+    drop(there);
+}
+
+#[test]
+fn a_wait_becomes_an_error_where_another_runtime_ends_meanwhile() {
+    let (tide, here) = (tide(), runtime());
+    let there = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let store = store(&tide);
+    let (_first, second) = here.block_on(two(&store));
+    drop(there.block_on(store.writer("third").start()).unwrap());
+    here.block_on(async {
+        let waiting = tokio::spawn(starves(second));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        there.shutdown_background();
+        waiting.await.unwrap();
+    });
+}
+
+#[test]
+fn a_spill_goes_on_where_the_runtime_that_began_it_stands_still() {
+    let disk = Sick::new(Write::Hangs);
+    let builder = Tidegate::builder().memory(MEMORY).slab(4096).part_size(PART).seed(1);
+    let tide = builder.spool_disk(disk.clone()).memory_wait(Duration::from_millis(200)).build().unwrap();
+    let (here, there) = (runtime(), runtime());
+    let store = store(&tide);
+    let mut first = here.block_on(store.writer("first").part_size(MEMORY).start()).unwrap();
+    here.block_on(first.write(data(MEMORY - 24 * KIB))).unwrap();
+    let mut second = there.block_on(store.writer("second").start()).unwrap();
+    there.block_on(async {
+        let write = second.write(data(PART));
+        tokio::pin!(write);
+        while disk.writes() == 0 {
+            assert!(timeout(Duration::from_millis(10), &mut write).await.is_err(), "there was memory");
+        }
+    });
+    disk.becomes(Write::Forgets);
+    here.block_on(async {
+        let mut third = store.writer("third").start().await.unwrap();
+        timeout(LONG, third.write(data(PART))).await.expect("it waits for ever").unwrap();
+    });
+    drop(there);
+}
+
+#[test]
+fn a_session_whose_abort_no_runtime_carries_out_is_told_of() {
+    let (tide, here, there) = (tide(), runtime(), runtime());
+    let store = store(&tide);
+    let writer = there.block_on(async {
+        let mut writer = store.writer("k").start().await.unwrap();
+        writer.write(data(3 * PART)).await.unwrap();
+        while store.sessions("").count().await == 0 {
+            tokio::task::yield_now().await;
+        }
+        writer
+    });
+    drop(there);
+    drop(writer);
+    let failed = here.block_on(tide.settled());
+    assert_eq!(here.block_on(store.sessions("").count()), 1);
+    assert_eq!(failed.iter().map(crate::Error::kind).collect::<Vec<_>>(), [ErrorKind::Closed]);
+}

@@ -1,0 +1,343 @@
+//! The writer: what a producer gives its bytes to, whatever becomes of them (`direct.rs`, `journal.rs`).
+
+use std::future::{Future, poll_fn};
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::task::coop::poll_proceed;
+
+use super::direct::Direct;
+use super::given::Given;
+use super::intake::Taking;
+use super::interrupted::{Interrupted, Unknown};
+use super::journal::Journaled;
+use super::strategy::Strategy;
+use crate::types::error::{ErrorKind, Operation, Result};
+use crate::types::object::Object;
+use crate::types::progress::Progress;
+
+/// Writes one object.
+///
+/// Bytes go in by [`write`](Self::write) (shared, not copied, where they are large), as a
+/// [`tokio::io::AsyncWrite`], as a [`futures::Sink`] of [`Bytes`], or by
+/// [`read_from`](Self::read_from). Each waits while the memory budget is used up or the strategy's
+/// parts are in flight, and lets other tasks run from time to time where it need not wait (tokio's cooperative
+/// budget).
+///
+/// The object becomes visible by [`finish`](Self::finish) (which `shutdown` and `close` are as well)
+/// and by nothing else. [`abort`](Self::abort) ends the session and waits until it is gone. Dropping
+/// the writer does so as well, in a task on the runtime that the writer was started on;
+/// [`Tidegate::settled`](crate::Tidegate::settled) waits for these tasks.
+///
+/// With [`Strategy::Journal`] nothing but a successful `finish` and [`abort`](Self::abort) ends the upload:
+/// where the writer fails or is dropped, its journal and its session stay, to be gone on with by
+/// [`Tidegate::recover`](crate::Tidegate::recover). As a `Sink` or an `AsyncWrite` it has bytes in the
+/// journal when a flush returns.
+///
+/// # Cancellation
+/// A `write` or `read_from` that is cancelled may have taken some of its bytes. Then `finish`, `shutdown` and `close`
+/// fail until [`position`](Self::position) was called, which says how many the writer has: go on from there. A
+/// `read_from` whose source panicked leaves nothing to go on with: they fail from then on. A cancelled `finish` is an
+/// abort, unless the store has carried out the commit already.
+///
+/// Where the engine has spool directories, what the budget has no room for goes there and leaves from
+/// there; nothing else changes. Without, a wait that nothing in flight can end becomes an error of the
+/// kind [`ErrorKind::Starved`].
+///
+/// # Errors
+/// After an error the upload is aborted (with [`Strategy::Journal`] it is left as it is, as where the writer is
+/// dropped), and every further call that takes bytes, flushes, syncs or finishes gives an error of the kind
+/// [`ErrorKind::Closed`].
+#[derive(Debug)]
+pub struct Writer {
+    strategy: Strategy,
+    pub(super) side: Side,
+    /// An item of the sink that is not taken yet.
+    pub(super) item: Given,
+    /// The object's key in the store that it is written through; `None` where that is the backend's.
+    pub(super) key: Option<String>,
+    /// The size that the object is to have, where that is set.
+    pub(super) exact: Option<u64>,
+    interrupted: Interrupted,
+}
+
+/// Where its bytes are until the store has them.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all writers are the large one")]
+pub(super) enum Side {
+    Direct(Direct),
+    Journaled(Box<Journaled>),
+}
+
+impl Deref for Side {
+    type Target = dyn Taking;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Direct(direct) => direct,
+            Self::Journaled(journaled) => &**journaled,
+        }
+    }
+}
+
+impl DerefMut for Side {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        match self {
+            Self::Direct(direct) => direct,
+            Self::Journaled(journaled) => &mut **journaled,
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn direct(strategy: Strategy, direct: Direct) -> Self {
+        Self::new(strategy, Side::Direct(direct))
+    }
+
+    pub(super) fn journaled(journaled: Journaled) -> Self {
+        Self::new(Strategy::Journal, Side::Journaled(Box::new(journaled)))
+    }
+
+    fn new(strategy: Strategy, side: Side) -> Self {
+        let (item, interrupted) = (Given::default(), Interrupted::default());
+        Self { strategy, side, item, key: None, exact: None, interrupted }
+    }
+
+    /// Takes all of `bytes`.
+    ///
+    /// Less than 1 MiB is copied into memory of the budget. From 1 MiB on it is shared, and counts with its length.
+    /// Sharing keeps the whole buffer alive that `bytes` is a slice of, until the store has the last of it: of a
+    /// buffer that is far larger than the slice, the budget does not know. Copy such a slice before
+    /// ([`Bytes::copy_from_slice`]).
+    pub async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.write_all(Given::new(bytes)).await
+    }
+
+    /// As [`write`](Self::write), for callers that know their buffers: what has at least 64 KiB is shared. `bytes`
+    /// is to be all of its buffer or most of it, for the budget counts only its length.
+    pub async fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
+        self.write_all(Given::shared(bytes)).await
+    }
+
+    async fn write_all(&mut self, mut given: Given) -> Result<()> {
+        self.check_more(given.len())?;
+        self.interrupted.begin(self.given());
+        let taken = self.take_all(&mut given).await;
+        self.interrupted.end();
+        taken
+    }
+
+    async fn take_all(&mut self, given: &mut Given) -> Result<()> {
+        while !given.is_empty() {
+            poll_fn(|cx| {
+                // What a sink or a cancelled read holds came first.
+                ready!(self.poll_item(cx))?;
+                self.poll_given(cx, given)
+            })
+            .await?;
+        }
+        poll_fn(|cx| self.side.poll_written(cx)).await
+    }
+
+    /// Takes some of `given`.
+    fn poll_given(&mut self, cx: &mut Context<'_>, given: &mut Given) -> Poll<Result<()>> {
+        let turn = ready!(poll_proceed(cx));
+        let taken = self.side.poll_take(cx, given);
+        if taken.is_ready() {
+            turn.made_progress();
+        }
+        taken
+    }
+
+    /// Makes everything that was taken survive the process and a loss of power; gives how many bytes of
+    /// the object that is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Unsupported`] where its strategy is not [`Strategy::Journal`].
+    pub async fn sync(&mut self) -> Result<u64> {
+        poll_fn(|cx| self.poll_item(cx)).await?;
+        match &mut self.side {
+            Side::Journaled(journaled) => journaled.sync().await,
+            Side::Direct(direct) => {
+                let message = "only the strategy `journal` keeps bytes before `finish`";
+                Err(direct.upload.error(ErrorKind::Unsupported, Operation::Write, message))
+            }
+        }
+    }
+
+    /// Takes everything that `source` gives, read straight into this writer's buffers; says how many
+    /// bytes that was. An error of the source aborts the upload.
+    pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<u64> {
+        let began = self.given();
+        self.interrupted.begin(began);
+        let read = async {
+            while poll_fn(|cx| self.poll_read_from(cx, source)).await? {}
+            poll_fn(|cx| self.side.poll_written(cx)).await
+        };
+        let read = read.await;
+        self.interrupted.end();
+        read.map(|()| self.given() - began)
+    }
+
+    /// Bytes taken so far. After a write that was cancelled, call this before going on or finishing.
+    pub fn position(&self) -> u64 {
+        self.interrupted.was_asked();
+        self.given()
+    }
+
+    /// Bytes taken, and those of an item that waits for room: a sink's, or the byte by which a read that was cancelled
+    /// looked whether its source goes on.
+    pub(super) fn given(&self) -> u64 {
+        self.side.position() + self.item.len() as u64
+    }
+
+    /// Sets the size that the object is to have, as [`WriterBuilder::exact_size`](crate::WriterBuilder::exact_size)
+    /// does: for an upload that was resumed, whose journal does not say it.
+    pub fn set_exact_size(&mut self, bytes: u64) {
+        self.exact = Some(bytes);
+    }
+
+    /// The largest object that this writer takes, in bytes: what the store takes and, where there is no
+    /// spool, what parts that fit in half of the memory budget reach. With 64 MiB of memory and S3's
+    /// 10,000 parts that is 243 GiB, and a little more where parts have not become smaller for want of memory.
+    /// A byte past that is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
+    /// beginning, and so reaches further.
+    pub fn reach(&self) -> u64 {
+        self.side.reach()
+    }
+
+    /// The strategy that carries it; never `Auto`.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// Its figures; they can be watched while it works and after it is gone.
+    pub fn progress(&self) -> Progress {
+        self.side.upload().requests.progress.clone()
+    }
+
+    /// Publishes the object: visible when this returns, whole, or not at all.
+    pub fn finish(mut self) -> impl Future<Output = Result<Object>> + Send {
+        // No `async fn`: that would hold the writer twice.
+        poll_fn(move |cx| self.poll_finish(cx))
+    }
+
+    /// Ends the upload without an object; waits until the store has let go of the session.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Closed`] where `shutdown` or `close` has published the object already: it stays.
+    pub async fn abort(self) -> Result<()> {
+        if self.side.is_published() {
+            let message = "the object was published before, and is there";
+            return Err(self.side.upload().error(ErrorKind::Closed, Operation::Abort, message));
+        }
+        match self.side {
+            Side::Direct(mut direct) => direct.abort().await,
+            Side::Journaled(journaled) => journaled.abort().await,
+        }
+    }
+
+    /// The same for a writer that is kept: may be called again, also after it has failed.
+    #[cfg(feature = "object_store")]
+    pub(crate) async fn end(&mut self) -> Result<()> {
+        match &mut self.side {
+            Side::Direct(direct) => direct.abort().await,
+            Side::Journaled(journaled) => journaled.abort_now().await,
+        }
+    }
+
+    /// One read; `false` at the source's end.
+    fn poll_read_from(
+        &mut self,
+        cx: &mut Context<'_>,
+        source: &mut (impl AsyncRead + Unpin),
+    ) -> Poll<Result<bool>> {
+        ready!(self.poll_item(cx))?;
+        let turn = ready!(poll_proceed(cx));
+        let missing = self.missing();
+        if self.side.is_at_cut() || missing == Some(0) {
+            // An object that ends here is one request, or has its exact size: one byte is asked for, to see whether
+            // it does, before room is made for more.
+            self.side.check_open()?;
+            let mut byte = [0];
+            let mut buffer = ReadBuf::new(&mut byte);
+            let read = self.interrupted.poll_source(|| Pin::new(&mut *source).poll_read(cx, &mut buffer));
+            if let Err(error) = ready!(read) {
+                return Poll::Ready(Err(self.side.source_failed(error)));
+            }
+            turn.made_progress();
+            if buffer.filled().is_empty() {
+                return Poll::Ready(Ok(false));
+            }
+            self.check_more(1)?;
+            self.item = Given::new(Bytes::copy_from_slice(buffer.filled()));
+            return Poll::Ready(Ok(true));
+        }
+        let most = missing.map_or(usize::MAX, |missing| usize::try_from(missing).unwrap_or(usize::MAX));
+        let interrupted = &mut self.interrupted;
+        let mut reading = Context::from_waker(cx.waker());
+        let read = ready!(self.side.poll_fill(cx, &mut |spare| {
+            let most = spare.len().min(most);
+            let mut buffer = ReadBuf::new(&mut spare[..most]);
+            let poll = || Pin::new(&mut *source).poll_read(&mut reading, &mut buffer);
+            ready!(interrupted.poll_source(poll))?;
+            Poll::Ready(Ok(buffer.filled().len()))
+        }))?;
+        turn.made_progress();
+        self.side.set_off();
+        Poll::Ready(Ok(read > 0))
+    }
+
+    /// Takes the rest of the sink's item.
+    pub(super) fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.item.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let mut item = std::mem::take(&mut self.item);
+        let mut taken = Poll::Ready(Ok(()));
+        while !item.is_empty() && matches!(taken, Poll::Ready(Ok(()))) {
+            taken = self.poll_given(cx, &mut item);
+        }
+        if !item.is_empty() {
+            self.item = item; // an empty rest would keep its buffer alive
+        }
+        ready!(taken)?;
+        self.side.set_off();
+        Poll::Ready(Ok(()))
+    }
+
+    pub(crate) fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
+        self.check_known()?;
+        ready!(self.poll_item(cx))?;
+        self.check_all()?;
+        let object = ready!(self.side.poll_finish(cx))?;
+        let key = self.key.take();
+        Poll::Ready(Ok(Object { key: key.unwrap_or(object.key), ..object }))
+    }
+
+    /// Fails where the producer cannot know that all its bytes are in.
+    fn check_known(&mut self) -> Result<()> {
+        let at = self.given();
+        let Err(unknown) = self.interrupted.check(at) else { return Ok(()) };
+        // What has failed before says so.
+        self.side.check_open()?;
+        let upload = self.side.upload();
+        Err(match unknown {
+            Unknown::HalfTaken => {
+                let message = format!(
+                    "a write was cancelled when some of its bytes were taken: the writer has {at} bytes (call \
+                     `position` and go on from there, or abort)"
+                );
+                upload.error(ErrorKind::InvalidInput, Operation::Write, message)
+            }
+            Unknown::Panicked => {
+                let message = format!("the source panicked at byte {at}, and nothing is published");
+                let error = upload.error(ErrorKind::Source, Operation::Write, message);
+                self.side.fail(error)
+            }
+        })
+    }
+}
