@@ -108,7 +108,7 @@ impl WriterBuilder {
         self
     }
 
-    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`] or a reader
+    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`](crate::Store::head) or a reader
     /// described it, by the store's own condition at the moment of the commit. [`ErrorKind::Unsupported`] where
     /// the store has none, and with [`Strategy::Journal`].
     pub fn replaces(mut self, object: Object) -> Self {
