@@ -23,6 +23,7 @@ mod fuzzing;
 pub mod gcs;
 mod http;
 mod layer;
+mod listing;
 pub mod local;
 pub mod memory;
 pub mod s3;
@@ -40,6 +41,7 @@ pub(crate) use connection::connected;
 pub use connection::wants_new_connection;
 pub use copy::{Copied, CopySource};
 pub use layer::Layer;
+pub use listing::{Listing, Pages};
 pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
@@ -146,7 +148,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
     async fn abort(&self, session: &Session) -> Result<(), Fault>;
 
     /// Lists the sessions of keys that begin with `prefix`, as far as the store does.
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>>;
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession>;
 
     /// What a listing of sessions leaves out on this store, in one sentence; known once it has answered.
     fn unlisted_sessions(&self) -> Option<&'static str> {
@@ -192,7 +194,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
 
     /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes
     /// unless `recursive`.
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
 
     /// Removes an object; removing what is not there is no error.
     async fn delete(&self, key: &str) -> Result<(), Fault>;

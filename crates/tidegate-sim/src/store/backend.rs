@@ -5,9 +5,9 @@ use std::ops::Range;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use tidegate::backend::{
-    Backend, Body, Capabilities, Entry, Fault, FaultKind, OpenSession, Receipt, Session, StoredPart,
+    Backend, Body, Capabilities, Entry, Fault, FaultKind, Listing, OpenSession, Receipt, Session, StoredPart,
     WriteOptions,
 };
 use tidegate::checksum::Checksum;
@@ -162,10 +162,10 @@ impl Backend for SimStore {
         }
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         // Tidegate makes no list of sessions of its own accord yet.
         let message = format!("the simulated store does not list sessions of {prefix}");
-        stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed()
+        stream::iter([Err(Fault::new(FaultKind::Unsupported, message))]).boxed().into()
     }
 
     async fn head(&self, key: &str) -> Result<Object, Fault> {
@@ -197,12 +197,12 @@ impl Backend for SimStore {
         Ok(Body { object, range, ignored_range: false, stream })
     }
 
-    fn list(&self, prefix: &str, _recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, _recursive: bool) -> Listing<Entry> {
         let state = self.state();
         let keys = state.model.keys().filter(|key| key.starts_with(prefix));
         let objects = keys.filter_map(|key| state.model.current(key)).map(|version| version.object.clone());
         let entries: Vec<Entry> = objects.map(Entry::Object).collect();
-        stream::iter(entries).map(Ok).boxed()
+        stream::iter(entries).map(Ok).boxed().into()
     }
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {

@@ -11,8 +11,8 @@ use super::Tidegate;
 use crate::backend::{Entry, FaultKind, OpenSession};
 use crate::download::{BlocksBuilder, DownloadBuilder, ReaderBuilder};
 use crate::engine::Context;
-use crate::engine::listing::{self, Listing};
-use crate::engine::request::{Failure, Requests};
+use crate::engine::listing;
+use crate::engine::request::Failure;
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 use crate::upload::CopyBuilder;
@@ -118,11 +118,13 @@ impl Store {
     /// with an error.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let (context, below) = (self.context.clone(), self.context.prefixed(prefix));
+        let requests = context.list_requests(prefix);
         let entries = match context.keys() {
-            Some(keys) => keys.clone().list(below, recursive),
-            None => listing::entries(&**context.backend(), &below, recursive),
+            Some(keys) => keys.clone().list(requests.clone(), below, recursive),
+            None => listing::entries(&requests, &**context.backend(), &below, recursive),
         };
-        Listing::new(self.list_requests(prefix), entries)
+        entries
+            .map_err(move |failure| failure.into_error(Operation::List, &requests.object))
             .map_ok(move |entry| match entry {
                 Entry::Object(mut object) => {
                     object.key = context.relative_key(&object.key);
@@ -134,12 +136,6 @@ impl Store {
             .boxed()
     }
 
-    fn list_requests(&self, prefix: &str) -> Requests {
-        // A listing of many prefixes is of none of them.
-        let progress = self.context.engine().progress.clone();
-        Requests { lane: None, ..self.context.requests(prefix, progress) }
-    }
-
     /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
     /// request ends the listing with an error. See [`unfinished`](Self::unfinished) for what they hold.
     pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
@@ -147,8 +143,9 @@ impl Store {
             return futures::stream::iter([Err(error)]).boxed();
         }
         let context = self.context.clone();
-        let sessions = listing::sessions(&**context.backend(), &context.full_key(prefix));
-        Listing::new(self.list_requests(prefix), sessions)
+        let requests = context.list_requests(prefix);
+        listing::sessions(&requests, &**context.backend(), &context.full_key(prefix))
+            .map_err(move |failure| failure.into_error(Operation::List, &requests.object))
             .map_ok(move |mut open| {
                 open.session.key = context.relative_key(&open.session.key);
                 open

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
@@ -23,7 +23,7 @@ use super::s3::sessions;
 use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held,
-    Lifecycle, OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    Lifecycle, Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -311,7 +311,7 @@ impl Backend for Gcs {
         parts::abort(&self.bucket, session).await
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         sessions::list(self.bucket.clone(), prefix)
     }
 
@@ -392,7 +392,7 @@ impl Backend for Gcs {
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         if let Some(grpc) = &self.grpc {
             return grpc.list(prefix, recursive);
         }

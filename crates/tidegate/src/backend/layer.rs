@@ -9,7 +9,7 @@ use futures::stream::BoxStream;
 
 use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, Held, Lifecycle,
-    OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
@@ -91,9 +91,9 @@ passed_on! {
     fn endpoint() -> &str;
     fn capabilities() -> &Capabilities;
     fn check(key: &str, options: Option<&WriteOptions>) -> Result<(), Fault>;
-    fn sessions(prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>>;
+    fn sessions(prefix: &str) -> Listing<OpenSession>;
     fn unlisted_sessions() -> Option<&'static str>;
-    fn list(prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+    fn list(prefix: &str, recursive: bool) -> Listing<Entry>;
     async fn put(key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
     async fn open(key: &str, options: &WriteOptions) -> Result<Session, Fault>;
     async fn part(session: &Session, number: u32, offset: u64, payload: Payload) -> Result<Receipt, Fault>;

@@ -40,8 +40,8 @@ use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
 use super::{
-    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
-    Session, StoredPart, WriteOptions,
+    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Listing, OpenSession,
+    Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -171,12 +171,7 @@ impl Local {
         published
     }
 
-    fn walk<T: Send + 'static>(
-        &self,
-        prefix: &str,
-        want: Want,
-        entry: fn(Found) -> Option<T>,
-    ) -> BoxStream<'static, Result<T, Fault>> {
+    fn walk<T: Send + 'static>(&self, prefix: &str, want: Want, entry: fn(Found) -> Option<T>) -> Listing<T> {
         let walk = Walk::new(self.root.clone(), prefix, want);
         let batches = stream::unfold(walk, |walk| async move {
             let mut walk = walk?;
@@ -187,7 +182,7 @@ impl Local {
             Some((stream::iter(batch), walk))
         });
         let entries = batches.flatten();
-        entries.filter_map(move |found| async move { found.map(entry).transpose() }).boxed()
+        entries.filter_map(move |found| async move { found.map(entry).transpose() }).boxed().into()
     }
 }
 
@@ -307,7 +302,7 @@ impl Backend for Local {
         .await
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         self.walk(prefix, Want::Sessions, |found| match found {
             Found::Session(session) => Some(session),
             Found::Entry(_) => None,
@@ -346,7 +341,7 @@ impl Backend for Local {
         .await
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         self.walk(prefix, Want::Objects { recursive }, |found| match found {
             Found::Entry(entry) => Some(entry),
             Found::Session(_) => None,

@@ -13,12 +13,12 @@ use std::time::SystemTime;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 
 use super::same::same_or_replaced;
 use super::{
-    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, OpenSession, Receipt,
-    Session, StoredPart, WriteOptions,
+    Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Listing, OpenSession,
+    Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
@@ -242,7 +242,7 @@ impl Backend for Memory {
         Ok(())
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         let state = self.state();
         let below = state.sessions.iter().filter(|(_, upload)| upload.key.starts_with(prefix));
         let mut open: Vec<OpenSession> = below
@@ -252,7 +252,7 @@ impl Backend for Memory {
             })
             .collect();
         open.sort_by(|a, b| (&a.session.key, &a.session.id).cmp(&(&b.session.key, &b.session.id)));
-        stream::iter(open).map(Ok).boxed()
+        stream::iter(open).map(Ok).boxed().into()
     }
 
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
@@ -270,7 +270,7 @@ impl Backend for Memory {
         self.begin_body(key, range, same)
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         let state = self.state();
         let mut entries: Vec<Entry> = Vec::new();
         let from = state.objects.range(prefix.to_owned()..);
@@ -285,7 +285,7 @@ impl Backend for Memory {
                 _ => entries.push(Entry::Object(stored.object.clone())),
             }
         }
-        stream::iter(entries).map(Ok).boxed()
+        stream::iter(entries).map(Ok).boxed().into()
     }
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {

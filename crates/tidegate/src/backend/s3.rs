@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use futures::{StreamExt, TryStreamExt};
 use http::{HeaderMap, Method, header};
 
@@ -21,7 +21,7 @@ use super::http::{Order, download, proof, set};
 use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held, Lifecycle,
-    OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum};
@@ -279,7 +279,7 @@ impl Backend for S3 {
         self.bucket.shared.remove(request).await
     }
 
-    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
+    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
         sessions::list(self.bucket.clone(), prefix)
     }
 
@@ -329,7 +329,7 @@ impl Backend for S3 {
         download::body(object, response, range, same, self.head(key)).await
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         list::objects(self.bucket.clone(), prefix, recursive)
     }
 

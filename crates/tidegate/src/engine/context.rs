@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures::stream::BoxStream;
 
 use super::Engine;
-use crate::backend::{Backend, Entry, Fault, WriteOptions};
+use crate::backend::{Backend, Entry, WriteOptions};
 use crate::engine::endpoint::Endpoint;
 use crate::engine::latency::Best;
 use crate::engine::limiter::Lane;
-use crate::engine::request::Requests;
+use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
@@ -40,11 +40,22 @@ pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
     /// The key of the object at `place`, a key of the bucket; `None` where `place` is below no prefix.
     fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
     /// The prefix that requests for `key` are limited by.
+    /// Makes the requests of a listing, which spans prefixes and so has no lane.
+    pub(crate) fn list_requests(&self, prefix: &str) -> Arc<Requests> {
+        Arc::new(Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) })
+    }
+
     fn lane(&self, key: &str) -> String;
     /// The prefix that requests for the object at `place` are limited by.
     fn lane_at(&self, place: &str) -> Option<String>;
     /// Lists the keys that begin with `prefix`, in key order.
-    fn list(self: Arc<Self>, prefix: String, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>>;
+    /// Each page is one of `requests`.
+    fn list(
+        self: Arc<Self>,
+        requests: Arc<Requests>,
+        prefix: String,
+        recursive: bool,
+    ) -> BoxStream<'static, Result<Entry, Failure>>;
 }
 
 impl Context {

@@ -1,37 +1,42 @@
-//! Listings, each page of which is a request among others: in its turn, with its deadline, made again where that can
-//! help. Backends list by themselves, page by page; who asks for a listing lends it its requests.
+//! Listings: each page is a request like any other, with its turn, its deadline and its retries.
 //!
 //! Whatever a store lists is compared with what was asked for, here and once for all stores: what lies outside of the
 //! prefix could be removed, copied or swept by whoever reads the listing.
 
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::stream::{self, BoxStream};
-use futures::{Stream, StreamExt};
+use futures::{StreamExt, TryStreamExt};
+use tokio::sync::Mutex;
 
-use crate::backend::{Backend, Entry, Fault, FaultKind, OpenSession};
-use crate::engine::request::Requests;
+use crate::backend::{Backend, Entry, Fault, FaultKind, Listing, OpenSession};
+use crate::engine::request::{Failure, Requests};
 use crate::printable_bytes;
-use crate::types::error::{Error, Operation};
+use crate::types::error::Operation;
 use crate::types::object::Object;
-
-tokio::task_local! {
-    static PAGES: Option<Arc<Pages>>;
-}
 
 /// Lists objects as [`Backend::list`] does. A key outside of `prefix`, and a prefix that is not the next one below it,
 /// end the listing with a fault. Keys out of order are let through, as S3's directory buckets have them; a prefix that a
 /// store repeats from one page to the next is given once.
 pub(crate) fn entries(
+    requests: &Arc<Requests>,
     backend: &dyn Backend,
     prefix: &str,
     recursive: bool,
-) -> BoxStream<'static, Result<Entry, Fault>> {
+) -> BoxStream<'static, Result<Entry, Failure>> {
+    let listed = fetched(requests.clone(), backend.list(prefix, recursive));
+    checked(listed, in_order_below(prefix, recursive))
+}
+
+/// The same for a caller that retries the whole listing: each page is requested once.
+pub(crate) fn entries_once(backend: &dyn Backend, prefix: &str) -> BoxStream<'static, Result<Entry, Fault>> {
+    checked(backend.list(prefix, true).boxed(), in_order_below(prefix, true))
+}
+
+/// Fails for an entry that does not belong to a listing of `prefix`; false for one that was given before.
+fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result<bool, Fault> + use<> {
     let (asked, mut last) = (prefix.to_owned(), None);
-    checked(backend.list(prefix, recursive), move |entry| {
+    move |entry| {
         let listed = match entry {
             Entry::Object(Object { key, .. }) | Entry::Other { key, .. } => {
                 return within(key, &asked).map(|()| true);
@@ -50,16 +55,19 @@ pub(crate) fn entries(
         let is_new = last.as_ref() != Some(listed);
         last = Some(listed.clone());
         Ok(is_new)
-    })
+    }
 }
 
 /// Lists unfinished uploads as [`Backend::sessions`] does; one of a key outside of `prefix` ends the listing with a fault.
 pub(crate) fn sessions(
+    requests: &Arc<Requests>,
     backend: &dyn Backend,
     prefix: &str,
-) -> BoxStream<'static, Result<OpenSession, Fault>> {
+) -> BoxStream<'static, Result<OpenSession, Failure>> {
     let asked = prefix.to_owned();
-    checked(backend.sessions(prefix), move |open| within(&open.session.key, &asked).map(|()| true))
+    checked(fetched(requests.clone(), backend.sessions(prefix)), move |open| {
+        within(&open.session.key, &asked).map(|()| true)
+    })
 }
 
 fn within(key: &str, prefix: &str) -> Result<(), Fault> {
@@ -81,10 +89,10 @@ fn unasked(asked: &str, listed: &str) -> Fault {
 
 /// The items for which `keep` says yes; nothing follows where it faults. A fault among the items is passed on: a store's
 /// listing ends with it, and that of a directory goes on, where one name could not be looked at.
-fn checked<T: Send + 'static>(
-    items: BoxStream<'static, Result<T, Fault>>,
+fn checked<T: Send + 'static, E: From<Fault> + Send + 'static>(
+    items: BoxStream<'static, Result<T, E>>,
     keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,
-) -> BoxStream<'static, Result<T, Fault>> {
+) -> BoxStream<'static, Result<T, E>> {
     stream::unfold(Some((items, keep)), |state| async move {
         let (mut items, mut keep) = state?;
         loop {
@@ -95,66 +103,32 @@ fn checked<T: Send + 'static>(
             match keep(&item) {
                 Ok(true) => return Some((Ok(item), Some((items, keep)))),
                 Ok(false) => {}
-                Err(fault) => return Some((Err(fault), None)),
+                Err(fault) => return Some((Err(fault.into()), None)),
             }
         }
     })
     .boxed()
 }
 
-/// How the pages of one listing are asked for.
-#[derive(Debug)]
-struct Pages {
-    requests: Requests,
-    /// The attempts and the time that a page took which failed for good.
-    failed: Mutex<Option<(u32, Duration)>>,
-}
-
-/// A listing whose pages are asked for by requests of the engine.
-pub(crate) struct Listing<T> {
-    pages: Arc<Pages>,
-    items: BoxStream<'static, Result<T, Fault>>,
-}
-
-impl<T> Listing<T> {
-    pub(crate) fn new(requests: Requests, items: BoxStream<'static, Result<T, Fault>>) -> Self {
-        Self { pages: Arc::new(Pages { requests, failed: Mutex::default() }), items }
-    }
-}
-
-impl<T> Stream for Listing<T> {
-    type Item = crate::Result<T>;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Self { pages, items } = self.get_mut();
-        let next = PAGES.sync_scope(Some(pages.clone()), || items.as_mut().poll_next(cx));
-        next.map_err(|fault| {
-            let failed = pages.failed.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let (attempts, elapsed) = failed.unwrap_or((1, Duration::ZERO));
-            Error::from_fault(fault, Operation::List, pages.requests.object.as_str(), attempts, elapsed)
-        })
-    }
-}
-
-/// Fetches a page; `fetch` is called for each attempt.
-pub(crate) async fn page<T, F>(fetch: impl FnMut() -> F) -> Result<T, Fault>
-where
-    F: Future<Output = Result<T, Fault>>,
-{
-    let mut fetch = fetch;
-    let Some(pages) = PAGES.try_with(Option::clone).ok().flatten() else { return fetch().await };
-    // On the heap: the futures of attempts are nested deeply, and workers may have small stacks.
-    let fetched = pages.requests.send(Operation::List, None, None, || Box::pin(fetch())).await;
-    fetched.map_err(|failure| {
-        let mut failed = pages.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        *failed = Some((failure.attempts, failure.elapsed));
-        failure.fault
-    })
-}
-
-/// Makes a request that lists by itself: it has its turn, and must not wait for others beside it.
-pub(crate) async fn as_one_request<F: Future>(request: F) -> F::Output {
-    PAGES.scope(None, request).await
+/// The items of a listing. Each page is one of `requests`, retried like any other request.
+fn fetched<T: Send + 'static>(
+    requests: Arc<Requests>,
+    listing: Listing<T>,
+) -> BoxStream<'static, Result<T, Failure>> {
+    let pages = match listing {
+        Listing::Items(items) => return items.map_err(Failure::at_once).boxed(),
+        // Locked by one attempt at a time.
+        Listing::Pages(pages) => Arc::new(Mutex::new(pages)),
+    };
+    let fetched = stream::try_unfold((requests, pages), |(requests, pages)| async move {
+        let fetch = || {
+            let pages = pages.clone();
+            async move { pages.lock().await.next().await }
+        };
+        let page = requests.send(Operation::List, None, None, fetch).await?;
+        Ok(page.map(|items| (stream::iter(items.into_iter().map(Ok)), (requests, pages))))
+    });
+    fetched.try_flatten().boxed()
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use super::layout::Layout;
 use super::places::{Known, Places};
 use super::record::Record;
 use crate::api::merge::{MergeStream, Merged};
-use crate::backend::{Entry, Fault};
+use crate::backend::Entry;
 use crate::engine::KeyMap as _;
 use crate::engine::listing;
+use crate::engine::request::{Failure, Requests};
 
 /// Listings that are begun at once.
 const AT_ONCE: usize = 64;
@@ -29,19 +30,21 @@ pub(super) struct Listed {
 /// next `/` only prefixes, unless `recursive`.
 pub(crate) fn list(
     places: Arc<Places>,
+    requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
-) -> BoxStream<'static, Result<Entry, Fault>> {
-    listed(places, prefix, recursive).map_ok(|listed| listed.entry).boxed()
+) -> BoxStream<'static, Result<Entry, Failure>> {
+    listed(places, requests, prefix, recursive).map_ok(|listed| listed.entry).boxed()
 }
 
 /// As [`list`]; each entry with what else is known of it.
 pub(super) fn listed(
     places: Arc<Places>,
+    requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
-) -> BoxStream<'static, Result<Listed, Fault>> {
-    let merge = Merge { places, prefix, recursive, by: None, entries: None, last: None };
+) -> BoxStream<'static, Result<Listed, Failure>> {
+    let merge = Merge { places, requests, prefix, recursive, by: None, entries: None, last: None };
     stream::try_unfold(
         merge,
         |mut merge| async move { Ok(merge.next().await?.map(|listed| (listed, merge))) },
@@ -57,6 +60,7 @@ pub(super) fn listed(
 /// removed from a place before every client has had time to see that.
 struct Merge {
     places: Arc<Places>,
+    requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
     /// The record that it goes by.
@@ -69,16 +73,16 @@ struct Merge {
 type Entries = MergeStream<One, fn(&Listed, &Listed) -> Ordering>;
 
 /// The listing of one prefix.
-type One = BoxStream<'static, Result<Listed, Fault>>;
+type One = BoxStream<'static, Result<Listed, Failure>>;
 
 impl Merge {
-    async fn next(&mut self) -> Result<Option<Listed>, Fault> {
+    async fn next(&mut self) -> Result<Option<Listed>, Failure> {
         loop {
             let next = match &mut self.entries {
                 Some(entries) => entries.try_next().await.map_err(|ended| ended.error)?,
                 None => None,
             };
-            let now = self.places.look(self.places.refresh()).await.map_err(|failure| failure.fault)?;
+            let now = self.places.look(self.places.refresh()).await?;
             if !self.by.is_some_and(|by| by.lists_as(&now)) {
                 self.begin(now).await?;
                 continue;
@@ -93,12 +97,13 @@ impl Merge {
     }
 
     /// Lists all prefixes from their beginning, by this record.
-    async fn begin(&mut self, by: Known) -> Result<(), Fault> {
+    async fn begin(&mut self, by: Known) -> Result<(), Failure> {
         // Two pages of each prefix are not held at once.
         self.entries = None;
-        let (places, prefix, recursive) = (self.places.clone(), self.prefix.clone(), self.recursive);
+        let (places, requests) = (self.places.clone(), self.requests.clone());
+        let (prefix, recursive) = (self.prefix.clone(), self.recursive);
         let begun = stream::iter(names(by.record))
-            .map(|name| begun(one(&places, by.record, &name, &prefix, recursive)))
+            .map(|name| begun(one(&places, &requests, by.record, &name, &prefix, recursive)))
             .buffer_unordered(AT_ONCE)
             .try_filter_map(async |begun| Ok(begun));
         let begun: Vec<One> = begun.try_collect().await?;
@@ -109,7 +114,7 @@ impl Merge {
 }
 
 /// The listing, its first entry fetched. `None` where nothing is left: it ends with that, and what it holds.
-async fn begun(mut listing: One) -> Result<Option<One>, Fault> {
+async fn begun(mut listing: One) -> Result<Option<One>, Failure> {
     let first = listing.try_next().await?;
     Ok(first.map(|first| stream::iter([Ok(first)]).chain(listing).boxed()))
 }
@@ -122,7 +127,14 @@ fn names(record: Record) -> impl Iterator<Item = String> + Send {
 }
 
 /// What is below one prefix, and belongs there.
-fn one(places: &Arc<Places>, record: Record, name: &str, prefix: &str, recursive: bool) -> One {
+fn one(
+    places: &Arc<Places>,
+    requests: &Arc<Requests>,
+    record: Record,
+    name: &str,
+    prefix: &str,
+    recursive: bool,
+) -> One {
     let below = format!("{}{name}/", places.root());
     let (of_current, of_older) = {
         let (name, older) = (name.to_owned(), record.older);
@@ -132,7 +144,7 @@ fn one(places: &Arc<Places>, record: Record, name: &str, prefix: &str, recursive
             move |key: &str| older.is_some_and(|older| older.name(key) == name),
         )
     };
-    let entries = listing::entries(places.backend(), &format!("{below}{prefix}"), recursive);
+    let entries = listing::entries(requests, places.backend(), &format!("{below}{prefix}"), recursive);
     let listed = move |entry| {
         Some(match entry {
             Entry::Object(mut object) => {

@@ -119,7 +119,9 @@ impl Step {
 
     /// Moves each object that is only where the older layout has it: the copy, where one was made.
     pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
-        let older = listed(self.places.clone(), String::new(), true).try_filter_map(|listed| {
+        let requests = self.places.store().context().list_requests("");
+        let older = listed(self.places.clone(), requests.clone(), String::new(), true);
+        let older = older.try_filter_map(|listed| {
             ready(Ok(match listed {
                 Listed { entry: Entry::Object(object), is_older: true } => Some(object),
                 _ => None,
@@ -127,9 +129,10 @@ impl Step {
         });
         let (step, whole) = (self.clone(), self.places.whole());
         let moves = older.map(move |object| {
-            let (step, whole) = (step.clone(), whole.clone());
+            let (step, whole, requests) = (step.clone(), whole.clone(), requests.clone());
             async move {
-                let object = object.map_err(|fault| step.places.listing_failed(fault))?;
+                let object =
+                    object.map_err(|failure| failure.into_error(Operation::List, &requests.object))?;
                 // Without a size it may be larger than what is copied in one request.
                 let (size, key) = (object.known_size().unwrap_or(u64::MAX), object.key);
                 match step.places.by(step.record, &key) {

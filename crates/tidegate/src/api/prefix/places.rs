@@ -14,7 +14,7 @@ use crate::api::Store;
 use crate::backend::{Backend, Body, Entry, Fault, FaultKind};
 use crate::engine::KeyMap;
 use crate::engine::listing;
-use crate::engine::request::Failure;
+use crate::engine::request::{Failure, Requests};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 /// The layout of one root, as this process knows it.
@@ -92,11 +92,6 @@ impl Places {
     pub(super) fn whole(self: &Arc<Self>) -> Store {
         let whole = self.store.context().root_in_lanes(self.clone());
         self.store.with(whole)
-    }
-
-    /// What became of a listing of the root.
-    pub(super) fn listing_failed(&self, fault: Fault) -> Error {
-        Error::from_fault(fault, Operation::List, self.store.location(), 1, Duration::ZERO)
     }
 
     pub(super) fn backend(&self) -> &dyn Backend {
@@ -227,10 +222,11 @@ impl KeyMap for Places {
 
     fn list(
         self: Arc<Self>,
+        requests: Arc<Requests>,
         prefix: String,
         recursive: bool,
-    ) -> BoxStream<'static, std::result::Result<Entry, Fault>> {
-        list::list(self, prefix, recursive)
+    ) -> BoxStream<'static, std::result::Result<Entry, Failure>> {
+        list::list(self, requests, prefix, recursive)
     }
 }
 
@@ -259,11 +255,11 @@ pub(super) fn no_record(store: &Store) -> Error {
 
 async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {
     let directory = format!("{root}{DIRECTORY}");
-    let mut records = listing::entries(backend, &directory, true);
+    // It is part of a request.
+    let mut records = listing::entries_once(backend, &directory);
     let mut latest = None;
     loop {
-        // It is part of a request.
-        match listing::as_one_request(records.try_next()).await {
+        match records.try_next().await {
             Ok(Some(Entry::Object(object))) => {
                 latest = latest.max(object.key.strip_prefix(&directory).and_then(record::number));
             }

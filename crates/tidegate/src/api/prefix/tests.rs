@@ -215,18 +215,14 @@ impl Layer for Lame {
         &self.below
     }
 
-    fn list(
-        &self,
-        prefix: &str,
-        recursive: bool,
-    ) -> BoxStream<'static, Result<crate::backend::Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> crate::backend::Listing<crate::backend::Entry> {
         use futures::StreamExt;
         let listed = self.below.list(prefix, recursive);
         if prefix != self.prefix {
             return listed;
         }
         let fault = Fault::new(FaultKind::Denied, "no");
-        listed.take(1).chain(futures::stream::iter([Err(fault)])).boxed()
+        listed.take(1).chain(futures::stream::iter([Err(fault)])).boxed().into()
     }
 }
 

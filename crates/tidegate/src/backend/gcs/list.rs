@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 
-use futures::stream::BoxStream;
 use http::{HeaderMap, Method};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -15,7 +14,7 @@ use super::request::Request;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, Page, paged};
 use crate::backend::time::time;
-use crate::backend::{Entry, Fault};
+use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
 
 #[cfg(test)]
@@ -26,11 +25,7 @@ const FIELDS: &str =
     "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
 /// Objects and prefixes below `prefix`, in key order.
-pub(super) fn objects(
-    bucket: Bucket,
-    prefix: &str,
-    recursive: bool,
-) -> BoxStream<'static, Result<Entry, Fault>> {
+pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(String::new(), Order::ByKey, move |token: String| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());

@@ -3,11 +3,9 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 
-use futures::stream::{self, BoxStream};
-use futures::{StreamExt, TryStreamExt};
+use async_trait::async_trait;
 
-use crate::backend::{Entry, Fault, FaultKind, OpenSession};
-use crate::engine::listing;
+use crate::backend::{Entry, Fault, FaultKind, Listing, OpenSession, Pages};
 
 #[cfg(test)]
 mod tests;
@@ -91,31 +89,46 @@ impl Keyed for OpenSession {
     }
 }
 
-/// The items of all pages, each page fetched when it is asked for. A listing that makes no progress ends with a fault: one
-/// whose markers go in a circle, one of endless empty pages, one that lists the same again and again.
+/// A listing whose pages `fetch` fetches by their markers. A listing that makes no progress ends with a fault: one whose
+/// markers go in a circle, one of endless empty pages, one that lists the same again and again.
 pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
     first: Marker,
     order: Order,
     fetch: Fetch,
-) -> BoxStream<'static, Result<Item, Fault>>
+) -> Listing<Item>
 where
     Marker: Clone + PartialEq + Send + Sync + 'static,
     Item: Keyed + Send + 'static,
     Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
     Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
 {
-    let watch = Watch::new(first.clone(), order);
-    let pages = stream::try_unfold((Page::At(first), watch, fetch), |(page, mut watch, fetch)| async move {
-        let Page::At(marker) = page else {
-            return Ok(None);
-        };
-        let (items, next) = listing::page(|| fetch(marker.clone())).await?;
+    Listing::Pages(Box::new(Paged { watch: Watch::new(first.clone(), order), at: Page::At(first), fetch }))
+}
+
+/// A listing of a store that gives a marker with each page but the last.
+struct Paged<Marker, Fetch> {
+    at: Page<Marker>,
+    watch: Watch<Marker>,
+    fetch: Fetch,
+}
+
+#[async_trait]
+impl<Marker, Item, Fetch, Answer> Pages<Item> for Paged<Marker, Fetch>
+where
+    Marker: Clone + PartialEq + Send + Sync + 'static,
+    Item: Keyed + Send + 'static,
+    Fetch: Fn(Marker) -> Answer + Send + Sync + 'static,
+    Answer: Future<Output = Result<(VecDeque<Item>, Page<Marker>), Fault>> + Send + 'static,
+{
+    async fn next(&mut self) -> Result<Option<Vec<Item>>, Fault> {
+        let Page::At(marker) = &self.at else { return Ok(None) };
+        let (items, next) = (self.fetch)(marker.clone()).await?;
         if let Page::At(next) = &next {
-            watch.page(&items, next)?;
+            self.watch.page(&items, next)?;
         }
-        Ok(Some((stream::iter(items.into_iter().map(Ok)), (next, watch, fetch))))
-    });
-    pages.try_flatten().boxed()
+        self.at = next;
+        Ok(Some(items.into()))
+    }
 }
 
 /// Sees whether a listing makes progress, in constant memory.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use futures::stream::BoxStream;
 use http::{HeaderMap, Method};
 
 use super::Bucket;
@@ -10,7 +9,7 @@ use super::page::{Document, Step, filled, flag, key};
 use super::request::Request;
 use crate::backend::http::{Entries, Page, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::{Entry, Fault};
+use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
 
 #[cfg(test)]
@@ -32,11 +31,7 @@ const NAMES: [&str; 11] = [
 ];
 
 /// Objects and prefixes below `prefix`, in key order; in directory buckets in none.
-pub(super) fn objects(
-    bucket: Bucket,
-    prefix: &str,
-    recursive: bool,
-) -> BoxStream<'static, Result<Entry, Fault>> {
+pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(None, bucket.order, move |token: Option<String>| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());

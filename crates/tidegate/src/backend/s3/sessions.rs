@@ -1,14 +1,13 @@
 //! Unfinished uploads: which there are, and what they hold.
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use http::HeaderMap;
 
 use super::address::Address;
 use super::page::{Document, Step, filled, flag, key};
 use crate::backend::http::{Entries, Order, Page, paged, stuck};
 use crate::backend::time::time;
-use crate::backend::{Fault, Held, OpenSession, Session, StoredPart};
+use crate::backend::{Fault, Held, Listing, OpenSession, Session, StoredPart};
 
 /// What MinIO's listing leaves out.
 pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
@@ -47,10 +46,7 @@ struct Marker {
 ///
 /// MinIO takes a prefix for a whole key, and gives all that it remembers where there is none: there the
 /// rest is looked for among all.
-pub(in crate::backend) fn list<B: Listed>(
-    bucket: B,
-    prefix: &str,
-) -> BoxStream<'static, Result<OpenSession, Fault>> {
+pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<OpenSession> {
     let prefix = prefix.to_owned();
     paged(Marker::default(), Order::ByKey, move |marker: Marker| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());

@@ -54,12 +54,12 @@ impl crate::backend::Layer for Lying {
         &self.below
     }
 
-    fn list(&self, _: &str, _: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        stream::iter(self.entries.clone().into_iter().map(Ok)).boxed()
+    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+        stream::iter(self.entries.clone().into_iter().map(Ok)).boxed().into()
     }
 
-    fn sessions(&self, _: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        stream::iter(self.sessions.clone().into_iter().map(Ok)).boxed()
+    fn sessions(&self, _: &str) -> Listing<OpenSession> {
+        stream::iter(self.sessions.clone().into_iter().map(Ok)).boxed().into()
     }
 }
 
@@ -78,16 +78,21 @@ fn lying(keys: &[&str]) -> Lying {
     }
 }
 
+fn requests() -> Arc<Requests> {
+    let tide = Tidegate::builder().build().unwrap();
+    tide.store(Arc::new(lying(&[]))).context().list_requests("")
+}
+
 /// How many entries come, and the fault that ends them.
 async fn given(prefix: &str, recursive: bool, keys: &[&str]) -> (usize, Option<Fault>) {
-    let mut entries = entries(&lying(keys), prefix, recursive);
+    let mut entries = entries(&requests(), &lying(keys), prefix, recursive);
     let mut count = 0;
     while let Some(entry) = entries.next().await {
         match entry {
             Ok(_) => count += 1,
-            Err(fault) => {
+            Err(failure) => {
                 assert!(entries.next().await.is_none(), "it ends with the fault");
-                return (count, Some(fault));
+                return (count, Some(failure.fault));
             }
         }
     }
@@ -108,11 +113,11 @@ async fn what_lies_outside_of_the_prefix_ends_a_listing() {
         let fault = fault.unwrap();
         assert_eq!((count, fault.kind), (good, FaultKind::NotAStore));
         assert!(fault.message.contains("`tmp/`") && fault.message.contains(wrong), "{}", fault.message);
-        let mut sessions = sessions(&lying(keys), prefix);
+        let mut sessions = sessions(&requests(), &lying(keys), prefix);
         for _ in 0..good {
             sessions.next().await.unwrap().unwrap();
         }
-        assert_eq!(sessions.next().await.unwrap().unwrap_err().message, fault.message);
+        assert_eq!(sessions.next().await.unwrap().unwrap_err().fault.message, fault.message);
         assert!(sessions.next().await.is_none());
     }
     assert_eq!(given("tmp/", true, &["tmp/", "tmp/z", "tmp/a", "tmp/a/b", "tmp//"]).await.0, 5);

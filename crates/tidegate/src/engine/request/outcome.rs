@@ -30,6 +30,12 @@ pub(crate) struct Failure {
     pub(crate) unseen: bool,
 }
 
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::at_once(fault)
+    }
+}
+
 /// What the attempts of one request have met with so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -100,6 +106,19 @@ impl Failure {
     /// attempt of our own is what the last one ran into.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.in_doubt || self.ran_into
+    }
+
+    /// A fault that no retry preceded.
+    pub(crate) fn at_once(fault: Fault) -> Self {
+        Self {
+            fault,
+            attempts: 1,
+            elapsed: Duration::ZERO,
+            in_doubt: false,
+            late: false,
+            ran_into: false,
+            unseen: false,
+        }
     }
 
     pub(crate) fn into_error(self, operation: Operation, object: &str) -> Error {

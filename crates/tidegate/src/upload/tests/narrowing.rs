@@ -3,11 +3,12 @@
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 use tokio::time::{Instant, sleep};
 
 use super::*;
-use crate::backend::{Backend, Body, Entry, Fault, FaultKind, OpenSession, Receipt, Session, WriteOptions};
+use crate::backend::{
+    Backend, Body, Entry, Fault, FaultKind, Listing, OpenSession, Receipt, Session, WriteOptions,
+};
 use crate::memory::payload::Payload;
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
@@ -77,8 +78,8 @@ impl Backend for Far {
         no()
     }
 
-    fn sessions(&self, _: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        futures::stream::empty().boxed()
+    fn sessions(&self, _: &str) -> Listing<OpenSession> {
+        futures::stream::empty().boxed().into()
     }
 
     async fn head(&self, _: &str) -> Result<Object, Fault> {
@@ -93,8 +94,8 @@ impl Backend for Far {
         no()
     }
 
-    fn list(&self, _: &str, _: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        futures::stream::empty().boxed()
+    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+        futures::stream::empty().boxed().into()
     }
 }
 

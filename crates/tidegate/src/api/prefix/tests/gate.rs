@@ -72,17 +72,13 @@ impl Layer for Gate {
         self.below.delete(key).await
     }
 
-    fn list(
-        &self,
-        prefix: &str,
-        recursive: bool,
-    ) -> BoxStream<'static, Result<crate::backend::Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> crate::backend::Listing<crate::backend::Entry> {
         use futures::StreamExt;
         let (gate, prefix) = (self.clone(), prefix.to_owned());
         let listed = async move {
             gate.pass().await;
             gate.below.list(&prefix, recursive)
         };
-        futures::stream::once(listed).flatten().boxed()
+        futures::stream::once(listed).flatten().boxed().into()
     }
 }

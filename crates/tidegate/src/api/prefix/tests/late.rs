@@ -97,7 +97,7 @@ impl Layer for LateList {
         &self.below
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         let act = if prefix == self.prefix { self.act.lock().unwrap().take() } else { None };
         let (below, prefix) = (self.below.clone(), prefix.to_owned());
         let listed = async move {
@@ -106,7 +106,7 @@ impl Layer for LateList {
             }
             below.list(&prefix, recursive)
         };
-        futures::stream::once(listed).flatten().boxed()
+        futures::stream::once(listed).flatten().boxed().into()
     }
 }
 

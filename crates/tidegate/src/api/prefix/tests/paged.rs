@@ -21,7 +21,7 @@ impl<B: Backend> Layer for Paged<B> {
         &*self.below
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
+    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         // That of the records has one page, or each look at them would be as long as their history.
         if prefix.ends_with(DIRECTORY) {
             return self.below.list(prefix, recursive);
@@ -43,5 +43,6 @@ impl<B: Backend> Layer for Paged<B> {
             }
         })
         .boxed()
+        .into()
     }
 }

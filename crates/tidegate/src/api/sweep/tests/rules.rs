@@ -5,7 +5,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 
 use super::*;
-use crate::backend::{AbortRule, Body, Capabilities, Entry, Fault, Lifecycle, LifecycleRule, Receipt};
+use crate::backend::{
+    AbortRule, Body, Capabilities, Entry, Fault, Lifecycle, LifecycleRule, Listing, Receipt,
+};
 use crate::types::object::Object;
 
 #[tokio::test]
@@ -128,8 +130,8 @@ impl Backend for Odd {
         no()
     }
 
-    fn sessions(&self, _: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
-        stream::empty().boxed()
+    fn sessions(&self, _: &str) -> Listing<OpenSession> {
+        stream::empty().boxed().into()
     }
 
     async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
@@ -165,8 +167,8 @@ impl Backend for Odd {
         no()
     }
 
-    fn list(&self, _: &str, _: bool) -> BoxStream<'static, Result<Entry, Fault>> {
-        stream::empty().boxed()
+    fn list(&self, _: &str, _: bool) -> Listing<Entry> {
+        stream::empty().boxed().into()
     }
 
     async fn delete(&self, _: &str) -> Result<(), Fault> {
