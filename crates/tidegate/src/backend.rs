@@ -8,7 +8,6 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;

@@ -5,7 +5,6 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
 
 use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, Held, Lifecycle,

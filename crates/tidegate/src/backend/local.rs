@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::StreamExt;
-use futures::stream::{self, BoxStream};
+use futures::stream;
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 

@@ -40,11 +40,6 @@ pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
     /// The key of the object at `place`, a key of the bucket; `None` where `place` is below no prefix.
     fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
     /// The prefix that requests for `key` are limited by.
-    /// Makes the requests of a listing, which spans prefixes and so has no lane.
-    pub(crate) fn list_requests(&self, prefix: &str) -> Arc<Requests> {
-        Arc::new(Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) })
-    }
-
     fn lane(&self, key: &str) -> String;
     /// The prefix that requests for the object at `place` are limited by.
     fn lane_at(&self, place: &str) -> Option<String>;
@@ -173,6 +168,11 @@ impl Context {
             progress,
             brings: 0,
         }
+    }
+
+    /// Makes the requests of a listing, which spans prefixes and so has no lane.
+    pub(crate) fn list_requests(&self, prefix: &str) -> Arc<Requests> {
+        Arc::new(Requests { lane: None, ..self.requests(prefix, self.engine.progress.clone()) })
     }
 
     fn lane(&self, key: &str) -> Option<Arc<Lane>> {

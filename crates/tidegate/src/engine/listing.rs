@@ -126,7 +126,7 @@ fn fetched<T: Send + 'static>(
             async move { pages.lock().await.next().await }
         };
         let page = requests.send(Operation::List, None, None, fetch).await?;
-        Ok(page.map(|items| (stream::iter(items.into_iter().map(Ok)), (requests, pages))))
+        Ok::<_, Failure>(page.map(|items| (stream::iter(items.into_iter().map(Ok)), (requests, pages))))
     });
     fetched.try_flatten().boxed()
 }

@@ -46,7 +46,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
 
 /// The entries of a page, and where the next one is.
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
-    let listing: Listing = document(headers, body, About::Bucket, "a listing")?;
+    let listing: Document = document(headers, body, About::Bucket, "a listing")?;
     if !listing.is_one() {
         return Err(not_a_store("a listing", headers, body));
     }
@@ -70,7 +70,7 @@ pub(super) fn next(token: String) -> Page<String> {
 
 /// A page of a listing. One of nothing has no fields, for all are left out that are empty.
 #[derive(Debug, Default)]
-struct Listing {
+struct Document {
     kind: Option<String>,
     items: Vec<Item>,
     prefixes: Vec<Text>,
@@ -80,7 +80,7 @@ struct Listing {
     has_unknown: bool,
 }
 
-impl Listing {
+impl Document {
     /// Whether it is a listing, and not the JSON of something else.
     fn is_one(&self) -> bool {
         match &self.kind {
@@ -90,19 +90,19 @@ impl Listing {
     }
 }
 
-impl<'de> Deserialize<'de> for Listing {
+impl<'de> Deserialize<'de> for Document {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields;
 
         impl<'de> Visitor<'de> for Fields {
-            type Value = Listing;
+            type Value = Document;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a listing")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Listing, A::Error> {
-                let mut listing = Listing::default();
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Document, A::Error> {
+                let mut listing = Document::default();
                 while let Some(Text(name)) = map.next_key()? {
                     match name.as_str() {
                         "kind" => listing.kind = text(map.next_value()?),

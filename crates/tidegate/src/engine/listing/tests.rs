@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use tidegate_dev::{Action, Fault as Rule, Knobs};
 

@@ -13,6 +13,7 @@ use super::*;
 use crate::api::prefix::migrate::Step;
 use crate::api::prefix::places::Known;
 use crate::api::prefix::record::Record;
+use crate::backend::Listing;
 use crate::{Progress, RetryPolicy};
 
 /// Copies what is to be moved, and records nothing.

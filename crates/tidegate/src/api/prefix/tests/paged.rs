@@ -4,6 +4,7 @@ use futures::StreamExt;
 
 use super::*;
 use crate::api::prefix::record::DIRECTORY;
+use crate::backend::Listing;
 
 #[derive(Debug)]
 pub(super) struct Paged<B> {

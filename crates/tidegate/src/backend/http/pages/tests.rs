@@ -1,5 +1,6 @@
 use super::*;
 use crate::types::object::Object;
+use futures::TryStreamExt;
 
 /// Lists pages of keys; `page` gives the keys and the next marker of the page at a marker.
 async fn listed(
