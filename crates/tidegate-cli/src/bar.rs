@@ -18,7 +18,7 @@ pub(crate) fn is_terminal(stream: impl IsTerminal) -> bool {
 /// The figures that the bar shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// The object that is in flight.
+    /// An object that is in flight.
     pub(crate) name: String,
     /// Bytes written to the socket, or received from it.
     pub(crate) moved: u64,

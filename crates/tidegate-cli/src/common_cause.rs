@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout};
 
 use crate::exit::{Failure, Reach};
 
-/// How long a store may take to answer that listing. The limit does not apply while bytes move: then the listing may
-/// be queued behind the transfers.
+/// How long a store may take to answer that listing. If bytes moved meanwhile, the store counts as reached all the
+/// same: the listing may be queued behind the transfers.
 const ASKING: Duration = Duration::from_secs(15);
 
 /// The stores of one command, and what is known of each.
@@ -89,7 +89,8 @@ impl CommonCause {
         is_silent
     }
 
-    /// Whether the store answers a listing; an error response also counts.
+    /// Whether the store answers a listing. An error response counts as an answer; so do bytes that a transfer moved
+    /// while the listing waited.
     async fn answers(&self, store: &Store) -> bool {
         let before = self.progress.snapshot().acknowledged;
         match timeout(ASKING, store.list("", false).try_next()).await {

@@ -14,8 +14,8 @@ use crate::values;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// Connect to the S3 store at this address, http[s]://HOST[:PORT]. Default: AWS_ENDPOINT_URL, the profile's, or
-    /// AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator.
+    /// Connect to the S3 store at this address, http[s]://HOST[:PORT]. Default: AWS_ENDPOINT_URL, then the profile's,
+    /// then AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 
@@ -56,7 +56,7 @@ pub(crate) struct Connection {
 /// Where the bucket's name goes in request addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Where {
-    /// In the host at AWS, in the path elsewhere
+    /// In the host at AWS, in the path elsewhere.
     #[default]
     Auto,
     /// https://HOST/BUCKET/KEY

@@ -21,7 +21,7 @@ use crate::standard;
 /// The longest line for people, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// Text for people, as one escaped line of at most [`LONGEST`] bytes.
+/// Text for people, as one escaped line of at most `LONGEST` bytes.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST { printable(text) } else { printable_bytes(text.as_bytes(), LONGEST).into() }
 }
@@ -148,8 +148,7 @@ impl Text {
         Ok(())
     }
 
-    /// Passes the gathered text to the writing thread once it reaches [`PIECE`](Self::PIECE) bytes. Call it between
-    /// lines.
+    /// Passes the gathered text to the writing thread once it reaches `PIECE` bytes. Call it between lines.
     pub(crate) async fn flow(&mut self) -> Outcome {
         if self.gathered.len() < Self::PIECE {
             return Ok(());

@@ -84,7 +84,7 @@ pub(crate) fn open_files() -> usize {
     limit.current.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
 }
 
-/// Raises the limit of open files to [`OPEN_FILES`], or as far as the user may.
+/// Raises the limit of open files to `OPEN_FILES`, or as far as the user may.
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);

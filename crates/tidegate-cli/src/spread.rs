@@ -8,8 +8,8 @@ use crate::stores::Stores;
 /// The option `--prefixed`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Spread {
-    /// Treat ROOT, a bucket or prefix, as spread over prefixes by `tidegate prefix init`. URLs below ROOT name the
-    /// same objects as they would without the option.
+    /// Find keys below ROOT, a bucket or prefix, under the prefixes that `tidegate prefix init` has set up. Write
+    /// URLs as if the keys were not spread.
     #[arg(long, value_name = "ROOT")]
     prefixed: Option<String>,
 }

@@ -74,7 +74,7 @@ pub(crate) fn refuse_closed_input(path: &Path) -> Outcome {
     }
 }
 
-/// Whether a path leads to standard output. Such a path is a link, often to a file; to publish a file at the path
+/// Whether a path leads to standard output. Such a path is a link, often to a file; publishing a file at the path
 /// would replace the link.
 pub(crate) fn is_output(path: &Path) -> bool {
     descriptor_at(path) == Some(1)

@@ -117,9 +117,8 @@ impl Stores {
         Self::with(connection.reached(Tidegate::builder()), work).await
     }
 
-    /// Does `work` with an engine. However `work` ends, even by a signal, this returns only after it has tried to
-    /// abort the unfinished uploads. After a signal the aborts have [`ABORTING`] time; a second signal ends the wait
-    /// at once.
+    /// Does `work` with an engine. However `work` ends, this waits until the unfinished uploads are aborted. After a
+    /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
     pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
         let mut signals = Signals::new();
         let engine = match records() {
