@@ -73,8 +73,8 @@ pub(crate) struct Args {
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// Allow this many requests in flight: a number, or auto to adapt. With -r, a number above 64 also copies as many
-    /// objects at once.
+    /// Allow this many requests in flight: a number, or auto to adapt. With -r, a number above 64 also copies that
+    /// many objects at once (at most 1024; always 64 with --journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// A block of pseudorandom bytes. Each object is a stretch of the block, repeated, from a start of its own, so
-/// objects differ and need no memory of their own.
+/// A block of pseudorandom bytes. Each object reads the block cyclically from a start of its own, so objects differ
+/// and need no memory of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     block: Bytes,

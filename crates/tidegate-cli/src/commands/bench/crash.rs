@@ -40,8 +40,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
-    /// Keep the journals in this directory, which must be empty. Default: a new directory for temporary files. That
-    /// stays if something went wrong, or if a run with --to was interrupted.
+    /// Keep the journals in this directory, which must be empty. Default: a new directory where temporary files are
+    /// kept. That stays if something went wrong, or if a run with --to was interrupted.
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 
