@@ -1,10 +1,9 @@
-//! Listings of objects, page by page.
+//! Lists a bucket's objects, page by page.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 
-use futures::stream::BoxStream;
 use http::{HeaderMap, Method};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -15,7 +14,7 @@ use super::request::Request;
 use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, Page, paged};
 use crate::backend::time::time;
-use crate::backend::{Entry, Fault};
+use crate::backend::{Entry, Fault, Listing};
 use crate::types::object::Object;
 
 #[cfg(test)]
@@ -26,11 +25,7 @@ const FIELDS: &str =
     "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
 /// Objects and prefixes below `prefix`, in key order.
-pub(super) fn objects(
-    bucket: Bucket,
-    prefix: &str,
-    recursive: bool,
-) -> BoxStream<'static, Result<Entry, Fault>> {
+pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(String::new(), Order::ByKey, move |token: String| {
         let (bucket, prefix) = (bucket.clone(), prefix.clone());
@@ -73,7 +68,7 @@ pub(super) fn next(token: String) -> Page<String> {
     if token.is_empty() { Page::End } else { Page::At(token) }
 }
 
-/// A page of a listing. One of nothing has no fields, for all are left out that are empty.
+/// The position of the next page.
 #[derive(Debug, Default)]
 struct Listing {
     kind: Option<String>,

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::backend::environment::SetUrl;
 use crate::types::checksum::Algorithm;
 
-/// How a bucket is reached and spoken to; the default is what every S3 tool does.
+/// Settings for an S3 store; the defaults are those of every S3 tool.
 ///
-/// What is not set here is taken from the environment, then from the profile in `~/.aws/config` and
-/// `~/.aws/credentials`. Equal settings may share one [`S3Client`](super::S3Client).
+/// Settings that are not set come from the environment, then from the profile in `~/.aws/config` and
+/// `~/.aws/credentials`. Buckets with equal settings may share one [`S3Client`](super::S3Client).
 ///
 /// ```
 /// use tidegate::backend::s3::{Credentials, S3Settings};

@@ -1,14 +1,13 @@
-//! Listings of objects, page by page.
+//! Lists a bucket's objects over gRPC, page by page.
 
 use bytes::Bytes;
-use futures::stream::BoxStream;
 use prost::Message;
 
 use super::{Grpc, convert, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::gcs::list;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, paged};
-use crate::backend::{Entry, Fault, FaultKind};
+use crate::backend::{Entry, Fault, FaultKind, Listing};
 use crate::types::object::Object;
 
 /// What is asked for of each object.
@@ -95,11 +94,7 @@ impl Listed {
 }
 
 impl Grpc {
-    pub(in crate::backend::gcs) fn list(
-        &self,
-        prefix: &str,
-        recursive: bool,
-    ) -> BoxStream<'static, Result<Entry, Fault>> {
+    pub(in crate::backend::gcs) fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
         let (grpc, prefix) = (self.clone(), prefix.to_owned());
         paged(String::new(), Order::ByKey, move |token: String| {
             let (grpc, prefix) = (grpc.clone(), prefix.clone());
