@@ -143,7 +143,7 @@ impl From<LocationError> for Failure {
     }
 }
 
-/// An error of writing to standard output.
+/// A failed write to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {

@@ -142,7 +142,7 @@ mod tests {
         }
         let earliest = before(i64::MAX as u64) - Duration::from_secs(1);
         assert_eq!(time(earliest), "-292277022657-01-27T08:29:52Z");
-        // A library says the same of the times that it knows.
+        // A library gives the same result for the times that it supports.
         for day in (0..2_932_896).step_by(97) {
             let at = after(day * 86_400 + day % 86_400);
             assert_eq!(time(at), humantime::format_rfc3339_seconds(at).to_string());

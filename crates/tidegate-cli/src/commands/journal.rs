@@ -176,8 +176,8 @@ impl Undone {
     }
 }
 
-/// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory, so
-/// a journal with such a target must belong to the caller.
+/// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory,
+/// so a journal with such a target must belong to the caller.
 async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Found> {
     let is_local = |left: &Left| {
         let location = left.recovered().map(|found| found.state.header.url.parse());

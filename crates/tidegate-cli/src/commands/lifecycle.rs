@@ -25,7 +25,7 @@ pub(crate) struct Show {
     #[arg(value_name = "URL")]
     bucket: String,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 
@@ -62,7 +62,7 @@ struct Described<'a> {
     actions: &'a [String],
 }
 
-/// What `ensure --json` prints.
+/// The output of `ensure --json`.
 #[derive(Serialize)]
 struct Ensured<'a> {
     added: bool,

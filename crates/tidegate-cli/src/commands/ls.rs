@@ -28,7 +28,7 @@ pub(crate) struct Args {
     #[arg(long)]
     bytes: bool,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 

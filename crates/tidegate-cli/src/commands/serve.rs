@@ -49,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 
-    /// Accept requests of Google Cloud Storage clients without credentials from any machine (Google's emulator clients
-    /// cannot send any).
+    /// Accept requests of Google Cloud Storage clients and to the control endpoint without credentials, from any
+    /// machine (Google's emulator clients cannot send any).
     #[arg(long)]
     allow_anonymous: bool,
 

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// Abort only uploads older than this, such as 1d, 12h or 90min.
+    /// Abort only uploads that are at least this old, such as 1d, 12h or 90min.
     #[arg(long, default_value = "1d", value_parser = values::age, value_name = "AGE")]
     older_than: Duration,
 

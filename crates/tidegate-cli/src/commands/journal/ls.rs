@@ -19,7 +19,7 @@ pub(crate) struct Ls {
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 

@@ -18,7 +18,7 @@ pub(crate) struct Ls {
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 
