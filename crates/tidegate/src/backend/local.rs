@@ -215,7 +215,7 @@ impl Backend for Local {
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
         let (Ok(from), Ok(to)) = (Target::of(&local_root(location), from), Target::of(&self.root, key))
         else {
-            return false; // no such file is copied
+            return false; // such a key names no file
         };
         // The root's path may be written in two ways, so compare the files' places.
         let is_one = blocking(move || Ok(place::is_one(from.path(), to.path())));

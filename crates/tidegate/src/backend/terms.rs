@@ -154,14 +154,14 @@ pub enum Appended {
 pub enum Entry {
     /// An object.
     Object(Object),
-    /// A prefix that ends with `/`, where the listing was not recursive.
+    /// A prefix that ends with `/`; only in listings that are not recursive.
     Prefix(String),
     /// A name in a local directory that is neither a file nor a directory. It can be removed, but not read. Only
     /// listings of local directories contain these.
     Other {
         /// Its key, written like an object's.
         key: String,
-        /// What has this name.
+        /// The kind of this name.
         kind: OtherKind,
     },
 }

@@ -65,7 +65,7 @@ impl Upload {
                 let message = "the task that takes the parts has ended early";
                 Err(self.error(Operation::Write, message).with_source(ended))
             }
-            None => Ok(()), // seen by a `complete` that was cancelled
+            None => Ok(()), // a cancelled `complete` has joined the task
         }
     }
 

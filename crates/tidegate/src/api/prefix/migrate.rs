@@ -42,7 +42,7 @@ pub struct Migrated {
 }
 
 impl Migrated {
-    /// Runs one pass of moves and counts it. Returns how many objects still had to be moved when the pass began.
+    /// Runs one pass of moves and counts it. Returns how many objects the pass found to move.
     pub(super) async fn moved_all(
         &mut self,
         mut moves: BoxStream<'static, Result<Option<Object>>>,
