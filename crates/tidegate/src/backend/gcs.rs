@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
-use futures::stream;
+use futures::stream::{self, BoxStream};
 use http::{HeaderMap, Method};
 
 use super::confirm::confirmed;
@@ -22,7 +22,7 @@ use super::s3::sessions;
 use super::same::{replaced, same_or_replaced};
 use super::{
     AbortRule, Appended, Backend, Body, Capabilities, Copied, CopySource, Entry, Fault, FaultKind, Held,
-    Lifecycle, Listing, OpenSession, Receipt, Session, StoredPart, WriteOptions,
+    Lifecycle, OpenSession, Receipt, Session, StoredPart, WriteOptions,
 };
 use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::{Algorithm, Checksum};
@@ -310,7 +310,7 @@ impl Backend for Gcs {
         parts::abort(&self.bucket, session).await
     }
 
-    fn sessions(&self, prefix: &str) -> Listing<OpenSession> {
+    fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession, Fault>> {
         sessions::list(self.bucket.clone(), prefix)
     }
 
@@ -392,7 +392,7 @@ impl Backend for Gcs {
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+    fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry, Fault>> {
         if let Some(grpc) = &self.grpc {
             return grpc.list(prefix, recursive);
         }

@@ -1,20 +1,21 @@
 //! Lists a bucket's objects over gRPC, page by page.
 
 use bytes::Bytes;
+use futures::stream::BoxStream;
 use prost::Message;
 
 use super::{Grpc, convert, proto};
 use crate::backend::gcs::fault::About;
 use crate::backend::gcs::list;
 use crate::backend::http::{Entries, LONGEST_TEXT, Order, paged};
-use crate::backend::{Entry, Fault, FaultKind, Listing};
+use crate::backend::{Entry, Fault, FaultKind};
 use crate::types::object::Object;
 
-/// What is asked for of each object.
+/// The fields requested for each object.
 const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", "checksums", "storage_class"];
 
-/// A `ListObjectsResponse` whose objects are not read yet: read whole they take some hundred times the bytes that they
-/// have on the wire.
+/// A `ListObjectsResponse` with undecoded objects: decoded all at once, they take some hundred times their bytes on
+/// the wire.
 #[derive(Clone, PartialEq, Message)]
 struct Page {
     #[prost(bytes = "bytes", repeated, tag = "1")]
@@ -25,7 +26,7 @@ struct Page {
     next_page_token: String,
 }
 
-/// A `google.storage.v2.Object`, with the fields that are asked for.
+/// A `google.storage.v2.Object` with the requested fields.
 #[derive(Clone, PartialEq, Message)]
 struct Listed {
     #[prost(string, tag = "1")]
@@ -48,7 +49,7 @@ fn wrong(why: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, format!("the answer is not a listing of an object store's: {why}"))
 }
 
-/// A text of a listing, of bounded length.
+/// Refuses a text that is empty or too long.
 fn bounded(text: &str) -> Result<(), Fault> {
     match text {
         "" => Err(wrong("it has an entry without a name")),
@@ -60,7 +61,7 @@ fn bounded(text: &str) -> Result<(), Fault> {
 }
 
 impl Page {
-    /// Its entries.
+    /// Decodes the entries of the page.
     fn read(&self) -> Result<(Vec<Object>, Vec<String>), Fault> {
         let (mut objects, mut prefixes) = (Entries::default(), Entries::default());
         for object in &self.objects {
@@ -94,7 +95,11 @@ impl Listed {
 }
 
 impl Grpc {
-    pub(in crate::backend::gcs) fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry> {
+    pub(in crate::backend::gcs) fn list(
+        &self,
+        prefix: &str,
+        recursive: bool,
+    ) -> BoxStream<'static, Result<Entry, Fault>> {
         let (grpc, prefix) = (self.clone(), prefix.to_owned());
         paged(String::new(), Order::ByKey, move |token: String| {
             let (grpc, prefix) = (grpc.clone(), prefix.clone());
