@@ -29,7 +29,7 @@ use process::{Ended, Limit};
 /// compares it with the journal. If a journal was left, a second process often lists it at the same time as the next
 /// process, waits, and resumes it once that process has ended. The run counts what must be zero: bytes whose write
 /// had returned and that the next process did not find, objects that differ from what was written, and sessions with
-/// parts and journals that were left. Objects are removed at the end.
+/// parts and journals that were left. Each object is removed after its check.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write this many objects.

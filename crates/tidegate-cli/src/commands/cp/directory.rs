@@ -22,7 +22,8 @@ use crate::stores::Place;
 
 /// How many objects are in flight at once: `IN_FLIGHT` by default, or the number of `--concurrency` if that is
 /// larger, up to `MOST_IN_FLIGHT`. While all objects in flight together have at most `SMALL_BYTES`, it is at least
-/// `SMALL_IN_FLIGHT`. The limiter decides how many requests that makes.
+/// `SMALL_IN_FLIGHT`. With a journal it is `IN_FLIGHT`, and the limit of open files can lower it. The limiter decides
+/// how many requests that makes.
 const IN_FLIGHT: usize = 64;
 const SMALL_IN_FLIGHT: usize = 256;
 const MOST_IN_FLIGHT: usize = 1024;

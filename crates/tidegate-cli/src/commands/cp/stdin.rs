@@ -37,7 +37,7 @@ pub(super) enum Stdin {
 }
 
 impl Stdin {
-    /// The size to give a pipe, so that each read finds many bytes: the system's limit for unprivileged users.
+    /// The size to give a pipe, so that each read finds many bytes: Linux's default limit for unprivileged users.
     const PIPE: usize = 1 << 20;
 
     /// # Errors
