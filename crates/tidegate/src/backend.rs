@@ -245,8 +245,8 @@ pub trait Backend: Debug + Send + Sync + 'static {
     }
 
     /// Publishes the object from its copied parts, which must be in ascending order and make up the whole object.
-    /// `checksum` is that of the source, if the store has one. Size and checksum in the answer are the store's own, as
-    /// for `complete`.
+    /// `checksum` is that of the source, if the store has one. Size and checksum in the answer are the store's own,
+    /// as for `complete`.
     async fn complete_copy(
         &self,
         session: &Session,
