@@ -79,7 +79,7 @@ mod tests {
             let wanted: Vec<u64> = parts.iter().cloned().flatten().collect();
             let has = |byte| ranges.list.iter().filter(|range| range.contains(&byte)).count();
             prop_assert!(wanted.iter().all(|byte| has(*byte) == 1));
-            // A small gap is read, though nobody asked for its bytes.
+            // A small gap is read, although its bytes were not asked for.
             let mut last = wanted[0];
             for byte in &wanted[1..] {
                 prop_assert_eq!(has((last + byte) / 2) == 1, byte - last <= gap + 1 , "{}..{}", last, byte);

@@ -27,7 +27,7 @@ pub(crate) struct Aborts {
     given_up: Arc<Uploads>,
 }
 
-/// An abandoned upload of which it is not yet certain whether it left a session or an object.
+/// An abandoned upload that may still have left a session or an object in the store.
 pub(crate) trait Settling: fmt::Debug + Send + Sync {
     /// The session or object that would be left if the process ended now.
     fn unsettled(&self) -> Unsettled;
@@ -106,7 +106,7 @@ impl Aborts {
         all
     }
 
-    /// Waits until no abort is in flight; returns the errors of those that failed, each only once.
+    /// Waits until no abort is in flight; returns the errors of failed aborts, each error once.
     pub(crate) async fn settled(&self) -> Vec<Error> {
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))

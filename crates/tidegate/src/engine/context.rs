@@ -37,7 +37,7 @@ pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
     fn root(&self) -> &str;
     /// The place that `key` is written to now.
     fn current(&self, key: &str) -> String;
-    /// The key of the object at `place`, a key of the bucket; `None` where `place` is below none of the prefixes.
+    /// The key of the object at `place`, a key of the bucket; `None` where `place` is outside of every prefix.
     fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
     /// The prefix whose lane limits requests for `key`.
     fn lane(&self, key: &str) -> String;

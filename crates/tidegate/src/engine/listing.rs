@@ -1,8 +1,8 @@
-//! Makes each page of a listing an ordinary request, with its permit, deadline and retries. Backends page through
-//! listings themselves; the caller of a listing lends it its [`Requests`].
+//! Listings, each page of which is a request among others: in its turn, with its deadline, made again where that can
+//! help. Backends list by themselves, page by page; who asks for a listing lends it its requests.
 //!
-//! Every listing is checked against what was asked for, here for all stores: a caller could remove, copy or sweep
-//! what lies outside of the prefix.
+//! Whatever a store lists is compared with what was asked for, here and once for all stores: what lies outside of the
+//! prefix could be removed, copied or swept by whoever reads the listing.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,9 +22,9 @@ tokio::task_local! {
     static PAGES: Option<Arc<Pages>>;
 }
 
-/// Lists objects as [`Backend::list`] does. A key outside of `prefix`, or a prefix that is not directly below it,
-/// ends the listing with a fault. Keys may be out of order, as in S3's directory buckets; a prefix that the store
-/// repeats from one page to the next is returned once.
+/// Lists objects as [`Backend::list`] does. A key outside of `prefix`, and a prefix that is not the next one below it,
+/// end the listing with a fault. Keys out of order are let through, as S3's directory buckets have them; a prefix that a
+/// store repeats from one page to the next is given once.
 pub(crate) fn entries(
     backend: &dyn Backend,
     prefix: &str,
@@ -53,7 +53,7 @@ pub(crate) fn entries(
     })
 }
 
-/// Lists unfinished uploads as [`Backend::sessions`] does; a key outside of `prefix` ends the listing with a fault.
+/// Lists unfinished uploads as [`Backend::sessions`] does; one of a key outside of `prefix` ends the listing with a fault.
 pub(crate) fn sessions(
     backend: &dyn Backend,
     prefix: &str,
@@ -79,8 +79,8 @@ fn unasked(asked: &str, listed: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, message)
 }
 
-/// The items for which `keep` returns true; ends after `keep` returns a fault. A fault among the items is passed on,
-/// and later items too: a directory's listing continues after a name that could not be examined, a store's ends.
+/// The items for which `keep` says yes; nothing follows where it faults. A fault among the items is passed on: a store's
+/// listing ends with it, and that of a directory goes on, where one name could not be looked at.
 fn checked<T: Send + 'static>(
     items: BoxStream<'static, Result<T, Fault>>,
     keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,
@@ -102,15 +102,15 @@ fn checked<T: Send + 'static>(
     .boxed()
 }
 
-/// How to request the pages of one listing.
+/// How the pages of one listing are asked for.
 #[derive(Debug)]
 struct Pages {
     requests: Requests,
-    /// The attempts and the time of a page whose request failed for good.
+    /// The attempts and the time that a page took which failed for good.
     failed: Mutex<Option<(u32, Duration)>>,
 }
 
-/// A listing whose pages are requested through the engine.
+/// A listing whose pages are asked for by requests of the engine.
 pub(crate) struct Listing<T> {
     pages: Arc<Pages>,
     items: BoxStream<'static, Result<T, Fault>>,
@@ -136,14 +136,14 @@ impl<T> Stream for Listing<T> {
     }
 }
 
-/// Fetches a page; calls `fetch` for each attempt.
+/// Fetches a page; `fetch` is called for each attempt.
 pub(crate) async fn page<T, F>(fetch: impl FnMut() -> F) -> Result<T, Fault>
 where
     F: Future<Output = Result<T, Fault>>,
 {
     let mut fetch = fetch;
     let Some(pages) = PAGES.try_with(Option::clone).ok().flatten() else { return fetch().await };
-    // On the heap: the futures of attempts are deeply nested, and workers may have small stacks.
+    // On the heap: the futures of attempts are nested deeply, and workers may have small stacks.
     let fetched = pages.requests.send(Operation::List, None, None, || Box::pin(fetch())).await;
     fetched.map_err(|failure| {
         let mut failed = pages.failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,7 +152,7 @@ where
     })
 }
 
-/// Runs a request that itself lists: it already holds a permit, so its pages are fetched without one.
+/// Makes a request that lists by itself: it has its turn, and must not wait for others beside it.
 pub(crate) async fn as_one_request<F: Future>(request: F) -> F::Output {
     PAGES.scope(None, request).await
 }

@@ -29,7 +29,7 @@ pub(crate) struct Disk {
     /// Counts up as bytes leave the disk.
     moved: AtomicU64,
     uploads: Mutex<Uploads>,
-    /// The queue of writers that wait to append: the one that holds the lock is first.
+    /// The queue of writers that wait to append; the holder of the lock is first.
     pub(crate) line: tokio::sync::Mutex<()>,
     /// Notified when there may be more room.
     pub(crate) room: Notify,

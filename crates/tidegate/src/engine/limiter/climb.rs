@@ -139,7 +139,7 @@ impl Climb {
     /// The limit before anything is known. More connections cost processor time and memory ("download" in
     /// crates/tidegate-bench/results/BENCHMARKS.md), which a nearby store does not repay.
     pub(super) const AT_FIRST: usize = 3;
-    /// The limit once requests have been in flight for `WIDENS_AFTER` and none of them was very fast.
+    /// The limit once requests have been in flight for `WIDENS_AFTER`, if all were slower than `VERY_FAST`.
     pub(super) const WIDE: usize = 16;
     pub(super) const WIDENS_AFTER: Duration = Duration::from_millis(50);
     /// If one of the first few connections moves this many bytes a second, they come close to what one machine moves.

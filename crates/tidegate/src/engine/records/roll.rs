@@ -164,7 +164,7 @@ pub(super) fn strike_out(path: &Path, numbers: &[u64], owners: &TrustedOwners) -
     Ok(())
 }
 
-/// Removes files that no sweep will need: those of processes long gone, and those that were never locked.
+/// Removes files that no sweep will need: files of processes long gone, and files that were never locked.
 pub(super) fn tidy(directory: &Path, owners: &TrustedOwners) {
     for (ending, limit) in [(file::END, KEPT), (file::UNLOCKED, UNLOCKED)] {
         for path in files(directory, ending).unwrap_or_default() {

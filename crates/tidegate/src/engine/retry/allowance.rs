@@ -151,7 +151,7 @@ mod tests {
                     }
                     Step::Take => match tokens.take(now) {
                         Ok(()) => taken += 1.0,
-                        // The first in the queue gets a token after the announced time: nobody waits twice.
+                        // The first in the queue gets a token after the announced time, without a second wait.
                         Err(wait) if trickle > 0 => {
                             came += wait.as_secs_f64() * f64::from(trickle);
                             now += wait;
