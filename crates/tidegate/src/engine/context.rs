@@ -39,7 +39,7 @@ pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
     fn current(&self, key: &str) -> String;
     /// The key of the object at `place`, a key of the bucket; `None` where `place` is outside of every prefix.
     fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
-    /// The prefix whose lane limits requests for `key`.
+    /// The prefix that requests for `key` are limited by.
     fn lane(&self, key: &str) -> String;
     /// The prefix whose lane limits requests for the object at `place`.
     fn lane_at(&self, place: &str) -> Option<String>;

@@ -75,8 +75,8 @@ impl Hedges {
     const MOST: f64 = 8.0;
     /// How much slower than 95 in 100 of its peers a part must be.
     const FACTOR: u32 = 2;
-    /// A part that takes less than this is never hedged: near stores answer sooner, and there a slow part is this
-    /// machine's own fault.
+    /// A part that takes less than this is never hedged: near stores answer sooner, and there this machine is
+    /// the cause of a slow part.
     const LEAST: Duration = Duration::from_millis(500);
     /// How soon to check again where a hedge can't be made now.
     const BEAT: Duration = Duration::from_millis(100);

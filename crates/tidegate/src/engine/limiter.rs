@@ -47,7 +47,7 @@ struct State {
     climb: Option<Climb>,
     in_flight: usize,
     next_id: u64,
-    /// Writers that have waiting requests, the next one first.
+    /// Writers that have waiting requests, the next one first; `queues` has each writer's requests, oldest first.
     turns: VecDeque<u64>,
     /// Requests that go before all of those in `turns`, oldest first.
     first: VecDeque<u64>,

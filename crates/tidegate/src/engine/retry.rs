@@ -73,8 +73,8 @@ impl Default for RetryPolicy {
 /// The most bytes of one request that the sockets on both sides hold (Linux's `tcp_wmem` by default).
 const IN_SOCKETS: u64 = 4 << 20;
 
-/// A request is cancelled after it has stood still for this many times its expected total time. A pause as long as the
-/// whole request is odd, and one of twice that is hardly chance; but a retry costs the whole request again.
+/// A request is cancelled after it has stood still for this many times its expected total time. A pause as long as
+/// the whole request is odd, and one of twice that is hardly chance; but a retry costs the whole request again.
 const SLACK: u32 = 4;
 
 /// Failed attempts in a row at one download, which resumes where it broke.

@@ -43,7 +43,7 @@ pub(crate) struct Gone {
 }
 
 impl Roll {
-    /// The id of a live process that has the session, or is opening one for the same object.
+    /// The process id of a live process that has the session, or is opening one for the same object.
     pub(crate) fn live(&self, object: &str, id: &str) -> Option<u32> {
         self.live.get(id).or_else(|| self.opening.get(bare(object))).copied()
     }

@@ -30,7 +30,7 @@ pub(crate) struct Failure {
     pub(crate) unseen: bool,
 }
 
-/// The faults that the attempts of one request have met so far.
+/// What the attempts of one request have met with so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) in_doubt: bool,
