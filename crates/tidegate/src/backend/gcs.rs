@@ -1,8 +1,8 @@
-//! Google Cloud Storage: objects over the JSON API, or over gRPC if that is the transport (`grpc.rs`). Uploads of
-//! parts always use the XML API, whose multipart uploads are S3's with other headers.
+//! Google Cloud Storage. Objects use the JSON API; sessions of parts use the XML API, whose multipart uploads are
+//! those of S3 with small differences. If gRPC is chosen, it replaces the JSON API (`grpc.rs`).
 //!
-//! This module does not retry. Every object has a CRC32C of its bytes. A request that makes an object sends the
-//! CRC32C first, because the store accepts none after the bytes: the bytes of a file are read twice.
+//! Nothing is retried here. Every object has a CRC32C of its bytes. A request that creates an object sends the
+//! checksum before the bytes, because the store accepts none after them; so the bytes of a file are read twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,23 +58,23 @@ use grpc::Grpc;
 use request::{Content, Request, checksum_of};
 use resource::Resource;
 
-/// Says which sessions a listing leaves out.
+/// The sessions that a listing leaves out, in one sentence for users.
 const UNLISTED: &str = "Google Cloud Storage does not list resumable uploads, and ends them itself after a week: \
                         only those that the records name are shown";
 
 const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or changed here yet";
 
-/// One bucket. A clone refers to the same bucket.
+/// One bucket. A clone is the same bucket.
 #[derive(Clone, Debug)]
 pub struct Gcs {
     bucket: Bucket,
-    /// Set if objects go over gRPC.
+    /// Set if the bucket is reached over gRPC.
     grpc: Option<Grpc>,
     location: Arc<str>,
     capabilities: Arc<Capabilities>,
 }
 
-/// The fields of a bucket that a request needs.
+/// The client and the addresses that requests need.
 #[derive(Clone, Debug)]
 struct Bucket {
     shared: Arc<Shared>,
@@ -95,7 +95,7 @@ impl sessions::Listed for Bucket {
 }
 
 impl Gcs {
-    /// A bucket with its own connections; use [`GcsClient`] to share connections between buckets. Sends nothing: a
+    /// Opens a bucket over connections of its own; use [`GcsClient`] to share them between buckets. Sends nothing: a
     /// wrong bucket or missing credentials show at the first request.
     pub async fn connect(bucket: &str, settings: &GcsSettings) -> Result<Self, Fault> {
         GcsClient::connect(settings).await?.bucket(bucket)
@@ -106,7 +106,7 @@ impl Gcs {
         let xml = XmlAddress::new(&shared.endpoint, bucket, Addressing::Path)?;
         let json = Address::new(shared.endpoint.url(), bucket);
         let capabilities = Capabilities {
-            // "Quotas & limits": like S3's, except for the largest object of one request.
+            // "Quotas & limits": the limits of S3, except for the largest object of one request.
             max_put: 5 << 40,
             // "Uploading a part with the same part number … overwrites" ("XML API multipart uploads").
             hedge: true,
@@ -131,7 +131,7 @@ impl Gcs {
         })
     }
 
-    /// The transport of a session that was begun over gRPC; `None` for other sessions.
+    /// The gRPC client for a session that began over gRPC; `None` for other sessions.
     fn grpc_of(&self, session: &Session) -> Result<Option<&Grpc>, Fault> {
         if !grpc::is_grpc(session) {
             return Ok(None);
@@ -143,7 +143,7 @@ impl Gcs {
         })
     }
 
-    /// The query of a request that begins an object.
+    /// The query parameters of a request that creates an object.
     fn begin<'a>(
         upload_type: &'a str,
         key: &'a str,
@@ -156,7 +156,7 @@ impl Gcs {
     }
 }
 
-/// The size of an object whose description does not give it, from the answer to a request for its first byte.
+/// The size of an object whose description has none, from the answer to a request for its first byte.
 async fn size_of(bucket: &Bucket, object: &Object) -> Result<u64, Fault> {
     let url = bucket.json.object(&object.key, &[("alt", "media")])?;
     let mut request = Request::new(Method::GET, url, About::Object);
@@ -204,7 +204,7 @@ impl Backend for Gcs {
         let checksum = checksum_of(&payload).await?;
         let mut resource = Resource::new(key, options);
         resource.crc32c = Some(checksum.base64());
-        // Long enough not to occur in the bytes by chance.
+        // Random, and so long that no bytes contain it by chance.
         let boundary = format!("tidegate-{:032x}", fastrand::u128(..));
         let mut head =
             format!("--{boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n").into_bytes();
@@ -366,16 +366,16 @@ impl Backend for Gcs {
             return grpc.get(key, range, same).await;
         }
         if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP has no empty range.
+            // HTTP cannot express an empty range.
             let object = same_or_replaced(self.head(key).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let mut query = vec![("alt", "media")];
         query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));
         let url = self.bucket.json.object(key, &query)?;
-        // Ask for the bytes as they are stored. Without `gzip`, an object stored compressed is decompressed
-        // ("Transcoding of gzip-compressed files"), with another size and other ranges; with it, an object stored
-        // uncompressed may be compressed.
+        // Ask for the bytes as they are stored. A compressed object would be decompressed for a client that does not
+        // accept gzip ("Transcoding of gzip-compressed files"), with another size and other ranges; an uncompressed
+        // one may be compressed for a client that does.
         for accepted in ["gzip", "identity"] {
             let mut request = Request::new(Method::GET, url.clone(), About::Object);
             set(&mut request.headers, "range", range.as_ref().map(download::header))?;
