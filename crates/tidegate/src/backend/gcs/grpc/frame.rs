@@ -26,8 +26,8 @@ pub(super) fn whole(message: &impl Message) -> Bytes {
     frame.freeze()
 }
 
-/// The frame before `content` bytes of an object (at least one); `head` has all fields before the bytes. After the
-/// bytes comes [`trail`], whose `tail` has the length `tail`.
+/// The frame before `content` bytes of an object (at least one); `head` has all fields before the bytes. [`trail`]
+/// follows the bytes; `tail` is the length of its last fields.
 pub(super) fn lead(head: &impl Message, content: u64, tail: usize) -> Bytes {
     let head = head.encode_to_vec();
     let inner =
