@@ -1,7 +1,7 @@
 //! Amazon S3, and stores that speak its protocol.
 //!
-//! Every method sends one request, signed with `aws-sigv4`, over HTTP/1.1. This module does not retry. The checksum
-//! of bytes in memory is sent in a header; bytes of a file are streamed, and their checksum follows in a trailer.
+//! Requests are signed with `aws-sigv4` and sent over HTTP/1.1. This module does not retry. The checksum of bytes in
+//! memory is sent in a header; bytes of a file are streamed, and their checksum follows in a trailer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
