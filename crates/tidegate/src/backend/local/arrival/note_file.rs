@@ -68,7 +68,8 @@ impl NoteFile {
         &self.path
     }
 
-    /// Reads the note, at most `most + 1` bytes, so that the caller notices one that is too long. `None` if it is empty.
+    /// Reads the note, at most `most + 1` bytes, so that the caller notices a note that is too long. `None` if the note
+    /// is empty.
     pub(super) fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len().min(most + 1);
         if length == 0 {
