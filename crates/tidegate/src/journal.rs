@@ -53,8 +53,7 @@ pub use recover::Recovered;
 #[cfg(test)]
 pub(crate) use tests::power::SimDisk;
 
-/// How long `resume` waits for processes that only read the journal: a listing or a verification locks
-/// it too.
+/// How long `resume` waits for processes that only read the journal: a listing or a verification locks it too.
 const LOOK: Duration = Duration::from_secs(10);
 /// The pause between two attempts to lock the journal: about as long as a listing takes.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
@@ -283,11 +282,9 @@ impl Journal {
         self.shared.log.view().end.object
     }
 
-    /// Bytes of the object that are durable. Send no more than these to a session of the kind
-    /// [`SessionKind::Append`]: bytes that it has acknowledged can't be replaced by those that a producer sends
+    /// Bytes of the object that are durable. A session of the kind [`SessionKind::Append`] should be sent no more
+    /// than these, because bytes that it has acknowledged can't be replaced by other ones that a producer sends
     /// after a loss of power.
-    /// [`SessionKind::Append`]: what it has acknowledged can't be replaced by what a producer sends after
-    /// a loss of power.
     pub(crate) fn durable(&self) -> u64 {
         self.shared.log.view().synced.object
     }

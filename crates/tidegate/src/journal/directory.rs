@@ -31,7 +31,7 @@ const BIRTH: Duration = Duration::from_secs(86_400);
 pub struct Listed {
     /// The file.
     pub path: PathBuf,
-    /// What was recovered from it, or why it can't be read: [`JournalError::InUse`] while a process appends to it.
+    /// The recovered contents, or why it can't be read: [`JournalError::InUse`] while a process appends to it.
     pub found: Result<Recovered, JournalError>,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn list_of(
 /// Reads a journal and checks everything in it, including each byte of the object.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error says what is wrong with the journal.
 pub fn verify(path: &Path, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
     look(path, Check::Whole, owners)
 }
@@ -80,7 +80,7 @@ pub fn verify(path: &Path, owners: &TrustedOwners) -> Result<Recovered, JournalE
 /// As [`verify`], for any `JournalFile`, wherever it is; `path` is its name in errors.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error says what is wrong with the journal.
 pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, JournalError> {
     Ok(recover::scan(path, file, Check::Whole)?.recovered())
 }
@@ -108,7 +108,7 @@ fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
     let over = listed.found.as_ref().is_ok_and(|found| found.state.end.is_some());
     let opened = || trusted_file::open(&listed.path, Access::Read, owners);
     if over && opened().is_ok_and(|file| file.try_lock().is_ok()) {
-        // It will be tried again by whoever lists next.
+        // On failure, the next listing tries again.
         let _ = fs::remove_file(&listed.path);
     }
     over
@@ -272,7 +272,7 @@ fn remove_unborn(path: &Path, owners: &TrustedOwners) {
     let old = modified
         .is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age > BIRTH));
     if old && file.try_lock().is_ok() {
-        // It will be tried again by whoever lists next.
+        // On failure, the next listing tries again.
         let _ = fs::remove_file(path);
     }
 }

@@ -22,7 +22,7 @@ pub enum JournalError {
     Full {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file system refused something.
@@ -30,9 +30,9 @@ pub enum JournalError {
     Io {
         /// The file, or its directory.
         path: PathBuf,
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The disk did not take the written bytes, and which of them will survive is unknown: no later sync can be
@@ -48,7 +48,7 @@ pub enum JournalError {
         path: PathBuf,
         /// All bytes of the object below this offset are safe.
         durable: u64,
-        /// What the system said.
+        /// The system's error.
         reason: String,
         /// Whether the disk or a quota is full, which some file systems report only when they sync.
         is_full: bool,
@@ -64,7 +64,7 @@ pub enum JournalError {
         path: PathBuf,
         /// Where in the file.
         offset: u64,
-        /// What is wrong, as half a sentence.
+        /// The fault, as half a sentence.
         what: &'static str,
     },
     /// Another process, or another writer of this process, has the journal.

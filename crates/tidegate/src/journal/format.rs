@@ -45,7 +45,7 @@ const SLOT_MAGIC: [u8; 4] = *b"TGJS";
 /// Binds frames to their file.
 pub(super) type Salt = [u8; 16];
 
-/// What a frame contains. The numbers are part of the file format.
+/// The contents of a frame. The numbers are part of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Bytes of the object.

@@ -53,7 +53,7 @@ pub(super) struct Tail {
     pub(super) unfenced: bool,
 }
 
-/// What is in the file, for readers and syncs.
+/// The contents of the file, for readers and syncs.
 #[derive(Debug)]
 pub(super) struct View {
     /// Where the log begins.

@@ -26,7 +26,7 @@ pub(super) enum Check {
     Whole,
 }
 
-/// What was recovered from a journal.
+/// The recovered contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recovered {

@@ -67,7 +67,7 @@ pub(crate) struct Budget {
     shared: Arc<Shared>,
 }
 
-/// What a budget holds at one moment, in bytes.
+/// The figures of a budget at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {

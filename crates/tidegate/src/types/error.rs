@@ -40,7 +40,7 @@ struct Context {
 /// The longest message that is shown, in bytes: a store may send one of megabytes.
 const LONGEST_MESSAGE: usize = 4 << 10;
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -92,7 +92,7 @@ pub enum ErrorKind {
     Unsupported,
 }
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Operation {
@@ -226,7 +226,7 @@ impl Error {
         Self { context: self.context.clone(), source: self.source.clone() }
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.context.kind
     }
@@ -242,7 +242,7 @@ impl Error {
         &self.context.object
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn operation(&self) -> Operation {
         self.context.operation
     }
@@ -262,7 +262,7 @@ impl Error {
         self.context.elapsed
     }
 
-    /// What to do about it, if there is something to say.
+    /// Advice on what to do about it, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
             ErrorKind::AlreadyExists => {

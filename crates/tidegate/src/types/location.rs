@@ -99,7 +99,7 @@ pub enum LocationError {
         quoted(location)
     )]
     UnknownScheme {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// Its scheme.
         scheme: String,
@@ -112,7 +112,7 @@ pub enum LocationError {
         printable(&without_passwords(location))
     )]
     NearUrl {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The URL that was probably meant.
         meant: String,
@@ -120,25 +120,25 @@ pub enum LocationError {
     /// A store that is not supported yet.
     #[error("{}: not yet supported: {store}", quoted(location))]
     NotYetSupported {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The store's name.
         store: &'static str,
     },
-    /// `scheme://` with nothing, or with `/`, behind it.
+    /// `scheme://` with nothing, or only `/`, after it.
     #[error("{}: no {what} after `{scheme}://`: write {scheme}://{what}/key", quoted(location))]
     NoBucket {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// Its scheme.
         scheme: &'static str,
-        /// What is missing: `bucket`, `name`.
+        /// The missing piece: `bucket` or `name`.
         what: &'static str,
     },
     /// A name that no bucket has.
     #[error("{}: {} is no bucket name: {reason}", quoted(location), quoted_part(location, bucket))]
     InvalidBucket {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The name.
         bucket: String,
@@ -148,7 +148,7 @@ pub enum LocationError {
     /// A key that no object has.
     #[error("{}: no object has such a key: {reason}", quoted(location))]
     InvalidKey {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The rule that it breaks.
         reason: &'static str,
@@ -156,7 +156,7 @@ pub enum LocationError {
     /// A path that no file has.
     #[error("{}: no file has such a path: {reason}", quoted(location))]
     InvalidPath {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The rule that it breaks.
         reason: &'static str,

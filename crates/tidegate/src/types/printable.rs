@@ -77,7 +77,7 @@ pub fn without_passwords(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
-/// As [`without_passwords`], for a text that is one address, whatever characters are in it.
+/// As `without_passwords`, for a text that is one address, whatever characters are in it.
 pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
     let Some((user, host)) = address.rsplit_once('@') else { return Cow::Borrowed(address) };
     let scheme = user.find("://").map_or("", |at| &user[..at + SCHEME_ENDS.len()]);
@@ -85,7 +85,7 @@ pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
 }
 
 const SCHEME_ENDS: &str = "://";
-/// What may stand before a URL in a message.
+/// Characters that may stand before a URL in a message.
 const BEFORE: [char; 12] = ['"', '\'', '`', '<', '>', '(', '[', '{', ',', '=', '“', '‘'];
 
 /// Leaves user names and passwords out of a word.

@@ -66,7 +66,7 @@ pub struct Snapshot {
     pub waiting: Option<Waiting>,
 }
 
-/// What a transfer waits for.
+/// The reason why a transfer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Waiting {

@@ -58,7 +58,7 @@ fn caller() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,

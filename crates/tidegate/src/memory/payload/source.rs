@@ -40,7 +40,7 @@ pub(crate) struct CachedFile {
     cached: OnceLock<Cached>,
 }
 
-/// What is known of a file system that does not support `RWF_NOWAIT`.
+/// Knowledge about a file system that does not support `RWF_NOWAIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cached {
     /// All of the file is in memory.
