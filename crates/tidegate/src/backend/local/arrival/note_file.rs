@@ -68,7 +68,7 @@ impl NoteFile {
         &self.path
     }
 
-    /// Reads the note, at most `most + 1` bytes, so that the caller notices a note that is too long. `None` if the note
+    /// Reads the note, at most `most + 1` bytes, so that the caller notices a note that is too long. `None` if it
     /// is empty.
     pub(super) fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len().min(most + 1);

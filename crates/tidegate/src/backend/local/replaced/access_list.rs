@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    /// `user::rw-, user:1001:r--, group::---, mask::r--, other::---`, as Linux keeps it: the version, then of each entry
-    /// tag, rights and user or group.
+    /// `user::rw-, user:1001:r--, group::---, mask::r--, other::---`, as Linux keeps it: the version, then for
+    /// each entry its tag, rights, and user or group.
     fn list() -> Vec<u8> {
         const NOBODY: u32 = u32::MAX;
         let entries =
