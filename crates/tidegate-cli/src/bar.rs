@@ -1,4 +1,4 @@
-//! The progress bar: one line of at most the terminal's width.
+//! The progress bar: one line, no wider than the terminal.
 
 use std::collections::VecDeque;
 use std::io::IsTerminal;
@@ -10,29 +10,29 @@ use tidegate::{Waiting, printable};
 
 use crate::{output, text};
 
-/// Whether people read it as it is written.
+/// Whether a stream goes to a terminal, so that people read it live.
 pub(crate) fn is_terminal(stream: impl IsTerminal) -> bool {
     stream.is_terminal()
 }
 
-/// What the bar shows.
+/// The figures that the bar shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// The object that is on its way.
+    /// An object that is in flight.
     pub(crate) name: String,
-    /// Bytes that were handed to the socket, or have come from it.
+    /// Bytes written to the socket, or received from it.
     pub(crate) moved: u64,
-    /// Bytes that the store has acknowledged; `None` where nothing is sent.
+    /// Bytes that the store has acknowledged; `None` if nothing is uploaded.
     pub(crate) stored: Option<u64>,
-    /// Bytes to be moved in all; `None` where nobody knows.
+    /// Total bytes to move; `None` if unknown.
     pub(crate) expected: Option<u64>,
-    /// Objects that are done and objects that were found, where there are several.
+    /// Objects that are done, and objects found so far, if there are several.
     pub(crate) objects: Option<(u64, u64)>,
-    /// What is waited for.
+    /// What the transfers wait for, if anything.
     pub(crate) waiting: Option<Waiting>,
 }
 
-/// A bar on standard error; gone when it is dropped.
+/// A bar on standard error; cleared when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
@@ -42,7 +42,7 @@ pub(crate) struct Bar {
 impl Bar {
     pub(crate) fn new() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        // A template that does not parse would be found by the test below.
+        // The test below would find a template that does not parse.
         bar.set_style(ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_bar()));
         output::set_bar(Some(bar.clone()));
         Self { bar, rate: Mutex::default() }
@@ -62,13 +62,13 @@ impl Drop for Bar {
     }
 }
 
-/// The columns of the terminal.
+/// The number of columns of the terminal.
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
     size.map_or(80, |size| usize::from(size.ws_col)).clamp(20, 300)
 }
 
-/// Bytes a second over the last few seconds.
+/// Bytes per second over the last few seconds.
 #[derive(Debug, Default)]
 struct Rate {
     seen: VecDeque<(Instant, u64)>,
@@ -76,10 +76,10 @@ struct Rate {
 
 impl Rate {
     const SPAN: Duration = Duration::from_secs(5);
-    /// A rate is not known before this time.
+    /// The shortest time after which a rate is known.
     const LEAST: Duration = Duration::from_millis(500);
 
-    /// The rate at a moment when so many bytes have moved; `None` while it is not known.
+    /// The rate at time `now`, when `bytes` have moved in all; `None` while it is unknown.
     fn at(&mut self, now: Instant, bytes: u64) -> Option<f64> {
         self.seen.push_back((now, bytes));
         while self.seen.len() > 2 && self.seen[1].0 + Self::SPAN < now {
@@ -92,10 +92,11 @@ impl Rate {
     }
 }
 
-/// From this width on the line has the bytes beside the share.
+/// From this width on, the line also shows moved and total bytes.
 const WIDE: usize = 79;
 
-/// The line, in at most `width` columns: name, objects, share, bytes stored, rate, time left; a bar where there is room.
+/// The line, in at most `width` columns: name, objects, percentage, bytes stored, rate, time left; a bar if there is
+/// room.
 fn drawn(state: &State, rate: Option<f64>, width: usize) -> String {
     // The last column stays free: a terminal may wrap there.
     let width = width.saturating_sub(1);
@@ -142,7 +143,7 @@ fn drawn(state: &State, rate: Option<f64>, width: usize) -> String {
 /// Shortens the name to `columns` by replacing its middle with `…`; empty below 8 columns.
 fn shortened(name: &str, columns: usize) -> String {
     let name = printable(name);
-    // Counts characters: a wide one takes two columns, so the name is cut to half where there is any.
+    // This counts characters, but wide ones take two columns. So a name that is not ASCII gets half of the columns.
     let columns = if name.is_ascii() { columns } else { columns / 2 };
     let count = name.chars().count();
     if count <= columns {
@@ -171,7 +172,7 @@ fn size(bytes: u64) -> String {
     text::size(bytes)
 }
 
-/// A time to go: `0:43`, `1:02:03`, and days where it takes any.
+/// The time left: `0:43`, `1:02:03`, or days from one day on.
 fn clock(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {

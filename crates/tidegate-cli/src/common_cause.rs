@@ -1,8 +1,8 @@
-//! Whether one object's failure is that of every other object too.
+//! Decides whether every other object would fail for the same cause as one that failed.
 //!
-//! A command with many objects goes on after a failure. It stops early only for a cause that all objects share. Wrong
-//! credentials and a missing bucket say so themselves. A store that was not reached does not: the connection of one
-//! object may break for that object's sake. So the store is asked.
+//! A command with many objects continues after a failure. It stops early only for a cause that all objects share.
+//! Wrong credentials and a missing bucket are clear from the error itself. A store that was not reached is not clear:
+//! perhaps only the connection of this one object broke. So the command asks the store, with a listing.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio::time::{Instant, timeout};
 
 use crate::exit::{Failure, Reach};
 
-/// How long a store may take to answer when it is asked whether it can be reached, unless bytes move meanwhile: then
-/// the request may wait for its turn behind those that move them.
+/// How long a store may take to answer that listing. If bytes moved meanwhile, the store counts as reached all the
+/// same: the listing may be queued behind the transfers.
 const ASKING: Duration = Duration::from_secs(15);
 
-/// The stores of one command, and what they answered last.
+/// The stores of one command, and what is known of each.
 #[derive(Debug)]
 pub(crate) struct CommonCause {
-    /// Of all transfers together.
+    /// The progress of all transfers together.
     progress: Progress,
     stores: Vec<(Store, Mutex<Standing>)>,
     /// Whether the command stops for a reason of its own.
@@ -33,9 +33,9 @@ pub(crate) struct CommonCause {
 enum Standing {
     #[default]
     NotAsked,
-    /// It answered at this time.
+    /// The store answered at this time.
     Answered(Instant),
-    /// It did not answer. The command stops, so this stays.
+    /// The store did not answer. The command stops, so this stays.
     Silent,
 }
 
@@ -45,8 +45,8 @@ impl CommonCause {
         Self { progress: tide.progress(), stores, stops: watch::Sender::new(false) }
     }
 
-    /// The command begins nothing more, for its listing has failed: no store is asked any more. The listing was made
-    /// again as often as it may be, and to list once more tells nothing new.
+    /// Says that the command starts no more objects because its listing has failed. From here on no store is asked:
+    /// the failed listing has used up its retries, and one more would show nothing new.
     pub(crate) fn no_more(&self) {
         self.stops.send_replace(true);
     }
@@ -59,7 +59,7 @@ impl CommonCause {
             (Reach::AskStore, Failure::Store(error)) => error,
             _ => return false,
         };
-        // A listing of that store was what failed: it has not answered, or not as an object store.
+        // The failure is that of a listing of the store: the store did not answer, or not as an object store.
         if error.operation() == Operation::List {
             return true;
         }
@@ -89,7 +89,8 @@ impl CommonCause {
         is_silent
     }
 
-    /// Whether the store answers a listing, be it with a refusal.
+    /// Whether the store answers a listing. An error response counts as an answer; so do bytes that a transfer moved
+    /// while the listing waited.
     async fn answers(&self, store: &Store) -> bool {
         let before = self.progress.snapshot().acknowledged;
         match timeout(ASKING, store.list("", false).try_next()).await {
@@ -130,7 +131,7 @@ mod tests {
         let tide = engine(server.endpoint(), &server, None).await;
         let store = tide.open("s3://bucket").await.unwrap();
         let cause = CommonCause::of(&tide, [&store]);
-        // One object's connection breaks, and one object is denied: the others may be read.
+        // One object's connection breaks, and one object is denied: the other objects can be read.
         let denied = Action::Error { status: 403, code: "AccessDenied".to_owned(), retry_after: None };
         for (action, is_unreachable) in [(Action::CutHead, true), (denied, false)] {
             server.set_knobs(Knobs { faults: vec![Fault::new("GetObject", action)], ..Knobs::default() });
@@ -138,7 +139,7 @@ mod tests {
             assert_eq!(error.is_unreachable(), is_unreachable, "{error}");
             assert!(!cause.is_behind(&error.into()).await);
         }
-        // No bucket, other credentials, nobody at the address: these hold for all.
+        // A missing bucket, wrong credentials, or no server at the address: these concern all objects.
         server.set_knobs(Knobs::default());
         let missing = tide.open("s3://none-of-that-name").await.unwrap();
         assert!(cause.is_behind(&read(&missing).await.into()).await);

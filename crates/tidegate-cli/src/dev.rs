@@ -1,4 +1,4 @@
-//! `dev://`: the embedded server, in this process, with its objects on disk here.
+//! `dev://`: an embedded server in this process, with its objects in a local directory.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
-/// Both keys of the embedded server, unless `tidegate serve` is told others.
+/// The access key and the secret key of the embedded server, unless `tidegate serve` is given others.
 pub(crate) const KEY: &str = "tidegate";
 pub(crate) const REGION: &str = "us-east-1";
 /// How long to wait for another command that uses the same directory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the objects are: `TIDEGATE_DEV_DIR`, or `.tidegate-dev` in the current directory.
+/// The directory of the objects: `TIDEGATE_DEV_DIR`, or `.tidegate-dev` in the current directory.
 pub(crate) fn directory() -> PathBuf {
     match std::env::var_os("TIDEGATE_DEV_DIR") {
         Some(directory) if !directory.is_empty() => directory.into(),
@@ -31,15 +31,15 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// Where a `tidegate serve` is that holds a directory: only one server may.
+/// How to reach the `tidegate serve` that holds a directory. Only one server may hold it.
 ///
-/// It stands in a file beside the objects, which means something only while the directory is held.
+/// The server writes this to a file beside the objects. The file is valid only while the server holds the directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Contact {
     pub(crate) url: String,
     pub(crate) access_key: String,
     pub(crate) secret_key: String,
-    /// The file of its certificate, where it speaks TLS.
+    /// The file of the server's certificate, if it speaks TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     certificate: Option<PathBuf>,
 }
@@ -59,8 +59,9 @@ impl Contact {
         directory.join("server.json")
     }
 
-    /// Leaves word where `server` is; its keys are nobody else's business. The new file has mode 0600 and takes the place
-    /// of whatever has its name: that may be a link to another file, or have been opened by another user.
+    /// Writes the file, so that other commands find `server`. It has secret keys, so it gets mode 0600. The file is
+    /// made new and replaces any file of its name: that may be a link to another file, or have been opened by another
+    /// user.
     pub(crate) fn leave(server: &Server, certificate: Option<&Path>, directory: &Path) -> io::Result<()> {
         let text = serde_json::to_string(&Self::of(server, certificate))?;
         let mut file = tempfile::Builder::new().prefix(".server-").tempfile_in(directory)?;
@@ -69,14 +70,15 @@ impl Contact {
     }
 
     pub(crate) fn take_back(directory: &Path) {
-        // The directory is free all the same.
+        // An old file does no harm: the directory is free.
         let _ = fs::remove_file(Self::file(directory));
     }
 
-    /// What the server has left that holds the directory; `None` where it has not, or speaks to another version.
+    /// Reads the file of the server that holds the directory; `None` if there is no file, or it has another version's
+    /// format.
     ///
     /// # Errors
-    /// Where another user may have written the file, or it names another machine: objects would be sent there.
+    /// If another user may have written the file, or it names another machine: objects would be sent there.
     fn read(directory: &Path) -> Outcome<Option<Self>> {
         const LONGEST: u64 = 64 << 10;
         let path = Self::file(directory);
@@ -96,7 +98,7 @@ impl Contact {
     }
 }
 
-/// Why the word of a server is not read.
+/// The failure to read the file of a server.
 fn unread(path: &Path, error: &io::Error) -> Failure {
     let refused = error.get_ref().and_then(|error| error.downcast_ref::<UntrustedFile>());
     match refused.map(|refused| refused.reason) {
@@ -109,7 +111,7 @@ fn unread(path: &Path, error: &io::Error) -> Failure {
     }
 }
 
-/// The address of a server from this machine: one that listens on every address is reached by loopback.
+/// The address of a server from this machine: a server that listens on every address is reached by loopback.
 fn url_here(endpoint: &str, address: SocketAddr) -> String {
     let loopback: IpAddr = match address.ip() {
         ip if !ip.is_unspecified() => return endpoint.to_owned(),
@@ -131,12 +133,12 @@ fn is_of_loopback(url: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Dev {
     client: S3Client,
-    /// `None` where a `tidegate serve` has the directory and was asked instead.
+    /// `None` if a `tidegate serve` holds the directory: then requests go to that server.
     server: Option<Server>,
 }
 
 impl Dev {
-    /// Starts the server, or finds the one that is running on the directory.
+    /// Starts a server, or finds the `tidegate serve` that holds the directory.
     pub(crate) async fn start() -> Outcome<Self> {
         let directory = directory();
         let began = Instant::now();
@@ -189,7 +191,7 @@ impl Dev {
         Ok(Arc::new(bucket))
     }
 
-    /// Stops the server, if it is this process's.
+    /// Stops the server, if this process started it.
     pub(crate) async fn stop(self) {
         if let Some(server) = self.server {
             server.stop().await;

@@ -1,4 +1,4 @@
-//! How a command ends: what it says on standard error, and its exit code.
+//! How a command ends: its message on standard error, and its exit code.
 
 use std::error::Error as _;
 use std::io;
@@ -19,17 +19,17 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 pub(crate) enum Failure {
     /// The command line or its input is wrong.
     Usage(String),
-    /// What was named is not there.
+    /// The object, bucket, directory or file does not exist.
     NotFound(String),
-    /// The system does not allow it.
+    /// The system denies access.
     Denied(String),
-    /// The library's word.
+    /// An error of the library.
     Store(Error),
-    /// Anything else, in one sentence.
+    /// Any other failure, in one sentence.
     Failed(String),
-    /// Whoever reads the output has gone: nothing to say, and nobody to say it to.
+    /// The reader of standard output has gone. Nothing is printed.
     NobodyReads,
-    /// It was told to end, and has said so.
+    /// A signal ended the command, which has already printed its message.
     Interrupted(Signal),
 }
 
@@ -74,13 +74,13 @@ impl Failure {
         }
     }
 
-    /// What the system says of a local file.
+    /// A failure of the local file `path`, with the system's message.
     pub(crate) fn of_file(path: &Path, error: &io::Error) -> Self {
         let path = path.display().to_string();
         Self::by_kind(Some(error.kind()), format!("{}: {error}", printable(&path)))
     }
 
-    /// A failure of a local file, as the system's error says.
+    /// A failure of a local file: the error's kind decides the exit code.
     pub(crate) fn by_kind(kind: Option<io::ErrorKind>, sentence: String) -> Self {
         match kind {
             Some(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Self::NotFound(sentence),
@@ -89,7 +89,7 @@ impl Failure {
         }
     }
 
-    /// Nothing is there at `location`, as `what` says.
+    /// There is nothing at `location`; `what` says so in words.
     pub(crate) fn nothing_at(location: &Location, what: &str) -> Self {
         let location = location.to_string();
         Self::NotFound(format!("{}: {what}{}", printable(&location), pattern_note(&location)))
@@ -101,13 +101,13 @@ impl Failure {
 pub(crate) enum Reach {
     /// This one object.
     One,
-    /// Every object: the credentials, the bucket, the command line.
+    /// The cause concerns this object only.
     All,
-    /// The store was not reached with this object: whether that holds for others, only the store can say.
+    /// The cause concerns every object: the credentials, the bucket, the command line.
     AskStore,
 }
 
-/// A hint for keys that look like patterns: no command expands them.
+/// A hint for keys that look like patterns, because no command expands patterns.
 fn pattern_note(location: &str) -> &'static str {
     if location.contains(['*', '?', '[']) {
         "; patterns are not expanded: `*`, `?` and `[` are characters of the key"
@@ -126,7 +126,7 @@ fn code_of(error: &Error) -> u8 {
     }
 }
 
-/// What was refused before anything was sent.
+/// Whether the library refused the input before it sent a request.
 fn is_input(error: &Error) -> bool {
     error.attempts() == 0 && matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
 }
@@ -143,7 +143,7 @@ impl From<LocationError> for Failure {
     }
 }
 
-/// An error of writing to standard output.
+/// A failed write to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -153,7 +153,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says why, and with `verbose` what lies beneath; gives the exit code.
+/// Prints why the command failed, with `verbose` also the underlying causes, and returns the exit code.
 pub(crate) fn end(outcome: Outcome, verbose: bool) -> ExitCode {
     let Err(failure) = outcome else {
         output::flush();

@@ -1,8 +1,8 @@
-//! Ctrl-C, SIGTERM, and a terminal that is closed: any of them ends the process within two seconds.
+//! Ctrl-C, SIGTERM, and a closed terminal: each ends the process within two seconds.
 //!
-//! A thread of its own listens, with a runtime of its own, so that no command can be too busy or too blocked to end. A
-//! command that has something to clean up takes [`Signals`] and ends by itself; the thread ends the process where nobody
-//! took them, when [`GRACE`] is over, and at a second signal.
+//! A separate thread listens, with a runtime of its own, so that no command can be too busy or too blocked to end. A
+//! command that must clean up takes [`Signals`] and ends by itself. The thread ends the process in three cases: no
+//! command has taken [`Signals`], [`GRACE`] has passed, or a second signal arrives.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
@@ -13,24 +13,24 @@ use tokio::sync::watch;
 use crate::exit::{Failure, Outcome};
 use crate::output;
 
-/// How long a command may clean up after a signal. The rest of the two seconds is for a machine that is busy.
+/// How long a command may clean up after a signal. The rest of the two seconds is a reserve for a busy machine.
 const GRACE: Duration = Duration::from_millis(1600);
-/// How long the last words may take: standard error may be a pipe that nobody reads.
+/// How long printing the last messages may take: standard error may be a pipe that nobody reads.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// What told the process to end.
+/// The signal that ended the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// SIGINT, Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
-    /// SIGHUP: the terminal is gone.
+    /// SIGHUP: the terminal was closed.
     HangUp,
 }
 
 impl Signal {
-    /// 128 and the signal's number, as shells have it.
+    /// 128 plus the signal's number, as shells report it.
     pub(crate) fn exit_code(self) -> u8 {
         match self {
             Self::Interrupt => 130,
@@ -42,7 +42,7 @@ impl Signal {
 
 type LastWords = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
-/// The process's one listener. Signals are the process's, and so is this.
+/// The one listener of the process, because signals arrive per process.
 struct Listener {
     heard: watch::Sender<Option<Signal>>,
     last_words: Mutex<Option<LastWords>>,
@@ -54,7 +54,7 @@ fn listener() -> &'static Listener {
     LISTENER.get_or_init(|| Listener { heard: watch::Sender::new(None), last_words: Mutex::default() })
 }
 
-/// Listens from here on, until the process ends.
+/// Starts to listen for signals, until the process ends.
 pub(crate) fn listen() -> Outcome {
     let failed = |error: std::io::Error| Failure::Failed(format!("can't listen for signals: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -82,11 +82,11 @@ impl Listener {
         self.leave(signal, None)
     }
 
-    /// Ends the process, whatever its other threads are blocked in.
+    /// Ends the process, even if its other threads are blocked.
     fn leave(&self, signal: Signal, first: Option<&'static str>) -> ! {
         let words = self.last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (said, is_said) = mpsc::channel::<()>();
-        // To ask what is left may block, and so may saying it.
+        // Both asking for the last messages and printing them may block, so another thread does that.
         let saying = std::thread::Builder::new().spawn(move || {
             first.into_iter().for_each(output::say);
             words.iter().flat_map(|words| words()).for_each(|line| output::say(&line));
@@ -108,7 +108,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From here on, the command ends by itself after a signal; one that has arrived before counts.
+    /// From here on, the command ends by itself after a signal, including a signal that arrived before.
     pub(crate) fn new() -> Self {
         Self { heard: listener().heard.subscribe() }
     }
@@ -116,14 +116,14 @@ impl Signals {
     /// Waits for a signal.
     pub(crate) async fn next(&mut self) -> Signal {
         let heard = self.heard.wait_for(Option::is_some).await.ok().and_then(|heard| *heard);
-        // Its sender is static: it never goes away.
+        // The sender is static, so the channel is never closed.
         match heard {
             Some(signal) => signal,
             None => std::future::pending().await,
         }
     }
 
-    /// What to say where the process must end before the command has; nothing any more after `None`.
+    /// Sets the messages to print if the process must end before the command does; `None` clears them.
     pub(crate) fn last_words(&self, words: Option<LastWords>) {
         *listener().last_words.lock().unwrap_or_else(PoisonError::into_inner) = words;
     }
@@ -135,7 +135,8 @@ impl Drop for Signals {
     }
 }
 
-/// The signals as the system delivers them; from [`new`](Self::new) on they no longer end the process by themselves.
+/// The signals as the system delivers them. Once [`new`](Self::new) returns, they no longer end the process by
+/// themselves.
 struct Arriving {
     interrupt: unix::Signal,
     terminate: unix::Signal,
@@ -144,7 +145,7 @@ struct Arriving {
 
 impl Arriving {
     fn new() -> std::io::Result<Self> {
-        // What `nohup` started is to go on.
+        // `nohup` ignores SIGHUP so that its command continues: keep that.
         let hang_up = (!ignores_hang_up()).then(|| unix::signal(SignalKind::hangup())).transpose()?;
         Ok(Self {
             interrupt: unix::signal(SignalKind::interrupt())?,
@@ -174,7 +175,7 @@ fn ignores_hang_up() -> bool {
     ignored_signals(&status) & 1 != 0
 }
 
-/// The signals that a process ignores, as its `/proc/…/status` has them: signal 1 is the lowest bit.
+/// The mask of the signals that a process ignores, from its `/proc/…/status`: signal 1 is the lowest bit.
 fn ignored_signals(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

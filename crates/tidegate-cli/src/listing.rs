@@ -1,4 +1,4 @@
-//! Listings that go on while what they found is at work.
+//! Listings that run ahead of the work on their entries.
 
 use std::panic::resume_unwind;
 use std::pin::pin;
@@ -9,11 +9,11 @@ use futures::{Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-/// Entries that are listed and wait, beside those of the page that is fetched meanwhile: as many as a page of S3's has.
+/// The most listed entries that wait, not counting the page that is being fetched: as many as one page of S3's.
 const WAITING: usize = 1000;
 
-/// The same entries, listed ahead of who takes them. A task of its own does that, so that no page that is on its way is
-/// held up by who has no time for the next entry.
+/// Lists the same entries ahead of the consumer. A separate task lists, so that a page in flight is not held up while
+/// the consumer is busy.
 pub(crate) fn ahead<T: Send + 'static>(
     entries: impl Stream<Item = T> + Send + 'static,
 ) -> impl Stream<Item = T> {
@@ -23,21 +23,22 @@ pub(crate) fn ahead<T: Send + 'static>(
         let mut entries = pin!(entries);
         while let Some(entry) = entries.next().await {
             if listed.send(entry).await.is_err() {
-                return; // nobody waits any more
+                return; // the consumer has gone
             }
         }
     });
     found(waiting, task)
 }
 
-/// What a task finds, of which nothing else must be in the set. It ends with the stream where it can be stopped.
+/// The entries that a task finds. The set must hold that task only. The task is aborted when the stream is dropped,
+/// if it can be.
 pub(crate) fn found<T>(mut waiting: mpsc::Receiver<T>, mut task: JoinSet<()>) -> impl Stream<Item = T> {
     poll_fn(move |cx| {
         if let Some(entry) = ready!(waiting.poll_recv(cx)) {
             return Poll::Ready(Some(entry));
         }
         match ready!(task.poll_join_next(cx)) {
-            // That is no end: what it has not found would be missing, and nobody told.
+            // A panic is not an end: entries would be missing without an error.
             Some(Err(error)) => resume_unwind(error.try_into_panic().unwrap_or_else(|ended| Box::new(ended))),
             Some(Ok(())) | None => Poll::Ready(None),
         }
@@ -67,7 +68,7 @@ mod tests {
         });
         let mut entries = pin!(ahead(entries));
         assert_eq!(entries.next().await, Some(0));
-        // One more is in the hands of who would pass it on.
+        // One more entry is with the task that would send it.
         let ahead = async {
             while listed.load(Relaxed) < WAITING + 2 {
                 tokio::task::yield_now().await;

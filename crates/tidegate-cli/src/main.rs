@@ -1,6 +1,6 @@
 //! `tidegate`: moves byte streams into and out of object storage.
 //!
-//! One file a command, in `commands/`; what they share is beside this file.
+//! Each command has one file in `commands/`. The code that commands share is beside this file.
 
 mod allocator;
 mod bar;
@@ -49,14 +49,15 @@ Exit codes:
   130       interrupted by Ctrl-C; unfinished uploads were aborted, those with a journal left in it
   129, 143  ended by SIGHUP or SIGTERM; unfinished uploads were aborted, those with a journal left in it";
 
-/// Moves byte streams into and out of object storage, fast and in a fixed amount of memory.
+/// Move byte streams into and out of object storage, fast and in a fixed amount of memory.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, after_help = AFTER_HELP, max_term_width = 100)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
 
-    /// Say on standard error what is done; RUST_LOG chooses more finely.
+    /// Log each step to standard error, and print the causes of an error. RUST_LOG also turns the log on and sets its
+    /// filter. Default filter: tidegate=debug.
     #[arg(short, long, global = true)]
     verbose: bool,
 }
@@ -114,19 +115,19 @@ fn main() -> ExitCode {
     exit::end(runtime::run(command.run()), verbose)
 }
 
-/// Shows what `--help` or `--version` asked for.
+/// Prints the text of `--help` or `--version`.
 fn show(help: &clap::Error) -> Outcome {
-    // `print` takes a standard output that is closed for one that it has written to.
+    // `print` reports success even if standard output was closed before the start, so check that first.
     standard::output()?;
     help.print()?;
     Ok(std::io::stdout().flush()?)
 }
 
-/// Says why the arguments are wrong, and ends.
+/// Prints why the arguments are wrong, and exits.
 fn refuse(error: &clap::Error) -> ! {
     let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     match refusal(&error.to_string(), arguments) {
-        // With clap's colors.
+        // clap prints its own message, with its colors.
         None => error.exit(),
         Some(lines) => lines.iter().for_each(|line| output::say(line)),
     }
@@ -134,8 +135,9 @@ fn refuse(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code())
 }
 
-/// What is said in place of clap's message, which quotes arguments as they are: one line where they have characters that
-/// a terminal acts on, lines without passwords where they have those. `None` where there is nothing to hide.
+/// The lines to print in place of clap's message, which quotes arguments as they are. `None` if the message can be
+/// printed as it is. If an argument has characters that a terminal acts on, the message becomes one (escaped) line;
+/// if the message has passwords, they are removed.
 fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option<Vec<String>> {
     if arguments.any(|argument| output::line(&argument) != argument) {
         return Some(vec![message.trim().to_owned()]);
@@ -144,7 +146,7 @@ fn refusal(message: &str, mut arguments: impl Iterator<Item = String>) -> Option
     (shown != message).then(|| shown.trim().lines().map(str::to_owned).collect())
 }
 
-/// Shows what the library waits for, and with `verbose` or `RUST_LOG` what it does.
+/// Prints notices of what the library waits for. With `verbose` or `RUST_LOG`, also prints the library's log.
 fn log(verbose: bool) {
     use tracing_subscriber::filter::filter_fn;
     use tracing_subscriber::layer::{Layer, SubscriberExt};

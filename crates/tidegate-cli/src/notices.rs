@@ -1,6 +1,7 @@
-//! What the library does meanwhile and people want to know: why a request is made again, and what does not answer.
+//! Notices for people while the library works: why a request is retried, and which endpoint does not answer.
 //!
-//! The library tells both as tracing events; [`Notices`] makes lines of them, not more than one of a kind in [`PAUSE`].
+//! The library emits both as tracing events. [`Notices`] prints them as lines, at most one of each kind per
+//! [`PAUSE`].
 
 use std::fmt::{self, Write};
 use std::sync::{Mutex, PoisonError};
@@ -15,18 +16,19 @@ use crate::{output, text};
 const RETRY: &str = "tidegate::retry";
 const CONNECT: &str = "tidegate::connect";
 const ANSWER: &str = "tidegate::answer";
-/// Lines of one kind are at least so far apart.
+/// The shortest time between two lines of one kind.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Says on standard error what the library waits for.
+/// Prints on standard error what the library waits for.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
     retries: Rate,
-    /// A connection that is not there, and an answer that does not come: of one outage, one of them is told.
+    /// Connections that are not made and responses that do not come. They share one rate, so that one outage prints
+    /// one line.
     silence: Rate,
 }
 
-/// Whether an event is one to be shown.
+/// Whether an event is a notice to print.
 pub(crate) fn is_notice(metadata: &Metadata<'_>) -> bool {
     matches!(metadata.target(), RETRY | CONNECT | ANSWER)
 }
@@ -47,12 +49,12 @@ impl<S: Subscriber> Layer<S> for Notices {
     }
 }
 
-/// When a line was last said, and how many were not since.
+/// When a line was last printed, and how many have been suppressed since.
 #[derive(Debug, Default)]
 struct Rate(Mutex<(Option<Instant>, u64)>);
 
 impl Rate {
-    /// Whether a line may be said now, and what to add to it.
+    /// Returns the text to append if a line may be printed now, otherwise `None`.
     fn admits(&self, now: Instant) -> Option<String> {
         let mut rate = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (last, unsaid) = &mut *rate;
@@ -118,7 +120,7 @@ impl Visit for Told {
             "at" => &mut self.at,
             _ => return,
         };
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{value:?}");
     }
 

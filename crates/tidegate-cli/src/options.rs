@@ -10,20 +10,20 @@ use tidegate::{Builder, RetryPolicy};
 
 use crate::values;
 
-/// How stores are reached.
+/// How to connect to stores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// Address of an S3 store, as http[s]://HOST[:PORT]; default: AWS_ENDPOINT_URL, the profile, or AWS. (Of an
-    /// emulator for gs://: STORAGE_EMULATOR_HOST, and STORAGE_EMULATOR_HOST_GRPC.)
+    /// Connect to the S3 store at this address, http[s]://HOST[:PORT]. Default: AWS_ENDPOINT_URL, then the profile's,
+    /// then AWS. For gs://, STORAGE_EMULATOR_HOST and STORAGE_EMULATOR_HOST_GRPC name an emulator.
     #[arg(long, value_name = "URL")]
     endpoint_url: Option<String>,
 
-    /// Region to sign for; default: AWS_REGION or the profile's.
+    /// Sign requests for this region. Default: AWS_REGION, or the profile's.
     #[arg(long, value_name = "NAME")]
     region: Option<String>,
 
-    /// Profile in the AWS configuration files; default: AWS_PROFILE.
+    /// Use this profile of the AWS configuration files. Default: AWS_PROFILE.
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 
@@ -31,29 +31,29 @@ pub(crate) struct Connection {
     #[arg(long)]
     no_sign_request: bool,
 
-    /// File of certificate authorities (PEM) to trust beside the system's; default: AWS_CA_BUNDLE.
+    /// Trust the certificate authorities in this file (PEM), besides the system's. Default: AWS_CA_BUNDLE.
     #[arg(long, value_name = "FILE")]
     ca_bundle: Option<PathBuf>,
 
-    /// The least that a response body brings each second, measured over a minute. A slower response counts as stalled
-    /// and is resumed after the last byte received. 0 turns this off. Default: 1KiB.
+    /// Treat a response as stalled if its body brings fewer bytes per second than this, measured over a minute. A
+    /// stalled response is resumed after the last byte received. 0 turns this off. Default: 1KiB.
     #[arg(long, value_parser = values::size, value_name = "BYTES")]
     min_rate: Option<u64>,
 
-    /// Where the bucket's name goes in an address.
+    /// Put the bucket's name into the host or the path of request addresses.
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     addressing: Where,
 
-    /// What objects of gs:// go over.
+    /// Use this protocol for objects of gs://.
     #[arg(long, value_enum, default_value_t, value_name = "PROTOCOL")]
     gcs_transport: Transport,
 
-    /// Sign the SHA-256 of what is sent, for stores that demand it; it costs much processor time.
+    /// Sign the SHA-256 of each request body, for stores that demand it. It costs much processor time.
     #[arg(long)]
     payload_sha256: bool,
 }
 
-/// Where the bucket's name goes.
+/// Where the bucket's name goes in request addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Where {
     /// In the host at AWS, in the path elsewhere.
@@ -65,27 +65,27 @@ enum Where {
     Virtual,
 }
 
-/// What objects of Google Cloud Storage go over.
+/// The protocol for objects of Google Cloud Storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Transport {
     /// The JSON API.
     #[default]
     Http,
-    /// google.storage.v2; what goes in parts still goes over HTTP.
+    /// The google.storage.v2 API; uploads in parts still use HTTP.
     Grpc,
 }
 
-/// Whose local files are trusted: journals, records, notes of partial downloads.
+/// The users whose local files are trusted: journals, records, notes of partial downloads.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct Owners {
     /// Also use local files (journals, records, partial downloads) that belong to this user, for a service whose user
-    /// has changed; may be given again. Files of other users are refused.
+    /// has changed. Repeat it for several users. Files of other users are refused.
     #[arg(long = "owner", value_parser = values::user, value_name = "USER|UID")]
     owners: Vec<u32>,
 }
 
 impl Owners {
-    /// An engine that trusts them.
+    /// Makes the engine trust files of these users.
     pub(crate) fn trusted(&self, engine: Builder) -> Builder {
         self.owners.iter().fold(engine, |engine, uid| engine.owner(*uid))
     }
@@ -118,12 +118,12 @@ impl Connection {
         settings
     }
 
-    /// An engine whose stores are reached so.
+    /// Applies the connection settings to an engine.
     pub(crate) fn reached(&self, engine: Builder) -> Builder {
         engine.retry(self.retry()).s3(self.settings()).gcs(self.gcs_settings())
     }
 
-    /// How requests are made again.
+    /// The policy for retries.
     pub(crate) fn retry(&self) -> RetryPolicy {
         let mut retry = RetryPolicy::default();
         retry.min_rate = self.min_rate.unwrap_or(retry.min_rate);
@@ -144,7 +144,7 @@ impl Connection {
         settings
     }
 
-    /// Whether the command line names an address.
+    /// Whether the command line names an endpoint address.
     pub(crate) fn has_endpoint(&self) -> bool {
         self.endpoint_url.is_some()
     }

@@ -1,5 +1,5 @@
-//! Standard output and standard error. Whatever is printed for people passes through here: control characters, line ends
-//! and what reorders text are escaped, very long lines are cut, passwords in URLs are left out.
+//! Standard output and standard error. All text for people passes through here: control characters, line ends and
+//! characters that reorder text are escaped, very long lines are cut, and passwords in URLs are removed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,36 +21,36 @@ use crate::standard;
 /// The longest line for people, in bytes.
 const LONGEST: usize = 8 << 10;
 
-/// Text for people as one line.
+/// Text for people, as one escaped line of at most `LONGEST` bytes.
 pub(crate) fn line(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST { printable(text) } else { printable_bytes(text.as_bytes(), LONGEST).into() }
 }
 
 /// Prints a line on standard error, above the progress bar. A closed standard error is not a failure.
 ///
-/// A thread writes, in the order in which lines were said: a reader that has stopped holds up nobody else, until
+/// A thread writes the lines in order. A reader that has stopped blocks only that thread, until
 /// [`WAITING`](Stderr::WAITING) lines wait.
 pub(crate) fn say(text: &str) {
     let text = without_passwords(text);
     Stderr::get().send(Said::Line(line(&text).into_owned()));
 }
 
-/// Waits until all that was said so far is written.
+/// Waits until every line said so far is written.
 pub(crate) fn flush() {
     let (written, is_written) = sync_channel(1);
     Stderr::get().send(Said::Flush(written));
-    // An error says that the thread is gone, and with it what there was to wait for.
+    // An error means that the thread has ended, so no line is left to wait for.
     let _ = is_written.recv();
 }
 
-/// The bar that is drawn on standard error, if there is one: lines are written above it.
+/// Sets the progress bar on standard error, if any: lines are written above it.
 pub(crate) fn set_bar(bar: Option<ProgressBar>) {
     *Stderr::get().bar.lock().unwrap_or_else(PoisonError::into_inner) = bar;
 }
 
 /// The process's standard error.
 struct Stderr {
-    /// `None` where the system gives no thread: then who says a line writes it.
+    /// `None` if the system gives no thread: then the caller writes each line itself.
     lines: Option<SyncSender<Said>>,
     bar: Mutex<Option<ProgressBar>>,
 }
@@ -61,7 +61,7 @@ enum Said {
 }
 
 impl Stderr {
-    /// Lines that wait to be written.
+    /// The most lines that wait to be written.
     const WAITING: usize = 1000;
 
     fn get() -> &'static Self {
@@ -100,13 +100,13 @@ impl Stderr {
                     None => write(),
                 }
             }
-            // Who asked may not wait any more.
+            // The caller of `flush` may have stopped waiting.
             Said::Flush(written) => drop(written.send(())),
         }
     }
 }
 
-/// Where log lines go: each event is one line of [`say`].
+/// The writer for the log: each event is one line of [`say`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Log;
 
@@ -121,25 +121,26 @@ impl Write for Log {
     }
 }
 
-/// Standard output for text, in lines: gathered, and written in large pieces by a thread.
+/// Standard output for text: gathers lines, and a thread writes them in large pieces.
 ///
-/// `writeln!` writes one line, whatever is in its arguments.
+/// `writeln!` writes exactly one line, even if its arguments have line ends.
 #[derive(Debug)]
 pub(crate) struct Text {
     output: Output,
     gathered: Vec<u8>,
 }
 
-/// Standard output for text. Not [`io::stdout`], which writes at every line's end.
+/// Opens standard output for text. [`io::stdout`] would write at the end of every line.
 pub(crate) fn text() -> Outcome<Text> {
     Ok(Text { output: Output::stdout()?, gathered: Vec::new() })
 }
 
 impl Text {
-    /// What is gathered before it is written.
+    /// How many bytes are gathered before they are written.
     const PIECE: usize = 64 << 10;
 
-    /// Writes one JSON document as a line. It has the text as it is, in ASCII where a terminal would act on it.
+    /// Writes a JSON document as one line. Characters that a terminal acts on become ASCII escapes; the rest stays as
+    /// it is.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Outcome {
         let json = serde_json::to_string(value).map_err(io::Error::from)?;
         self.gathered.extend_from_slice(escaped(&json).as_bytes());
@@ -147,7 +148,7 @@ impl Text {
         Ok(())
     }
 
-    /// Gives what was gathered to the thread that writes, once it is much: call it between lines.
+    /// Passes the gathered text to the writing thread once it reaches `PIECE` bytes. Call it between lines.
     pub(crate) async fn flow(&mut self) -> Outcome {
         if self.gathered.len() < Self::PIECE {
             return Ok(());
@@ -155,7 +156,7 @@ impl Text {
         self.output.write(std::mem::take(&mut self.gathered).into()).await
     }
 
-    /// Waits until all of it is written.
+    /// Waits until all text is written.
     pub(crate) async fn finish(mut self) -> Outcome {
         if !self.gathered.is_empty() {
             self.output.write(std::mem::take(&mut self.gathered).into()).await?;
@@ -165,7 +166,7 @@ impl Text {
 }
 
 impl Write for Text {
-    /// Takes bytes as they are: a script, for example.
+    /// Takes bytes as they are, for example those of a script.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.gathered.extend_from_slice(bytes);
         Ok(bytes.len())
@@ -175,7 +176,7 @@ impl Write for Text {
         Ok(())
     }
 
-    /// What `write!` and `writeln!` call: at most one line, and only the line end that closes it is one.
+    /// Called by `write!` and `writeln!`: at most one line. A line end at the end stays; others are escaped.
     fn write_fmt(&mut self, arguments: fmt::Arguments<'_>) -> io::Result<()> {
         let text = arguments.to_string();
         let (text, end) = text.strip_suffix('\n').map_or((&*text, ""), |text| (text, "\n"));
@@ -185,7 +186,8 @@ impl Write for Text {
     }
 }
 
-/// JSON in which no character is one that a terminal acts on. JSON itself escapes those below the space.
+/// Escapes, as `\uXXXX`, the characters of a JSON text that a terminal acts on. JSON itself escapes those below the
+/// space.
 pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     let printed = printable(json);
     if matches!(printed, Cow::Borrowed(_)) {
@@ -206,19 +208,18 @@ pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// A place that takes bytes one after another: standard output, a device, a named pipe.
+/// A destination that takes bytes in order: standard output, a device, a named pipe.
 ///
-/// A thread writes, so that a reader that is slow holds up this and nothing else; a few pieces wait
-/// for it, and are not copied.
+/// A thread writes, so that a slow reader blocks nothing else. A few pieces wait for the thread; they are not copied.
 #[derive(Debug)]
 pub(crate) struct Output {
     pieces: mpsc::Sender<Bytes>,
-    /// `None` once it has been asked how it ended.
+    /// `None` once the thread's result has been taken.
     written: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Output {
-    /// Pieces that wait to be written.
+    /// The most pieces that wait to be written.
     const WAITING: usize = 8;
 
     pub(crate) fn stdout() -> Outcome<Self> {
@@ -248,7 +249,7 @@ impl Output {
 
     /// Waits until everything is written.
     pub(crate) async fn finish(mut self) -> Outcome {
-        // The end of the pieces, for the thread.
+        // Dropping the sender ends the thread's loop.
         self.pieces = mpsc::channel(1).0;
         self.ended().await
     }

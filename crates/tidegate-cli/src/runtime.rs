@@ -11,19 +11,20 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt;
 
-/// What sends and receives is a few connections: more threads cost more than they carry.
+/// Worker threads. A few connections carry all traffic, so more threads cost more than they gain.
 const WORKERS: usize = 2;
-/// Files that are read from a disk that is slow, each in a thread, at once.
+/// The most threads for blocking calls, each of which may wait for one file on a slow disk.
 const BLOCKING: usize = 64;
-/// Without so many threads for files beside the workers a command could not go on.
+/// The fewest threads for blocking calls with which every command can make progress.
 const LEAST_BLOCKING: usize = 4;
-/// Nothing here recurses deeply.
+/// Stack size of each thread: no code here recurses deeply.
 const STACK: usize = 512 << 10;
-/// How long work on local files may go on after the command has ended: what it began to remove,
-/// it removes. A thread that waits for a terminal's input would wait for ever.
+/// How long work on local files may continue after the command has ended, so that removals in progress finish. There
+/// is a limit because a thread that waits for input from a terminal may wait for ever.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Open files that many small objects take: a file and a connection each. Systems that begin with 256 or 1024 allow more.
+/// The limit of open files to ask for: many small objects need a file and a connection each. Systems with a default
+/// of 256 or 1024 allow more.
 const OPEN_FILES: u64 = 4096;
 
 /// Runs a command to its end.
@@ -42,21 +43,21 @@ pub(crate) fn run(command: impl Future<Output = Outcome>) -> Outcome {
     survive_file_size_limit(&runtime);
     let outcome = runtime.block_on(command);
     match outcome {
-        // A thread that waits for a pipe, a disk or a name server would wait for ever.
+        // Do not wait: a thread may be blocked for ever on a pipe, a disk or a name server.
         Err(Failure::Interrupted(_)) => runtime.shutdown_background(),
         _ => runtime.shutdown_timeout(GRACE),
     }
     outcome
 }
 
-/// Fails where the system does not give the threads that a command needs at once; the runtime would panic.
+/// Fails if the system does not give the threads that a command needs at once. The runtime would panic instead.
 fn find_threads() -> io::Result<()> {
     let (done, waits) = mpsc::channel::<()>();
     let waits = Arc::new(Mutex::new(waits));
     let mut threads = Vec::new();
     let found = (0..WORKERS + LEAST_BLOCKING).try_for_each(|_| {
         let waits = waits.clone();
-        // Until the channel is closed.
+        // `recv` blocks until the channel is closed.
         let wait = move || {
             let _ = waits.lock().unwrap_or_else(PoisonError::into_inner).recv();
         };
@@ -68,7 +69,7 @@ fn find_threads() -> io::Result<()> {
     found
 }
 
-/// A file that grows past `ulimit -f` is an error like a full disk, and does not end the process.
+/// Takes SIGXFSZ, so that writing past `ulimit -f` becomes an error, like a full disk, and does not end the process.
 fn survive_file_size_limit(runtime: &Runtime) {
     let _entered = runtime.enter();
     let limit = SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw());
@@ -77,20 +78,20 @@ fn survive_file_size_limit(runtime: &Runtime) {
     }
 }
 
-/// How many files may be open.
+/// The limit of open files.
 pub(crate) fn open_files() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current.and_then(|limit| limit.try_into().ok()).unwrap_or(usize::MAX)
 }
 
-/// Raises the limit of open files as far as the user may.
+/// Raises the limit of open files to `OPEN_FILES`, or as far as the user may.
 fn allow_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));
     if limit.current.is_some_and(|current| current < most) {
         limit.current = Some(most);
-        // Where it is refused, what is too many fails with an error that says so.
+        // If the system refuses, opening too many files fails later, with an error that says so.
         let _ = setrlimit(Resource::Nofile, limit);
     }
 }

@@ -1,20 +1,20 @@
-//! `--prefixed`: keys below one root that are spread over prefixes.
+//! `--prefixed`: a root whose keys are spread over prefixes.
 
 use tidegate::{Location, PrefixedStore};
 
 use crate::exit::{Failure, Outcome};
 use crate::stores::Stores;
 
-/// Which keys are spread.
+/// The option `--prefixed`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Spread {
-    /// A bucket or prefix whose keys are spread over prefixes, as `tidegate prefix init` has set it up: URLs
-    /// below it name what they would without.
+    /// Find keys below ROOT, a bucket or prefix, under the prefixes that `tidegate prefix init` has set up. Write
+    /// URLs as if the keys were not spread.
     #[arg(long, value_name = "ROOT")]
     prefixed: Option<String>,
 }
 
-/// A root whose keys are spread.
+/// An open root whose keys are spread over prefixes.
 #[derive(Debug)]
 pub(crate) struct Root {
     location: Location,
@@ -22,8 +22,8 @@ pub(crate) struct Root {
 }
 
 impl Spread {
-    /// Opens the root, if one is given: at least one of the `locations` that a command is about must be below
-    /// it. From here on `stores` finds objects below it where they are.
+    /// Opens the root, if one is given. At least one of the command's `locations` must be below it. From here on,
+    /// `stores` finds objects below the root where its layout puts them.
     pub(crate) async fn open(&self, stores: &Stores, locations: &[&Location]) -> Outcome {
         let Some(text) = &self.prefixed else { return Ok(()) };
         let location = root(text)?;
@@ -35,20 +35,20 @@ impl Spread {
         Ok(())
     }
 
-    /// As it was given.
+    /// The root as the user wrote it.
     pub(crate) fn given(&self) -> Option<&str> {
         self.prefixed.as_deref()
     }
 }
 
 impl Root {
-    /// The store and the key in it of what lies below the root.
+    /// The store and the key of a location below the root; `None` for other locations.
     pub(crate) fn find(&self, location: &Location) -> Option<(tidegate::Store, String)> {
         Some((self.store.store().clone(), key_below(&self.location, location)?))
     }
 }
 
-/// A root: a bucket, or a prefix in it.
+/// Parses a root: a bucket, or a prefix in it.
 pub(crate) fn root(text: &str) -> Outcome<Location> {
     let location: Location = text.parse()?;
     if matches!(location, Location::Local { .. }) {
@@ -59,7 +59,7 @@ pub(crate) fn root(text: &str) -> Outcome<Location> {
     Ok(location)
 }
 
-/// What follows the root in `location`, without the slash between them.
+/// The key of `location` below `root`, without the slash between them; `None` if it is not below.
 fn key_below(root: &Location, location: &Location) -> Option<String> {
     let (root, key) = match (root, location) {
         (Location::S3 { bucket: root_bucket, key: root }, Location::S3 { bucket, key })

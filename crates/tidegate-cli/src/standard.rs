@@ -1,9 +1,9 @@
-//! Standard input and output as the caller has set them up.
+//! Standard input and output, and whether the caller closed them.
 //!
-//! Rust's runtime opens `/dev/null` in place of a standard descriptor that is closed, before `main`. A closed standard
-//! input would then be an empty object, and what goes to a closed standard output would be lost without an error. So a
-//! constructor looks at the descriptors before the runtime does. The runtime's replacement stays: with it no file that
-//! this program opens gets descriptor 2, where messages would be written into it.
+//! Rust's runtime opens `/dev/null` in place of a standard descriptor that is closed, before `main`. A closed
+//! standard input would then be an empty object, and bytes written to a closed standard output would be lost without
+//! an error. So a constructor checks the descriptors before the runtime does. The runtime's replacement stays:
+//! without it, a file that this program opens could get descriptor 2, and messages would be written into that file.
 
 use std::fs::File;
 use std::io;
@@ -21,8 +21,8 @@ static CLOSED: AtomicU8 = AtomicU8::new(0);
 const INPUT: u8 = 1;
 const OUTPUT: u8 = 1 << 1;
 
-/// Looks at the descriptors. It allocates nothing, opens nothing and calls the system only, as nothing of Rust's
-/// standard library is set up yet.
+/// Records which descriptors are closed. Allocates nothing, opens nothing and makes system calls only, because Rust's
+/// standard library is not set up yet.
 extern "C" fn look() {
     for (descriptor, bit) in [(rustix::stdio::stdin(), INPUT), (rustix::stdio::stdout(), OUTPUT)] {
         if rustix::io::fcntl_getfd(descriptor) == Err(rustix::io::Errno::BADF) {
@@ -42,8 +42,8 @@ static LOOK: extern "C" fn() = look;
 /// Standard input, as a file of its own.
 ///
 /// # Errors
-/// Where it was closed when the process began, or is open for writing only. Rust's own [`io::stdin`] takes both for an
-/// empty input.
+/// If standard input was closed when the process began, or is open for writing only. Rust's own [`io::stdin`] reads
+/// both as an empty input.
 pub(crate) fn input() -> Outcome<File> {
     let descriptor = rustix::stdio::stdin();
     if CLOSED.load(Relaxed) & INPUT != 0 || is_open_for(descriptor, OFlags::WRONLY) {
@@ -57,7 +57,7 @@ pub(crate) fn input() -> Outcome<File> {
 /// Standard output, as a file of its own.
 ///
 /// # Errors
-/// Where it was closed when the process began, or is open for reading only.
+/// If standard output was closed when the process began, or is open for reading only.
 pub(crate) fn output() -> Outcome<File> {
     let descriptor = rustix::stdio::stdout();
     if CLOSED.load(Relaxed) & OUTPUT != 0 || is_open_for(descriptor, OFlags::RDONLY) {
@@ -66,7 +66,7 @@ pub(crate) fn output() -> Outcome<File> {
     Ok(File::from(descriptor.try_clone_to_owned()?))
 }
 
-/// Refuses a path that leads to standard input where that was closed: it would lead to the runtime's `/dev/null`.
+/// Refuses a path that leads to a closed standard input: the path would lead to the runtime's `/dev/null`.
 pub(crate) fn refuse_closed_input(path: &Path) -> Outcome {
     match descriptor_at(path) {
         Some(0) => input().map(drop),
@@ -74,13 +74,15 @@ pub(crate) fn refuse_closed_input(path: &Path) -> Outcome {
     }
 }
 
-/// Whether a path leads to standard output. It is a link, often to a file; a file in its place would replace the link.
+/// Whether a path leads to standard output. Such a path is a link, often to a file; publishing a file at the path
+/// would replace the link.
 pub(crate) fn is_output(path: &Path) -> bool {
     descriptor_at(path) == Some(1)
 }
 
-/// The descriptor of this process that a path leads to, as `/dev/stdin`, `/dev/fd/0` and `/proc/thread-self/fd/0` do, and
-/// links to those. What the descriptor is open on is no path to it: `/dev/null` is not descriptor 0.
+/// The descriptor of this process that a path leads to: `/dev/stdin`, `/dev/fd/0`, `/proc/thread-self/fd/0`, or a
+/// link to one of these. A path to the file that the descriptor is open on does not count: `/dev/null` is not
+/// descriptor 0.
 fn descriptor_at(path: &Path) -> Option<u32> {
     const LINKS: usize = 40;
     let mut path = std::path::absolute(path).ok()?;
@@ -90,14 +92,14 @@ fn descriptor_at(path: &Path) -> Option<u32> {
             return name.to_str()?.parse().ok();
         }
         let entry = directory.join(name);
-        // What is no link ends here.
+        // `read_link` fails, and the search ends, if the entry is not a link.
         path = directory.join(std::fs::read_link(&entry).ok()?);
     }
     None
 }
 
-/// Whether a directory has this process's descriptors: `/proc/PID/fd` or `/proc/PID/task/TID/fd`, or `/dev/fd` where that
-/// is no link.
+/// Whether a directory lists this process's descriptors: `/proc/PID/fd`, `/proc/PID/task/TID/fd`, or `/dev/fd` on
+/// systems where that is not a link.
 fn is_of_descriptors(directory: &Path) -> bool {
     if directory == Path::new("/dev/fd") {
         return true;
@@ -112,7 +114,7 @@ fn is_of_descriptors(directory: &Path) -> bool {
     }
 }
 
-/// Whether a descriptor is open for this only: `WRONLY` or `RDONLY`.
+/// Whether a descriptor is open only for the given access mode: `WRONLY` or `RDONLY`.
 fn is_open_for(descriptor: BorrowedFd<'_>, only: OFlags) -> bool {
     rustix::fs::fcntl_getfl(descriptor).is_ok_and(|flags| flags & OFlags::RWMODE == only)
 }

@@ -1,4 +1,4 @@
-//! What a command works on: the engine, and the stores that locations name.
+//! The engine of a command, and the stores that its locations name.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -18,14 +18,14 @@ use crate::options::Connection;
 use crate::spread::Root;
 use crate::{output, text};
 
-/// How long sessions may take to be aborted after a signal: all must be over within two seconds.
+/// How long aborting sessions may take after a signal: the process must end within two seconds.
 const ABORTING: Duration = Duration::from_millis(1200);
 /// How long the embedded server may take to end after that.
 const STOPPING: Duration = Duration::from_millis(200);
-/// Uploads that are named one by one.
+/// The most uploads that are named one by one in the last message.
 const NAMED: usize = 20;
 
-/// One object, or one that is to be.
+/// The place of one object, which may not exist yet: its store and key.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) store: Store,
@@ -33,15 +33,15 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// As users write it.
+    /// The URL, as users write it.
     pub(crate) fn url(&self) -> String {
         format!("{}/{}", self.store.location(), self.key)
     }
 
-    /// The file that it is on this machine.
+    /// The path of the local file.
     ///
     /// # Errors
-    /// Where it could not be one below its directory: `a/../../b` is a key, and another file.
+    /// If the key would lead out of its directory: `a/../../b` is a valid key, but the path of another file.
     pub(crate) fn file(&self) -> Outcome<PathBuf> {
         let root = local_root(&self.store.location());
         let checked = Local::new(&root).check(&self.key, Some(&WriteOptions::default()));
@@ -49,41 +49,41 @@ impl Place {
         Ok(root.join(&self.key))
     }
 
-    /// Whether it is a file on this machine.
+    /// Whether the place is a file on this machine.
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.store.location().parse(), Ok(Location::Local { .. }) | Err(_))
     }
 }
 
-/// The engine and its stores.
+/// The engine of a command, and its stores.
 #[derive(Debug)]
 pub(crate) struct Stores {
     tide: Tidegate,
     dev: OnceCell<Dev>,
-    /// The root whose keys are spread, if there is one.
+    /// The root whose keys are spread over prefixes, if any.
     root: OnceLock<Root>,
     unfinished: Unfinished,
 }
 
-/// How many uploads are not finished.
+/// How many uploads are unfinished.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
-    /// Those that are aborted when they are dropped.
+    /// Uploads that are aborted when their writer is dropped.
     bound: Arc<AtomicUsize>,
-    /// Those that stay in a journal.
+    /// Uploads that stay in a journal.
     journaled: Arc<AtomicUsize>,
 }
 
 impl Unfinished {
-    /// One more, until the guard is dropped.
+    /// Counts one more unfinished upload, until the guard is dropped.
     pub(crate) fn begin(&self, is_journaled: bool) -> Begun {
         let count = if is_journaled { &self.journaled } else { &self.bound };
         count.fetch_add(1, Relaxed);
         Begun(count.clone())
     }
 
-    /// What is said when they are interrupted; `in_journals` are the bytes that are there. Of downloads, which can be
-    /// counted only when they have ended, see [`kept`].
+    /// The message after an interruption; `in_journals` is how many bytes the journals hold. Downloads can be counted
+    /// only when they have ended, so [`kept`] reports those.
     fn interrupted(&self, in_journals: u64) -> String {
         let count = |count: &AtomicUsize| count.load(Relaxed) as u64;
         match (count(&self.bound), count(&self.journaled)) {
@@ -91,14 +91,14 @@ impl Unfinished {
                 let uploads = text::count(journaled, "unfinished upload");
                 format!("interrupted: {uploads} in the journal; run the same command again to resume")
             }
-            // One that has taken no byte leaves no journal, and nothing to abort.
+            // An upload that has taken no byte leaves no journal, and nothing to abort.
             (0, _) => "interrupted".to_owned(),
             (bound, _) => format!("interrupted: aborting {}", text::count(bound, "unfinished upload")),
         }
     }
 }
 
-/// An upload that is not finished.
+/// Counts an unfinished upload until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Begun(Arc<AtomicUsize>);
 
@@ -109,7 +109,7 @@ impl Drop for Begun {
 }
 
 impl Stores {
-    /// Does `work` on stores that are reached so, with an engine of its defaults.
+    /// Does `work` with an engine of default settings and this connection.
     pub(crate) async fn with_defaults(
         connection: &Connection,
         work: impl AsyncFnOnce(&Self) -> Outcome,
@@ -117,8 +117,8 @@ impl Stores {
         Self::with(connection.reached(Tidegate::builder()), work).await
     }
 
-    /// Does `work` on an engine. Whatever ends it, a signal too, nothing is left unfinished in the
-    /// stores when this returns; after a signal a second one ends the wait for that.
+    /// Does `work` with an engine. However `work` ends, this waits until the unfinished uploads are aborted. After a
+    /// signal it waits at most `ABORTING`; a signal during the wait ends it. Uploads that may be left are named.
     pub(crate) async fn with(engine: Builder, work: impl AsyncFnOnce(&Self) -> Outcome) -> Outcome {
         let mut signals = Signals::new();
         let engine = match records() {
@@ -142,7 +142,7 @@ impl Stores {
                     Err((signal, stores.unfinished.interrupted(in_journals)))
                 }
             }
-        }; // here the work is dropped, and with it every writer
+        }; // dropping the work drops every writer, which begins the aborts
         let outcome = match outcome {
             Ok(outcome) => tokio::select! {
                 failed = stores.tide.settled() => {
@@ -176,7 +176,7 @@ impl Stores {
         outcome
     }
 
-    /// Says which uploads have no certain end; not again where the process is ended from outside.
+    /// Prints the uploads whose end is uncertain, and makes sure that the signal thread does not print them again.
     fn say_what_is_left(&self, signals: &Signals) {
         signals.last_words(None);
         for line in left_behind(&self.tide.unsettled()) {
@@ -188,7 +188,7 @@ impl Stores {
         &self.tide
     }
 
-    /// From here on finds what is below `root` where it is. There is one such root.
+    /// From here on, finds keys below `root` where the layout of `root` puts them. Only the first call has an effect.
     pub(crate) fn spread(&self, root: Root) {
         self.root.get_or_init(|| root);
     }
@@ -215,7 +215,8 @@ impl Stores {
                 Place { store, key }
             }
         };
-        // A store may have an object whose key ends with a slash; a local directory is not an object.
+        // A store may have an object whose key ends with a slash, but a local path that ends with a slash is a
+        // directory.
         if place.key.is_empty() || (location.ends_with_slash() && matches!(location, Location::Local { .. }))
         {
             return Err(nameless());
@@ -223,8 +224,8 @@ impl Stores {
         Ok(place)
     }
 
-    /// The store and the prefix of keys that `location` names as a whole: a bucket or what lies below
-    /// a key, a directory or what lies below it. The prefix is empty or ends with a slash.
+    /// The store and the key prefix of the tree that `location` names: a bucket, all keys below a key, or a
+    /// directory. The prefix is empty or ends with a slash.
     pub(crate) async fn tree(&self, location: &Location) -> Outcome<(Store, String)> {
         if let Location::Local { path } = location {
             return Ok((self.directory(path), String::new()));
@@ -236,13 +237,13 @@ impl Stores {
         Ok((store, prefix))
     }
 
-    /// The store that has `location`, a bucket or what lies below a key, as its root.
+    /// The store whose root is `location`: a bucket, or all keys below a key.
     pub(crate) async fn root(&self, location: &Location) -> Outcome<Store> {
         let (store, prefix) = self.tree(location).await?;
         Ok(store.within(&prefix))
     }
 
-    /// The store of `location`, and its key as it is written.
+    /// The store of `location`, and its key exactly as written.
     pub(crate) async fn bucket(&self, location: &Location) -> Outcome<(Store, String)> {
         if let Some(found) = self.root.get().and_then(|root| root.find(location)) {
             return Ok(found);
@@ -271,14 +272,15 @@ impl Stores {
     }
 }
 
-/// Where processes of this user write down what they have open: in `XDG_STATE_HOME`, or `~/.local/state`.
+/// The directory where processes of this user record their open sessions: `tidegate` in `XDG_STATE_HOME`, or in
+/// `~/.local/state`.
 fn records() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")))?;
     Some(state.join("tidegate"))
 }
 
-/// What is said of downloads that were interrupted.
+/// The message about interrupted downloads.
 fn kept(bytes: u64, of: u64) -> String {
     match bytes {
         0 => String::new(),
@@ -290,14 +292,14 @@ fn kept(bytes: u64, of: u64) -> String {
     }
 }
 
-/// What is said of uploads that could not be aborted, and where to look for them.
+/// The message about uploads that could not be aborted, and where to look for them.
 fn unaborted(objects: &[&str]) -> String {
     let count = text::count(objects.len() as u64, "upload");
     let place = text::quoted(common(objects));
     format!("{count} could not be aborted and may hold parts: see `tidegate sessions ls {place}`")
 }
 
-/// What is said of uploads whose end is not certain when the process must end.
+/// The messages about uploads whose end is uncertain when the process must end.
 fn left_behind(uploads: &[Unsettled]) -> Vec<String> {
     let mut lines: Vec<String> = uploads.iter().take(NAMED).map(left).collect();
     if uploads.len() > NAMED {
@@ -321,7 +323,7 @@ fn left(upload: &Unsettled) -> String {
     }
 }
 
-/// The object, if it is one; or the longest beginning of all that ends with a slash.
+/// The one object, if all are the same; otherwise the longest common prefix that ends with a slash.
 fn common<'a>(objects: &[&'a str]) -> &'a str {
     let [first, rest @ ..] = objects else { return "" };
     if rest.iter().all(|object| object == first) {
@@ -331,8 +333,8 @@ fn common<'a>(objects: &[&'a str]) -> &'a str {
     slashes.find(|beginning| rest.iter().all(|object| object.starts_with(*beginning))).unwrap_or_default()
 }
 
-/// Fails where `location` is a local path and there is nothing at it. Commands that list by the beginning of names find
-/// nothing there, and cannot tell it from a file that has nothing to show.
+/// Fails if `location` is a local path and there is nothing at it. Commands that list by name prefix would find
+/// nothing there, and could not distinguish a missing file from one that has nothing to show.
 pub(crate) fn refuse_missing(location: &Location) -> Outcome {
     match location {
         Location::Local { path } if path.symlink_metadata().is_err() => {
@@ -342,7 +344,7 @@ pub(crate) fn refuse_missing(location: &Location) -> Outcome {
     }
 }
 
-/// Why a file has no place in a store.
+/// Why a file cannot become an object.
 pub(crate) fn not_utf8(path: &Path) -> String {
     format!("{}: its name is not UTF-8, which keys are", path.display())
 }

@@ -1,4 +1,4 @@
-//! Figures and names as people read them.
+//! Formats figures and names for people.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ pub(crate) fn size(bytes: u64) -> String {
         [("TiB", 10 << 40), ("GiB", 10 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (unit, least) in UNITS {
         if bytes >= least {
-            // The unit is the largest power of 1024 that `least` holds.
+            // The largest power of 1024 that is not above `least`.
             let unit_bytes = 1u64 << (least.ilog2() / 10 * 10);
             return format!("{:.1} {unit}", bytes as f64 / unit_bytes as f64);
         }
@@ -26,7 +26,7 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
     }
 }
 
-/// A time that something took: `3 ms`, `1.3 s`.
+/// A duration: `3 ms`, `1.3 s`.
 pub(crate) fn seconds(seconds: f64) -> String {
     if seconds < 1.0 { format!("{:.0} ms", seconds * 1e3) } else { format!("{seconds:.1} s") }
 }
@@ -41,8 +41,8 @@ fn plural(number: u64, what: &str) -> String {
     format!("{what}{ending}")
 }
 
-/// A time in UTC, to the second, as RFC 3339 has it. A year that has no place there is written as ISO 8601 has it, with
-/// its sign: files and stores may say any time.
+/// A time in UTC, to the second, in RFC 3339 format. RFC 3339 has no years outside 0 to 9999; those are written with
+/// a sign, as in ISO 8601, because files and stores may report any time.
 pub(crate) fn time(time: SystemTime) -> String {
     let seconds = match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i128::from(since.as_secs()),
@@ -58,7 +58,7 @@ pub(crate) fn time(time: SystemTime) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Year, month and day of a day that is counted from 1970-01-01, in the Gregorian calendar.
+/// Year, month and day of a day number, counted from 1970-01-01, in the Gregorian calendar.
 fn date(days: i128) -> (i128, i128, i128) {
     // Years begin on March 1 here, so that a leap day is the last of its year; an era has 400 years.
     let days = days + 719_468;
@@ -81,7 +81,7 @@ pub(crate) fn age(seconds: u64) -> String {
     }
 }
 
-/// An argument as a shell takes it.
+/// An argument, quoted for a shell if needed.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./:@%+=,".contains(letter);
     if !argument.is_empty() && argument.chars().all(plain) {
@@ -142,7 +142,7 @@ mod tests {
         }
         let earliest = before(i64::MAX as u64) - Duration::from_secs(1);
         assert_eq!(time(earliest), "-292277022657-01-27T08:29:52Z");
-        // A library says the same of the times that it knows.
+        // A library gives the same result for the times that it supports.
         for day in (0..2_932_896).step_by(97) {
             let at = after(day * 86_400 + day % 86_400);
             assert_eq!(time(at), humantime::format_rfc3339_seconds(at).to_string());

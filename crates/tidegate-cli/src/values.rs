@@ -1,11 +1,11 @@
-//! What options take: sizes, pairs, ranges, times.
+//! Parsers for option values: sizes, pairs, ranges, times.
 
 use std::str::FromStr;
 use std::time::Duration;
 
 use tidegate::{Concurrency, Encryption};
 
-/// Bytes: `16MiB`, `16M`, `64KiB`, `1GiB`, or a plain number. Units are powers of 1024.
+/// A size in bytes: `16MiB`, `16M`, `64KiB`, `1GiB`, or a plain number. Units are powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let unit_at = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -32,7 +32,7 @@ pub(crate) fn size_above_zero(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A memory budget: enough for the engine's own buffers.
+/// A memory budget, of at least 1 MiB: enough for the engine's own buffers.
 pub(crate) fn memory(text: &str) -> Result<u64, String> {
     match size(text)? {
         bytes if bytes < 1 << 20 => Err("it must be at least 1MiB".to_owned()),
@@ -40,7 +40,7 @@ pub(crate) fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A user of this machine, by name or number: the number.
+/// A user of this machine, by name or number. Returns the number.
 pub(crate) fn user(text: &str) -> Result<u32, String> {
     if let Ok(uid) = text.parse() {
         return Ok(uid);
@@ -60,7 +60,7 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `auto`, or how many requests.
+/// `auto`, or a number of requests, from 1.
 pub(crate) fn concurrency(text: &str) -> Result<Concurrency, String> {
     match text.parse() {
         _ if text == "auto" => Ok(Concurrency::Auto),
@@ -82,7 +82,7 @@ pub(crate) fn encryption(text: &str) -> Result<Encryption, String> {
     }
 }
 
-/// A range of bytes as HTTP writes it: the last byte is part of it. `FIRST-`, `FIRST-LAST`.
+/// A range of bytes as HTTP writes it, last byte included: `FIRST-` or `FIRST-LAST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ByteRange {
     pub(crate) first: u64,

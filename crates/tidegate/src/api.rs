@@ -1,4 +1,4 @@
-//! What programs name: `Tidegate`, its stores, and what they start.
+//! The public API: `Tidegate` and its stores, writers, readers and sweeps.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,11 +32,11 @@ pub use recover::Left;
 pub use store::Store;
 pub use sweep::{Fate, Kept, LifecycleOutcome, Process, Sweep, SweepReport, Swept, Unfinished};
 
-/// The engine: one memory budget, one limiter an endpoint, shared by every store, writer and reader
-/// that comes from it. A clone is the same engine.
+/// The engine: one memory budget and one limiter per endpoint, shared by every store, writer and reader that comes
+/// from it. A clone is the same engine.
 ///
-/// It has no threads of its own: tasks run on the tokio runtime that calls it, which is to have its drivers of time and
-/// input and output enabled.
+/// The engine has no threads of its own. Its tasks run on the tokio runtime that calls it, which must have the time
+/// and I/O drivers enabled.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -56,7 +56,7 @@ pub struct Tidegate {
     clients: Arc<Clients>,
 }
 
-/// What stores are opened with: settings, and a client for each kind of store once one was opened.
+/// Settings for opening stores, and one client for each kind of store, made when the first such store is opened.
 #[derive(Debug, Default)]
 struct Clients {
     s3: S3Settings,
@@ -67,18 +67,18 @@ struct Clients {
 }
 
 impl Tidegate {
-    /// Sets one up.
+    /// Sets up an engine.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
     /// Opens a store: `s3://bucket/prefix`, `gs://bucket/prefix`, a directory as `file:///path` or a plain path, or
-    /// `memory://name` (the same objects for every store of that name from this engine). Keys are
-    /// then relative to the prefix. Sends nothing to the store.
+    /// `memory://name`. All stores of this engine with the same `memory://` name share their objects. Keys are
+    /// relative to the prefix. Sends nothing to the store.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the location or the settings for it are wrong;
-    /// [`ErrorKind::Unsupported`] for `dev://`, whose server the command line starts.
+    /// [`ErrorKind::InvalidInput`] if the location or its settings are wrong; [`ErrorKind::Unsupported`] for
+    /// `dev://`, because only the command line starts that server.
     pub async fn open(&self, location: &str) -> Result<Store> {
         let parsed: Location = location.parse().map_err(|error| {
             Error::new(ErrorKind::InvalidInput, Operation::Connect, location, format!("{error}"))
@@ -127,7 +127,7 @@ impl Tidegate {
         }
     }
 
-    /// A store on a backend of the caller's.
+    /// A store on the caller's own backend.
     pub fn store(&self, backend: Arc<dyn Backend>) -> Store {
         Store::new(self.clone(), Context::new(self.engine.clone(), backend))
     }
@@ -136,20 +136,20 @@ impl Tidegate {
         &self.engine
     }
 
-    /// The figures of everything that it does together.
+    /// Progress of everything that this engine does, summed up.
     pub fn progress(&self) -> Progress {
         self.engine.progress.clone()
     }
 
-    /// What the memory budget and the spool hold. What is set aside for sending from a spool counts as held, of
-    /// what is set aside for sending from journals only what requests have.
+    /// Use of the memory budget and the spool, in bytes. Memory that is reserved for sending from the spool always
+    /// counts as held; memory that is reserved for sending from journals counts as held only while requests use it.
     pub fn usage(&self) -> Usage {
         let mut usage = self.engine.budget.usage();
         let reserved = self.engine.reserved;
         usage.total += reserved;
         usage.held += reserved;
         usage.peak += reserved;
-        // Without directories it is the same budget.
+        // Without journal directories, requests that send from journals use the main budget, which is counted above.
         if !self.engine.journaling.directories.is_empty() {
             let sending = self.engine.journaling.memory.usage();
             usage.total += sending.total;
@@ -161,18 +161,19 @@ impl Tidegate {
         usage
     }
 
-    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call it
-    /// before the runtime is shut down.
+    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Call this before the
+    /// runtime shuts down.
     ///
-    /// What it gives are the errors of those that could not be: the store may hold their parts until they
-    /// are swept away. Each is told once, and of more than a thousand since the last call the latest.
+    /// Returns the errors of sessions that could not be aborted. The store may hold their parts until a sweep removes
+    /// them. Each error is returned once; only the latest 1,000 since the last call are kept.
     pub async fn settled(&self) -> Vec<Error> {
         self.engine.aborts.settled().await
     }
 
-    /// The uploads whose writers failed or were dropped and whose end is not certain: the abort is still under way or
-    /// failed, or the object was being published, so that it may be there. For a program that must end now and can say
-    /// what it leaves. Does not wait; keeps at most a thousand.
+    /// Lists the uploads whose writers failed or were dropped and whose outcome is not certain: the abort is in
+    /// flight or failed, or the object was being published and may exist. For a program that must exit now and wants
+    /// to report what it leaves behind. Does not wait. Lists every abort that is in flight, and at most 1,000 uploads
+    /// whose abort has ended without certainty.
     pub fn unsettled(&self) -> Vec<Unsettled> {
         self.engine.aborts.unsettled()
     }

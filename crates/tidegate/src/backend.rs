@@ -1,7 +1,7 @@
-//! What a store must do for the engine: one trait, one module a cloud.
+//! The interface between the engine and a store: one trait, and one module for each cloud.
 //!
-//! A backend knows its protocol and nothing of strategies, budgets or retries: every method is one
-//! request (or as few as the protocol allows), and a failure is a [`Fault`] that says what is known.
+//! A backend knows its protocol, and nothing of strategies, budgets or retries. Every method is one request, or as
+//! few as the protocol allows. A failure is a [`Fault`] that says what is known.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -44,36 +44,36 @@ pub use listing::{Listing, Pages};
 pub(crate) use same::{no_identity, not_resumable, same_or_replaced};
 pub use terms::{Appended, Body, Capabilities, Entry, OtherKind, Receipt, Session, StoredPart, WriteOptions};
 
-/// One bucket or root of a store.
+/// One bucket of a cloud, or one root directory.
 ///
-/// Every method is cancelled by dropping its future; whether the store then carried it out is unknown,
-/// as with a lost answer.
+/// Dropping a method's future cancels the request. The store may still carry it out, as after a lost answer.
 #[async_trait]
 pub trait Backend: Debug + Send + Sync + 'static {
-    /// Where this is, as users write it, without a trailing slash: `s3://bucket`.
+    /// The address of the bucket or root, as users write it, without a trailing slash: `s3://bucket`.
     fn location(&self) -> &str;
 
-    /// What requests are limited together by: scheme and endpoint.
+    /// Scheme and endpoint. Stores with the same endpoint share one limiter.
     fn endpoint(&self) -> &str;
 
-    /// What it can take.
+    /// The store's limits and features.
     fn capabilities(&self) -> &Capabilities;
 
-    /// Refuses what no request could say: a key, or what is to be written with it. Sends nothing, so that
-    /// it is known before a producer's first byte; where it lets something pass, the request refuses.
+    /// Refuses a key, or options, that no request can express. `options` is `None` for requests that write nothing.
+    /// Sends nothing, so that the error comes before a producer's first byte. If this lets something pass, the
+    /// request itself refuses it.
     fn check(&self, key: &str, options: Option<&WriteOptions>) -> Result<(), Fault> {
         let _ = (key, options);
         Ok(())
     }
 
-    /// Writes an object in one request. Visible when this returns, or not at all.
+    /// Writes an object in one request. The object is visible as a whole when this returns `Ok`, or not at all.
     async fn put(&self, key: &str, payload: Payload, options: &WriteOptions) -> Result<Object, Fault>;
 
-    /// Opens a session of parts.
+    /// Opens an upload session for parts.
     async fn open(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault>;
 
-    /// Stores part `number` (from 1), whose first byte is at `offset` of the object. Idempotent: the
-    /// same number with the same bytes may be sent again.
+    /// Stores part `number` (from 1), whose first byte is at `offset` of the object. Idempotent: the same number may
+    /// be sent again with the same bytes.
     async fn part(
         &self,
         session: &Session,
@@ -82,14 +82,15 @@ pub trait Backend: Debug + Send + Sync + 'static {
         payload: Payload,
     ) -> Result<Receipt, Fault>;
 
-    /// Lists the parts that a session has, by number. Not all stores do: [`FaultKind::Unsupported`].
+    /// Lists the parts of a session, ordered by number. [`FaultKind::Unsupported`] if the store cannot list parts.
     async fn parts(&self, session: &Session) -> Result<Vec<StoredPart>, Fault> {
         let message = format!("the store does not list the parts of session {}", session.id);
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Publishes the object from its parts, which are whole, in ascending order and of total checksum
-    /// `checksum`; the store is asked to check it. The answer's size and checksum are the store's own.
+    /// Publishes the object from its parts, which must be in ascending order and make up the whole object. `checksum`
+    /// is that of the whole object; the store is asked to compare it. Size and checksum in the answer are the store's
+    /// own; only if the store cannot be asked for the size, the answer has the size of the parts.
     async fn complete(
         &self,
         session: &Session,
@@ -98,18 +99,19 @@ pub trait Backend: Debug + Send + Sync + 'static {
         options: &WriteOptions,
     ) -> Result<Object, Fault>;
 
-    /// Opens a session that bytes are appended to, where [`Capabilities::append`] says so.
+    /// Opens a session that takes appended bytes, if [`Capabilities::append`] is set.
     async fn open_appending(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         let _ = options;
         let message = format!("the store has no sessions that bytes are appended to, as for {key}");
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Appends bytes at `offset`, where the session stands. With `whole`, the checksum of all bytes of the
-    /// object, these are its last, and it is published with them; the store is asked to compare it.
+    /// Appends bytes at `offset`, which must be the session's position. With `whole`, the checksum of all bytes of
+    /// the object, these are the last bytes: the object is published with them, and the store is asked to compare the
+    /// checksum.
     ///
-    /// The answer may be of fewer bytes than were sent: the rest is to be sent again from there. After a
-    /// fault it is not known where the session stands.
+    /// The store may accept fewer bytes than were sent; the caller sends the rest again from the position in the
+    /// answer. After a fault the session's position is unknown.
     async fn append(
         &self,
         session: &Session,
@@ -122,9 +124,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Appends bytes from `offset` on, where the session stands, as they come: a request that is held open
-    /// and never publishes the object, for `bytes` never end. It ends by its future being dropped, by a
-    /// fault, or where the store takes no more of it; [`appended`](Self::appended) then says how far it came.
+    /// Streams bytes to the session from `offset` on, which must be the session's position. The request stays open
+    /// and never publishes the object, because `bytes` never end. It ends when its future is dropped, with a fault,
+    /// or when the store takes no more bytes; then [`appended`](Self::appended) gives the session's position.
     async fn append_stream(
         &self,
         session: &Session,
@@ -136,80 +138,83 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Where a session stands that bytes are appended to; also while some are being appended, of which it
-    /// then counts those that are there for good. What it says never goes back.
+    /// The position of a session that takes appended bytes. May be called while an append is in flight; then it
+    /// counts only the bytes that the store has committed. The position never goes back.
     async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
         let message = format!("nothing is appended to session {} of this store", session.id);
         Err(Fault::new(FaultKind::Unsupported, message))
     }
 
-    /// Ends a session and frees its parts. [`FaultKind::NoSession`] where there is none.
+    /// Aborts a session and frees its parts. [`FaultKind::NoSession`] if there is no such session.
     async fn abort(&self, session: &Session) -> Result<(), Fault>;
 
-    /// Lists the sessions of keys that begin with `prefix`, as far as the store does.
+    /// Lists the open sessions of keys that begin with `prefix`, as far as the store lists them.
     fn sessions(&self, prefix: &str) -> Listing<OpenSession>;
 
-    /// What a listing of sessions leaves out on this store, in one sentence; known once it has answered.
+    /// One sentence that says which sessions this store's listing leaves out, for users. Known only after the store
+    /// has answered a request.
     fn unlisted_sessions(&self) -> Option<&'static str> {
         None
     }
 
-    /// Looks for a session that no listing shows: `None` where there is none, or none of that sort.
+    /// Looks for a session of a kind that the store does not list. `None` if the session does not exist, or is of a
+    /// kind that the store lists.
     async fn unlisted(&self, session: &Session) -> Result<Option<OpenSession>, Fault> {
         let _ = session;
         Ok(None)
     }
 
-    /// Adds up what a session holds. [`FaultKind::NoSession`] where there is none.
+    /// Adds up the parts and bytes that a session holds. [`FaultKind::NoSession`] if there is no such session.
     async fn held(&self, session: &Session) -> Result<Held, Fault> {
         let _ = session;
         Err(Fault::new(FaultKind::Unsupported, "this store does not tell what a session holds"))
     }
 
-    /// The bucket's lifecycle rules; none where it has none. [`FaultKind::Unsupported`] where the store
-    /// knows no such rules.
+    /// The bucket's lifecycle rules; empty if the bucket has none. [`FaultKind::Unsupported`] if the store has no
+    /// such rules.
     async fn lifecycle(&self) -> Result<Lifecycle, Fault> {
         Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
     }
 
-    /// Puts the rules of `to` and one more in the place of the bucket's rules. What it says of the others
-    /// stays as it was, known or not. [`FaultKind::Unsupported`] where the store does not take such a rule.
+    /// Replaces the bucket's lifecycle rules by those of `to` and `rule`. The rules of `to` stay exactly as they
+    /// were, also those that Tidegate does not understand. [`FaultKind::Unsupported`] if the store does not accept
+    /// such a rule.
     async fn add_abort_rule(&self, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
         let _ = (to, rule);
         Err(Fault::new(FaultKind::Unsupported, "this store has no lifecycle rules"))
     }
 
-    /// Describes an object.
+    /// Describes an object. `FaultKind::NotFound` if the key has no object.
     async fn head(&self, key: &str) -> Result<Object, Fault>;
 
-    /// Reads an object, or a range of it; an end past the object's (`u64::MAX` for an open one) is the
-    /// object's, and the answer says which bytes it has. A range that begins past the end is refused.
+    /// Reads an object, or a range of it in bytes. A range that ends past the object's end (`u64::MAX` for an open
+    /// one) is cut to the object; `Body` says which bytes follow. A range that begins past the end is refused.
     ///
-    /// With `same`, the object that was described so before, by the store's own condition where it has one:
-    /// [`FaultKind::Replaced`] where the key has another by now, [`FaultKind::Unsupported`] where neither a tag nor a
-    /// version tells. Not every server heeds conditions, so the answer is to be compared ([`Object::is_same`]) all the
-    /// same.
+    /// With `same`, reads only if the key still has that object, by the store's own condition if it has one:
+    /// [`FaultKind::Replaced`] if the key has another object, [`FaultKind::Unsupported`] if neither a tag nor a
+    /// version can tell. Not every server heeds conditions, so the caller must compare the answer as well
+    /// ([`Object::is_same`]).
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault>;
 
-    /// Lists objects whose keys begin with `prefix`, in key order; below the next `/` only as prefixes
-    /// unless `recursive`.
+    /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
+    /// after `prefix` are listed only as the prefix up to that `/`.
     fn list(&self, prefix: &str, recursive: bool) -> Listing<Entry>;
 
-    /// Removes an object; removing what is not there is no error.
+    /// Removes an object. Succeeds if the key has no object.
     async fn delete(&self, key: &str) -> Result<(), Fault>;
 
-    /// Whether `key` is the very place of the key `from` of the bucket or root at `location`: what is written there
-    /// replaces that object, and what is removed there is gone here. Sends nothing; a local disk looks where links
-    /// lead.
+    /// Whether `key` is the same place as the key `from` of the bucket or root at `location`, so that a write or
+    /// removal here replaces or removes that object. Sends nothing; a local disk follows links.
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
         location == self.location() && from == key
     }
 
-    /// Copies an object of the same store (one endpoint, maybe another bucket) to `key`, in one request, within
-    /// [`Capabilities::max_copy`]. The copy carries the attributes and the token of `options`, and where these
-    /// have no tags those of the source. With `cursor`, what an earlier request for the same has answered.
+    /// Copies an object of the same store (same endpoint, maybe another bucket) to `key` in one request. The object
+    /// may have at most [`Capabilities::max_copy`] bytes. The copy carries the attributes and the token of `options`,
+    /// and the source's tags if `options` has none. `cursor` continues an earlier request for the same copy that
+    /// returned `Copied::Going`.
     ///
-    /// [`FaultKind::Replaced`] where there is another object by now than `from` describes.
+    /// [`FaultKind::Replaced`] if the source key no longer has the object that `from` describes.
     async fn copy(
         &self,
         from: &CopySource,
@@ -221,14 +226,14 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(copy::unsupported())
     }
 
-    /// Opens a session whose parts are copied, where [`Capabilities::copy_parts`] says so.
+    /// Opens a session for copied parts, if [`Capabilities::copy_parts`] is set.
     async fn open_copy(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         self.open(key, options).await
     }
 
-    /// Copies a range of an object of the same store to part `number` (from 1) of a session, whose first byte
-    /// is then at the range's start, where [`Capabilities::copy_parts`] says so. Idempotent, as
-    /// [`part`](Self::part) is; [`FaultKind::Replaced`] as for [`copy`](Self::copy).
+    /// Copies a range of an object of the same store to part `number` (from 1) of a session, if
+    /// [`Capabilities::copy_parts`] is set. The part's offset in the new object is the start of the range.
+    /// Idempotent, like [`part`](Self::part); [`FaultKind::Replaced`] as for [`copy`](Self::copy).
     async fn copy_part(
         &self,
         session: &Session,
@@ -240,8 +245,9 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(copy::unsupported())
     }
 
-    /// Publishes the object from parts that were copied, which are whole and in ascending order; `checksum` is
-    /// that of the source, where the store has told it. The answer's size and checksum are the store's own.
+    /// Publishes the object from its copied parts, which must be in ascending order and make up the whole object.
+    /// `checksum` is that of the source, if the store has one. Size and checksum in the answer are the store's own,
+    /// as for `complete`.
     async fn complete_copy(
         &self,
         session: &Session,
@@ -253,7 +259,7 @@ pub trait Backend: Debug + Send + Sync + 'static {
         Err(copy::unsupported())
     }
 
-    /// The tags of an object; none where the store has no tags.
+    /// The tags of an object; empty if the store has no tags.
     async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, Fault> {
         let _ = key;
         Ok(BTreeMap::new())

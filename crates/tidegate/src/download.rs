@@ -1,4 +1,4 @@
-//! Reading: one object or a range of it, as a stream, as a file that is sought in, or into a file.
+//! Reads an object or a range of it: as a stream, as a seekable file, as blocks, or into a local file.
 
 use std::ops::{Bound, Range, RangeBounds};
 use std::pin::Pin;
@@ -36,7 +36,7 @@ pub use into_file::DownloadBuilder;
 use ranges::Ranges;
 use source::Source;
 
-/// What is asked for first behind a seek: whoever seeks often reads little from each place.
+/// The size of the first request after a seek: programs that seek often read little at each place.
 const FIRST_REACH: u64 = 256 << 10;
 
 /// Sets up a read.
@@ -56,7 +56,7 @@ impl ReaderBuilder {
         Self { context, key, range: None, same: None, progress }
     }
 
-    /// Reads only these bytes; an end beyond the object's is the object's.
+    /// Reads only these bytes; an end past the object's end means the object's end.
     pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
@@ -68,27 +68,27 @@ impl ReaderBuilder {
             Bound::Excluded(end) => Some(*end),
             Bound::Unbounded => None,
         };
-        // From the first byte to the last is no range: of an empty object there would be none.
+        // All bytes are not a range: an empty object has no range to ask for.
         self.range = Some((start, end)).filter(|range| *range != (0, None));
         self
     }
 
-    /// Reads only the object that was described so before ([`Object::is_same`]).
+    /// Reads only if the key still has the object that `object` describes ([`Object::is_same`]).
     pub fn same(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());
         self
     }
 
-    /// The figures of the read to be.
+    /// The progress of this read.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Makes the first request, for all that is to be read: of what is not large it is the only one.
+    /// Makes the first request, for all bytes to be read; for a small object it is the only one.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where the range ends before it begins, or begins past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) says.
+    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
     pub async fn start(self) -> Result<Reader> {
         let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
         if let Some((start, Some(end))) = self.range
@@ -102,7 +102,7 @@ impl ReaderBuilder {
         let range = self.range.map(|(start, end)| start..end.unwrap_or(u64::MAX));
         let opened = source.open(range, self.same.as_ref()).await;
         let Body { object, range, stream, .. } = opened.map_err(|failure| source.failed(failure, 0))?;
-        // What is read whole is compared with the checksum that the store keeps.
+        // An object that is read whole is compared with the store's checksum.
         let algorithm = self.context.backend().capabilities().checksum;
         let hasher = (range == (0..object.size)).then(|| Hasher::new(algorithm));
         let ranges = Ranges::one(range.clone());
@@ -127,25 +127,23 @@ impl ReaderBuilder {
     }
 }
 
-/// The bytes of an object in order: a [`Stream`] of [`Bytes`], an [`AsyncRead`], [`AsyncBufRead`] and
-/// [`AsyncSeek`].
+/// The bytes of an object in order: a [`Stream`] of [`Bytes`], an [`AsyncRead`], [`AsyncBufRead`] and [`AsyncSeek`].
 ///
-/// Small objects are one request. Of larger ones, ranges are asked for ahead of the consumer, as many at a time
-/// as it takes to keep it busy, within the limiter's bound and the memory that the engine can spare (at most
-/// half of it, for all readers together; it is called back where writers need it). Without memory to spare a
-/// reader goes on, over one request whose bytes are taken as the consumer asks for them.
+/// A small object is one request. Of a larger object, ranges are requested ahead of the consumer, as many at a time
+/// as it takes to keep the consumer busy, within the limiter's limit and the memory that the engine can spare (at
+/// most half of it, for all readers together; it is called back where writers need it). Without spare memory a reader
+/// continues over one request, whose bytes are taken as the consumer asks for them.
 ///
-/// All bytes are of one object, the one that the first answer described: where the key gets another meanwhile,
-/// reading on is [`ErrorKind::Replaced`]. Where the store gives neither a tag nor a version of the object
-/// ([`Object::has_identity`]), one request brings all bytes; when that breaks, or the reader is sought back, the error
-/// is [`ErrorKind::Unsupported`]. A request that breaks is made again from the exact byte, one that is far
-/// slower than its peers is made a second time beside itself. It ends cleanly only after every byte of the
-/// range; where the object is read whole and in order, bytes that do not match the checksum that the store keeps
-/// are an error at the end. An error is the last that it gives, and it gives it again however often it is
-/// asked: stop at the first.
+/// All bytes are of one object, the one that the first answer described: if the key gets another object meanwhile,
+/// the read fails with [`ErrorKind::Replaced`]. If the store gives neither a tag nor a version of the object
+/// ([`Object::has_identity`]), one request brings all bytes; if that request breaks, or the reader seeks back, the
+/// error is [`ErrorKind::Unsupported`]. A request that breaks is resumed from the exact byte; a request that is far
+/// slower than its peers is hedged with a second one. The stream ends without an error only after every byte of the
+/// range. Where the object is read whole and in order, bytes that do not match the store's checksum are an error at
+/// the end. An error is final, and every later poll returns it again: stop at the first.
 ///
-/// Dropping it cancels its requests. A consumer may stop for as long as it likes. One that does not lets other tasks
-/// run from time to time (tokio's cooperative budget).
+/// Dropping the reader cancels its requests. A consumer may pause for as long as it likes. A consumer that never
+/// pauses still lets other tasks run from time to time (tokio's cooperative budget).
 ///
 /// [`AsyncRead`]: tokio::io::AsyncRead
 /// [`AsyncBufRead`]: tokio::io::AsyncBufRead
@@ -154,18 +152,18 @@ pub struct Reader {
     source: Arc<Source>,
     object: Arc<Object>,
     ranges: Ranges,
-    /// The next byte of the object that is to come behind `piece`.
+    /// The next byte of the object after `piece`.
     at: u64,
     direct: Option<Direct>,
-    /// How far the next request goes that is opened behind a seek.
+    /// The size of the next request that is opened after a seek.
     reach: u64,
     ahead: Option<Ahead>,
     hasher: Option<Hasher>,
     began: Instant,
-    /// What was received and not read yet, by those who read into buffers.
+    /// Bytes that were received but not yet read into a buffer.
     piece: Bytes,
     progress: Progress,
-    /// An error that is told to all who ask.
+    /// The error that every later poll returns.
     failed: Option<Error>,
 }
 
@@ -180,17 +178,17 @@ impl std::fmt::Debug for Reader {
 }
 
 impl Reader {
-    /// The object that is read, as the store described it.
+    /// The object being read, as the store described it.
     pub fn object(&self) -> &Object {
         &self.object
     }
 
-    /// Which bytes of it are read.
+    /// The bytes of the object that are read.
     pub fn range(&self) -> Range<u64> {
         self.ranges.span()
     }
 
-    /// The next bytes, `None` behind the last.
+    /// The next bytes; `None` after the last.
     fn poll_piece(&mut self, cx: &mut task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         if let Some(error) = &self.failed {
             return Poll::Ready(Some(Err(error.again())));
@@ -203,19 +201,19 @@ impl Reader {
             if self.ahead.is_some() && self.source.ignores_ranges() {
                 self.turn_to_one_stream();
             }
-            // What lies behind its last byte is left to chunks.
+            // Bytes from `until` on come from chunks.
             self.direct.take_if(|direct| direct.at.max(range.start) >= direct.until);
             self.read_ahead(range.end);
             if let Some(chunk) = self.ahead.as_ref().and_then(|ahead| ahead.at(self.at)) {
                 match (chunk.poll(self.at, cx), &mut self.ahead) {
                     (Poll::Ready(Look::Bytes(piece)), _) => break Ok(piece),
-                    // It may have failed for that very reason, just now.
+                    // The chunk may just have failed because the store ignores ranges.
                     (Poll::Ready(Look::Failed(_)), Some(_)) if self.source.ignores_ranges() => {}
                     (Poll::Ready(Look::Failed(error)), _) => break Err(error),
                     (Poll::Ready(Look::CalledBack), Some(ahead)) => ahead.drop_at(self.at),
                     (Poll::Pending, Some(ahead)) => {
                         ahead.waits_for(self.at);
-                        // So that more are under way while this one is waited for.
+                        // Keep more requests in flight while this chunk is awaited.
                         self.read_ahead(range.end);
                         return Poll::Pending;
                     }
@@ -255,19 +253,18 @@ impl Reader {
         }))
     }
 
-    /// The store sends the whole object for each chunk: nothing is read ahead any more, and the open request is read
-    /// to its end.
+    /// The store sends the whole object for each chunk: stops reading ahead, and reads the open request to its end.
     fn turn_to_one_stream(&mut self) {
         self.ahead = None;
-        // Of one that has come to where the first chunk began, bytes were left out behind that.
+        // A request that has reached `until` has dropped the bytes after it.
         self.direct.take_if(|direct| direct.at >= direct.until);
         if let Some(direct) = &mut self.direct {
             direct.until = direct.asked;
         }
     }
 
-    /// Asks for what lies ahead of the open request, or of the consumer where there is none; the range that it is
-    /// in ends at `end`.
+    /// Requests chunks ahead of the open request, or of the consumer where none is open. `end` is the end of the
+    /// range that the consumer is in.
     fn read_ahead(&mut self, end: u64) {
         let Some(ahead) = self.ahead.as_mut().filter(|ahead| ahead.is_due(self.at)) else { return };
         let Some(size) = ahead.chunk_size() else { return };
@@ -275,7 +272,8 @@ impl Reader {
         match &mut self.direct {
             Some(direct) if (direct.at..direct.until).contains(&self.at) => {
                 if direct.until < end || end - self.at <= 2 * size {
-                    // It ends where a chunk begins already, or soon; or it is of a reader that seeks.
+                    // The request ends at a chunk already, or its range ends soon. A reader that has just sought gets
+                    // no chunks yet.
                     if self.reach == u64::MAX {
                         ahead.fill(source, object, direct.until, size, ranges);
                     }

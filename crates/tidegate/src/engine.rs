@@ -1,4 +1,4 @@
-//! What all stores, uploads and downloads of one `Tidegate` share, and what each store adds to it.
+//! The engine: state and settings that all stores, uploads and downloads of one `Tidegate` share.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,12 +33,12 @@ pub(crate) use context::{Context, KeyMap};
 use journaling::Journaling;
 use relief::Relief;
 
-/// One memory budget, one limiter an endpoint, and the settings that hold for every store.
+/// One memory budget, one limiter for each endpoint, and the settings that apply to every store.
 #[derive(Debug)]
 pub(crate) struct Engine {
     pub(crate) budget: Budget,
     pub(crate) relief: Arc<Relief>,
-    /// Bytes of the memory that are set aside for sending from the spool.
+    /// Bytes of memory that are set aside for sending from the spool.
     pub(crate) reserved: u64,
     pub(crate) idle_limit: Option<Duration>,
     pub(crate) journaling: Journaling,
@@ -57,7 +57,7 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The endpoint of a backend: one for all backends with that address.
+    /// The endpoint of a backend; backends with the same address share one.
     pub(crate) fn endpoint(&self, backend: &dyn Backend) -> Arc<Endpoint> {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || {

@@ -1,7 +1,7 @@
-//! Journal: one append-only file an upload, from which it can be gone on with after a crash.
+//! Journal: one append-only file per upload, from which the upload resumes after a crash.
 //!
-//! What the file holds, byte by byte, is in docs/JOURNAL.md. [`list`] and [`verify`] look at journals
-//! without changing them, but for files that nobody needs, which `list` removes; they block.
+//! docs/JOURNAL.md specifies the file byte by byte. [`list`] and [`verify`] read journals, and block. Neither
+//! changes a journal, but `list` removes files that nobody needs any more.
 
 #[cfg(test)]
 use std::io;
@@ -53,17 +53,17 @@ pub use recover::Recovered;
 #[cfg(test)]
 pub(crate) use tests::power::SimDisk;
 
-/// How long it may be looked at while somebody wants to go on with it.
+/// How long `resume` waits for processes that only read the journal: a listing or a verification locks it too.
 const LOOK: Duration = Duration::from_secs(10);
-/// How long such a look takes, about.
+/// The pause between two attempts to lock the journal: about as long as a listing takes.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// A journal that is open for appending; a clone is the same.
+/// A journal that is open for appending; clones share it.
 ///
-/// Its methods may be called at once, and from several tasks, but for [`append`](Self::append), whose
-/// order is the object's. None is undone where its future is dropped: what was begun is done, in its
-/// own time; what the session has is written down in the order in which it was said all the same. The file
-/// is unlocked when the last clone and all [readers](Self::reader) are dropped, and what was begun is done.
+/// Its methods may be called concurrently and from several tasks, except [`append`](Self::append): the order of
+/// appends is the order of the object's bytes. Dropping a future undoes nothing: work that has begun runs to its
+/// end in the background, and records of the session are still written in the order of the calls. The file is
+/// unlocked when the last clone and all [readers](Self::reader) are dropped and all work that had begun is done.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     shared: Arc<Shared>,
@@ -73,19 +73,19 @@ pub(crate) struct Journal {
 struct Shared {
     log: Arc<Log>,
     durability: Durability,
-    /// Whether a sync is to come in a while.
+    /// True while a sync is scheduled for the end of the group's delay.
     timed: AtomicBool,
-    /// Whether one was begun that nobody waits for.
+    /// True while a background sync is running.
     flying: AtomicBool,
     /// See [`Journal::in_order`].
     order: Arc<tokio::sync::Mutex<()>>,
-    /// Behind the log: gone when the file is closed.
+    /// Dropped after `log`, which tells `closed` that the file is closed.
     open: Arc<watch::Sender<()>>,
 }
 
 impl Journal {
-    /// Begins a journal in the first of these directories that takes it. It is durable when this
-    /// returns, and it is locked. Where the future is dropped there is none.
+    /// Creates a journal in the first of these directories that accepts one. When this returns, the journal is
+    /// durable and locked. If the future is dropped, no journal is left.
     pub(crate) async fn begin(
         directories: &[PathBuf],
         header: Header,
@@ -96,7 +96,7 @@ impl Journal {
         Ok(Begun { file, journal: Self::new(log, durability) })
     }
 
-    /// The same, kept.
+    /// As `begin`, and keeps the journal.
     #[cfg(test)]
     pub(crate) async fn create(
         directories: &[PathBuf],
@@ -106,13 +106,12 @@ impl Journal {
         Self::begin(directories, header, durability).await.map(Begun::keep)
     }
 
-    /// Opens the journal of an upload that was left, and says what is in it; its producer goes on at
-    /// byte `checksum.covers()`. All that is recovered is durable, whatever became of the process that
-    /// wrote it.
+    /// Opens the journal of an interrupted upload and returns what was recovered from it; the producer continues at
+    /// byte `checksum.covers()`. Everything that was recovered is durable, however the process that wrote it ended.
     ///
     /// # Errors
-    /// [`JournalError::InUse`] where another process has it; [`JournalError::Damaged`] where what was
-    /// durable once is not whole any more.
+    /// [`JournalError::InUse`] if another process has the journal; [`JournalError::Damaged`] if bytes that were
+    /// durable once are damaged.
     pub(crate) async fn resume(
         path: &Path,
         durability: Durability,
@@ -143,13 +142,13 @@ impl Journal {
         &self.shared.log.path
     }
 
-    /// Appends the object's next bytes and returns its length with them. They can be read at once, and
-    /// are durable as [`Durability`] says.
+    /// Appends the object's next bytes and returns the object's new length. The bytes can be read at once, and
+    /// become durable as [`Durability`] says.
     ///
     /// # Errors
-    /// None of the bytes is in the journal then, but after [`JournalError::Lost`]: where they were written
-    /// and the sync failed, they can be read, and may be recovered; it takes nothing any more. After
-    /// [`JournalError::Full`] it takes them when there is space again.
+    /// After an error the journal has no byte of this append. The exception is [`JournalError::Lost`]: if the bytes
+    /// were written and the sync failed, they can be read and may be recovered, and the journal accepts nothing
+    /// more. After [`JournalError::Full`] the append can be tried again when there is space.
     pub(crate) async fn append(&self, pieces: Vec<Bytes>) -> Result<u64, JournalError> {
         let (shared, runtime) = (self.shared.clone(), Handle::current());
         spawn_blocking(move || {
@@ -162,44 +161,43 @@ impl Journal {
                 }
                 Durability::Group { .. } | Durability::Sync => 0,
             };
-            // Here: its caller may be gone by now.
+            // Here, because the caller may have dropped its future by now.
             sync_later(&shared, &runtime);
             Ok(length)
         })
         .await
     }
 
-    /// Returns when everything that was appended before is durable, with how many bytes of the object
-    /// that is.
+    /// Waits until everything that was appended before is durable, and returns how many bytes of the object that
+    /// is.
     ///
     /// # Errors
-    /// [`JournalError::Lost`] where the disk did not take it: it is not asked again, and the journal
-    /// takes nothing more. Its bytes can still be read, as far as the system has them.
+    /// [`JournalError::Lost`] if the sync failed: it is not tried again, and the journal accepts nothing more. Its
+    /// bytes can still be read, as far as the system has them.
     pub(crate) async fn sync(&self) -> Result<u64, JournalError> {
         let shared = self.shared.clone();
         spawn_blocking(move || shared.log.sync()).await
     }
 
-    /// Writes down the session that the bytes go to, durably. It takes the place of an earlier one, of
-    /// which nothing must have been given back; its parts and what it had acknowledged are forgotten.
+    /// Records the session that the bytes go to, durably. It replaces an earlier session, whose parts and
+    /// acknowledged bytes are forgotten; no bytes may have been given back for the earlier session.
     pub(crate) async fn session(&self, session: Session) -> Result<(), JournalError> {
         self.record(Record::Session(session), true).await
     }
 
-    /// Writes down that the store has a part. It is durable with the next sync: who loses it sends the
-    /// part again.
+    /// Records that the store has a part. The record becomes durable with the next sync; if it is lost, the part is
+    /// sent again.
     pub(crate) async fn part(&self, part: Part) -> Result<(), JournalError> {
         self.record(Record::Part(part), false).await
     }
 
-    /// Writes down that the session has acknowledged all bytes below `offset`. As with
-    /// [`part`](Self::part), it is durable with the next sync.
+    /// Records that the session has acknowledged all bytes below `offset`. As with [`part`](Self::part), the record
+    /// becomes durable with the next sync.
     pub(crate) async fn committed(&self, offset: u64) -> Result<(), JournalError> {
         self.record(Record::Committed(offset), false).await
     }
 
-    /// Writes down that no byte follows, durably, and returns the whole object's checksum, which has its
-    /// size too.
+    /// Records that no byte follows, durably, and returns the whole object's checksum, which includes its size.
     pub(crate) async fn finish(&self) -> Result<Checksum, JournalError> {
         let shared = self.shared.clone();
         spawn_blocking(move || {
@@ -210,12 +208,12 @@ impl Journal {
         .await
     }
 
-    /// Writes down how the upload ended, durably, and removes the file. It is removed where that can't be
-    /// written, too: should it come back after a loss of power, the store is asked how it ended.
+    /// Records how the upload ended, durably, and removes the file. The file is removed even if the record can't be
+    /// written: should it reappear after a loss of power, the store is asked how the upload ended.
     pub(crate) async fn end(self, end: End) -> Result<(), JournalError> {
         let shared = self.shared;
         spawn_blocking(move || {
-            // It may be on record, and its process have died before the file was removed.
+            // An earlier process may have recorded the end and died before it removed the file.
             let known = shared.log.state().end.is_some();
             let recorded = if known { Ok(0) } else { shared.log.record(Record::End(end)) };
             let recorded = recorded.and_then(|_| shared.log.sync());
@@ -227,11 +225,11 @@ impl Journal {
         .await
     }
 
-    /// Waits until all else that has the file open is gone, and it is unlocked.
+    /// Waits until everything else that has the file open is dropped, and the file is unlocked.
     pub(crate) async fn closed(self) {
         let mut open = self.shared.open.subscribe();
         drop(self);
-        // An error: nobody can say anything any more.
+        // Returns an error, because the sender is dropped.
         let _ = open.changed().await;
     }
 
@@ -246,8 +244,8 @@ impl Journal {
         .await
     }
 
-    /// Does what changes what the session has, or reads it, when all that was begun before is done, also what
-    /// has lost its caller: a late record would be taken for one of the next session's.
+    /// Runs work that reads or changes the session's state after all such work that was begun earlier, including
+    /// work whose caller has dropped its future: a late record would be taken for one of the next session's.
     async fn in_order<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Log) -> Result<T, JournalError> + Send + 'static,
@@ -261,20 +259,20 @@ impl Journal {
         .await
     }
 
-    /// Gives back the disk space of the bytes that were [committed](Self::committed), where that is at
-    /// least `least` bytes, and returns how many it was. It costs two syncs and writes all records once
-    /// more, so `least` is best some tens of MiB. The bytes can't be read any more: a session that is lost
-    /// after this can't be replaced.
+    /// Gives back the disk space of the [acknowledged](Self::committed) bytes, if that is at least `least` bytes,
+    /// and returns how many bytes it gave back; 0 if the file system can't punch holes. This costs two syncs and
+    /// writes all records once more, so `least` is best some tens of MiB. The bytes can't be read any more: a
+    /// session that is lost after this can't be replaced.
     ///
     /// # Errors
-    /// Where the file system can't punch holes ([`JournalError::Io`] with `Unsupported`), or something
-    /// fails. The journal is whole all the same, but for [`JournalError::Lost`].
+    /// If reading, writing, syncing or punching fails. The journal is whole all the same, except after
+    /// [`JournalError::Lost`].
     pub(crate) async fn give_back(&self, least: u64) -> Result<u64, JournalError> {
         self.in_order(move |log| log.give_back(least)).await
     }
 
-    /// Whether bytes were given back, or will be by whoever resumes. Waits for an append that is under way,
-    /// and for what is being given back.
+    /// Whether bytes were given back, or will be when the upload is resumed. Waits for an append and for a
+    /// `give_back` that are under way.
     pub(crate) async fn has_given_back(&self) -> Result<bool, JournalError> {
         self.in_order(|log| Ok(log.tail().given_back > 0)).await
     }
@@ -284,14 +282,14 @@ impl Journal {
         self.shared.log.view().end.object
     }
 
-    /// Bytes of the object that are durable. No more than these should be sent to a session of the kind
-    /// [`SessionKind::Append`]: what it has acknowledged can't be replaced by what a producer sends after
-    /// a loss of power.
+    /// Bytes of the object that are durable. A session of the kind [`SessionKind::Append`] should be sent no more
+    /// than these, because bytes that it has acknowledged can't be replaced by other ones that a producer sends
+    /// after a loss of power.
     pub(crate) fn durable(&self) -> u64 {
         self.shared.log.view().synced.object
     }
 
-    /// That a sync has failed: [`JournalError::Lost`]. What is not [durable](Self::durable) may never be.
+    /// [`JournalError::Lost`] if a sync has failed. Bytes that are not [durable](Self::durable) then may never be.
     pub(crate) fn failure(&self) -> Option<JournalError> {
         self.shared.log.check_failed().err()
     }
@@ -302,13 +300,13 @@ impl Journal {
         spawn_blocking(move || Ok(shared.log.checksum())).await
     }
 
-    /// What is known of the upload. Waits for an append that is under way.
+    /// The state of the upload. Waits for an append that is under way.
     pub(crate) async fn state(&self) -> Result<State, JournalError> {
         let shared = self.shared.clone();
         spawn_blocking(move || Ok(shared.log.state())).await
     }
 
-    /// As where the disk does not take a sync.
+    /// Simulates a failed sync.
     #[cfg(test)]
     pub(crate) fn fail(&self) {
         self.shared.log.fail(&io::Error::other("the disk is gone"));

@@ -13,10 +13,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Callers without tokio have the same in [`blocking`].
+//! Callers without tokio use [`blocking`].
 //!
-//! [`Tidegate`] is the engine: one memory budget and one limiter an endpoint. A [`Store`] is one bucket
-//! or directory; a [`Writer`] writes one object; a [`Reader`] reads one.
+//! [`Tidegate`] is the engine: one memory budget, and one limiter per endpoint. A [`Store`] is one bucket or
+//! directory; a [`Writer`] writes one object; a [`Reader`] reads one.
 
 mod api;
 pub mod backend;

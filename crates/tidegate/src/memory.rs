@@ -1,4 +1,4 @@
-//! The memory budget, the bytes that it grants, and the local disk that takes them when it is used up.
+//! The memory budget, the payloads of requests, and the spool: local disk for bytes when the budget is used up.
 
 pub(crate) mod budget;
 pub mod payload;

@@ -1,4 +1,4 @@
-//! What every other module names: objects and their locations, checksums, errors, progress.
+//! Types that every other module uses: objects and their locations, checksums, errors, progress.
 
 pub(crate) mod amount;
 pub mod checksum;

@@ -1,4 +1,5 @@
-//! `tidegate bench`: puts the engine under a load, and measures this very process; or runs the tables of another program.
+//! `tidegate bench`: runs the engine under load and measures this process, or starts `tidegate-bench` for other
+//! tables.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -11,10 +12,10 @@ mod crash;
 mod embedded;
 mod writers;
 
-/// Put the engine under a load, against an embedded server of its own or another store, and measure.
+/// Run the engine under load, against a private embedded server or another store, and measure.
 ///
-/// What is neither of the commands below is one of the program tidegate-bench, beside this one: the published tables a,
-/// b, c and d, `all` of them, and whole commands beside other tools (`tidegate bench help` lists them).
+/// Other subcommands run the program tidegate-bench, which must be beside this one: the published tables a, b, c and
+/// d, `all` of them, and whole commands compared with other tools (`tidegate bench help` lists them).
 #[derive(Debug, clap::Subcommand)]
 #[command(disable_help_subcommand = true)]
 pub(crate) enum Command {
@@ -34,7 +35,7 @@ impl Command {
     }
 }
 
-/// Becomes the program that measures tables; returns where it can't.
+/// Replaces this process with `tidegate-bench`. Returns only if that fails.
 fn table(words: &[OsString]) -> Outcome<Failure> {
     let ours = this_program()?;
     let program = ours.with_file_name("tidegate-bench");
@@ -50,7 +51,7 @@ fn table(words: &[OsString]) -> Outcome<Failure> {
     Ok(Failure::Failed(format!("{} can't be run: {failed}", program.display())))
 }
 
-/// To be started as another process.
+/// The path of this program, to start another process of it.
 fn this_program() -> Outcome<PathBuf> {
     std::env::current_exe().map_err(|error| Failure::Failed(format!("this program can't be found: {error}")))
 }

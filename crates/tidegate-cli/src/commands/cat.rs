@@ -1,4 +1,4 @@
-//! `tidegate cat`: objects, or a range of them, to standard output.
+//! `tidegate cat`: writes objects, or a range of each, to standard output.
 
 use futures::TryStreamExt;
 use tidegate::{Concurrency, Location, Tidegate};
@@ -13,19 +13,20 @@ use crate::values::{self, ByteRange};
 /// Write objects to standard output, one after another.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The objects: s3://BUCKET/KEY, dev://BUCKET/KEY or a path.
+    /// Objects to write: s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY or a path.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<String>,
 
-    /// Only these bytes of each object, counted from 0; the last one is included, or left out for the rest.
+    /// Write only these bytes of each object. FIRST and LAST count from 0, and LAST is included; without LAST, to the
+    /// end. For example 0-1023.
     #[arg(long, value_name = "FIRST-[LAST]")]
     range: Option<ByteRange>,
 
-    /// Most memory to hold bytes in.
+    /// Hold at most this many bytes in buffers.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// How many requests may fly at once: a number, or auto to find out.
+    /// Allow this many requests in flight: a number, or auto to adapt.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
@@ -45,7 +46,7 @@ impl Args {
             self.spread.open(stores, &objects.iter().collect::<Vec<_>>()).await?;
             let mut output = Output::stdout()?;
             let written = show(stores, &objects, self.range, &mut output).await;
-            // What was read before an error is shown all the same.
+            // Bytes that were read before an error are written all the same.
             output.finish().await?;
             written
         })

@@ -1,4 +1,4 @@
-//! `tidegate completions`: what a shell needs to complete command lines.
+//! `tidegate completions`: prints a script with which a shell completes command lines.
 
 use std::io::Write;
 
@@ -8,10 +8,10 @@ use clap_complete::Shell;
 use crate::exit::Outcome;
 use crate::{CommandLine, output};
 
-/// Print the completions of a shell, to be sourced by it.
+/// Print a script with which a shell completes command lines; source it in the shell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell.
+    /// The shell to print the script for.
     #[arg(value_enum)]
     shell: Shell,
 }

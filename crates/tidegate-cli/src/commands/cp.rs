@@ -30,18 +30,18 @@ use choices::{Carried, Durability, Hedge, Progress};
 use job::{Job, Writing};
 use report::{Report, Show};
 
-/// Copy a file, standard input, an object or all that lies below a directory or prefix.
+/// Copy a file, standard input, an object, or everything below a directory or prefix.
 ///
-/// A target that ends with a slash, or is a directory, keeps the source's name; a directory as source
-/// that ends with a slash gives what is in it, without its own name. A download that was cut, and an upload with a journal, are
-/// resumed when the same command is run again.
+/// If DST ends with a slash or is a directory, the copy keeps the source's name. If a source directory ends with a
+/// slash, its contents are copied without its own name. An interrupted download, or an interrupted upload with a
+/// journal, is resumed when the same command is run again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to copy: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
+    /// Source: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard input.
     #[arg(value_name = "SRC")]
     source: OsString,
 
-    /// Where to: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard output.
+    /// Target: a path, s3://BUCKET/KEY, gs://BUCKET/KEY, dev://BUCKET/KEY, or - for standard output.
     #[arg(value_name = "DST")]
     target: OsString,
 
@@ -49,75 +49,76 @@ pub(crate) struct Args {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Fail where there is an object already, and leave it as it is.
+    /// Fail if the target object exists, and leave it unchanged.
     #[arg(long)]
     create_only: bool,
 
-    /// Force files that are downloaded, and their names, to disk before cp ends, so that they outlast a loss of
-    /// power.
+    /// Force downloaded files and their names to disk before cp ends, so that they survive a loss of power.
     #[arg(long)]
     sync: bool,
 
-    /// The size of the file or pipe that is sent: publish nothing where it turns out to be another. A
-    /// producer in a pipe that dies looks like the end of its output.
+    /// Publish nothing unless the uploaded file or pipe has exactly this size. Without it, a producer in a pipe that
+    /// dies looks like the end of its output.
     #[arg(long, value_parser = values::size, value_name = "BYTES")]
     expect_size: Option<u64>,
 
-    /// How the bytes travel: auto, put (one request), chunked (one part after another), parallel,
-    /// spool (to a directory first), or journal (to a directory first, and from there meanwhile: a copy
-    /// that was cut takes up where it stood).
+    /// Choose how the bytes travel: auto, put (one request), chunked (one part after another), parallel (parts in
+    /// flight together), spool (all bytes to a spool directory first), or journal (to a journal directory, and from
+    /// there to the store at the same time; an interrupted copy can be resumed).
     #[arg(long, default_value = "auto", value_name = "HOW")]
     strategy: Strategy,
 
-    /// Size of a part, from 5MiB to 5GiB; it grows for very large objects; default: 16MiB, less
-    /// for a file of up to 64MiB, and for a pipe that waits for memory.
+    /// Upload in parts of this size, from 5MiB to 5GiB. Parts grow for very large objects. Default: 16MiB, less for a
+    /// file of up to 64MiB, and for a pipe that waits for memory.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     part_size: Option<u64>,
 
-    /// How many requests may fly at once: a number, or auto to find out. With -r a number above 64 has as many objects
-    /// on their way.
+    /// Allow this many requests in flight: a number, or auto to adapt. With -r, a number above 64 also copies that
+    /// many objects at once (at most 1024; always 64 with --journal).
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
-    /// Most attempts of one request, from 1: it is made again after failures that may pass.
+    /// Send each request at most this many times, from 1. Failures that may pass are retried.
     #[arg(long, default_value_t = RetryPolicy::default().attempts, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
 
-    /// Whether a part that is far slower than its peers is sent a second time: on (at most one part in
-    /// twenty, and never to a store that throttles) or off.
+    /// Send a part again if it is far slower than its peers. At most one part in twenty is hedged, and none while the
+    /// store throttles.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     hedge: Hedge,
 
-    /// Most memory to hold bytes in, for all transfers together.
+    /// Hold at most this many bytes in buffers, for all transfers together.
     #[arg(long, default_value = "256MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Directory for what memory has no room for, such as parts of a stream that have grown large; may
-    /// be given again. Nothing is left in it.
+    /// Spill bytes that do not fit into memory to this directory, such as large parts of a stream. Repeat it for
+    /// several directories. Nothing stays there after the copy.
     #[arg(long, value_name = "DIR")]
     spool: Vec<PathBuf>,
 
-    /// Directory for the journals of --strategy journal, which it implies; may be given again. An upload
-    /// that was cut stays there. Called again with the same target, cp reads the source from its
-    /// beginning, compares it with what the journal has, and goes on from there; where it differs nothing
-    /// is sent. See `tidegate journal`.
+    /// Keep the journals of --strategy journal, which this option implies, in this directory. Repeat it for several
+    /// directories.
+    ///
+    /// The journal of an interrupted upload stays there. When cp runs again with the same target, it reads the source
+    /// from its beginning, compares it with the journal, and resumes behind the bytes that match. If they differ,
+    /// nothing is sent. See `tidegate journal`.
     #[arg(long, value_name = "DIR")]
     journal: Vec<PathBuf>,
 
-    /// When a journal is forced to disk: at every write, in groups (8MiB, or a second), or at the end. It
-    /// outlasts the end of the process in any case; this is about a loss of power.
+    /// Force the journal to disk at every write, in groups (8MiB or one second), or at the end. The journal survives
+    /// the end of the process in any case; this option is about a loss of power.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     durability: Durability,
 
-    /// Checksum to take and send: crc64nvme, or crc32c for stores that have only that.
+    /// Compute and send this checksum: crc64nvme, or crc32c for stores that support only that.
     #[arg(long, default_value = "crc64nvme", value_name = "NAME")]
     checksum: Algorithm,
 
-    /// Whether to show progress: auto (a bar on a terminal, else a line at the end) or never.
+    /// Show progress: auto (a bar on a terminal, otherwise a line at the end) or never.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     progress: Progress,
 
-    /// Print one JSON object on standard output for each object that was copied, and nothing else.
+    /// Print one JSON object on standard output for each copied object, and nothing else.
     #[arg(long)]
     json: bool,
 
@@ -211,7 +212,7 @@ impl Args {
         .await
     }
 
-    /// Refuses what can't be meant, before anything is looked at in a store.
+    /// Refuses combinations of arguments that make no sense, before any request is sent.
     fn check(&self, source: &End, target: &End) -> Outcome {
         if let End::Place(Location::Local { path }) = source {
             directory::refuse_journals(path, &self.journal)?;
@@ -256,7 +257,7 @@ impl Args {
         }
     }
 
-    /// A journal directory says it all.
+    /// The strategy. `--journal` implies the strategy journal.
     fn strategy(&self) -> Strategy {
         match self.strategy {
             Strategy::Auto if !self.journal.is_empty() => Strategy::Journal,
@@ -269,7 +270,7 @@ impl Args {
         match self.progress {
             _ if self.json => Show::Json,
             Progress::Never => Show::Nothing,
-            // An object and a bar on one terminal would be a mess.
+            // An object and a bar on the same terminal would mix.
             Progress::Auto if to_terminal => Show::Nothing,
             Progress::Auto if bar::is_terminal(std::io::stderr()) => Show::Bar,
             Progress::Auto => Show::Line,
@@ -313,7 +314,7 @@ async fn copy(job: &Job<'_>, source: End, target: End, recursive: bool) -> Outco
                 }
                 _ => {
                     let to = job.stores.object(&target).await?;
-                    // A request more, which is worth it where someone looks on.
+                    // One request more, worth it only if a progress bar needs the size.
                     let size = match job.report.wants_total() {
                         true => Some(from.store.head(&from.key).await?.size),
                         false => None,
@@ -336,7 +337,7 @@ fn is_directory(location: &Location) -> bool {
     matches!(location, Location::Local { path } if path.is_dir())
 }
 
-/// Whether there is something at `path` that is written to and not replaced: a device, a named pipe.
+/// Whether `path` is something that is written to and not replaced: a device, a named pipe.
 fn is_stream(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

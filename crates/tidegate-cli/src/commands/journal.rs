@@ -1,4 +1,4 @@
-//! `tidegate journal`: uploads whose bytes are in a journal on this machine.
+//! `tidegate journal`: lists, resumes, aborts and checks uploads whose bytes are in a journal on this machine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ mod resume;
 mod show;
 mod verify;
 
-/// Look at uploads that were left in a journal directory, go on with them, or end them.
+/// List the uploads in a journal directory, and show, resume, abort or verify them.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ls(ls::Ls),
@@ -50,8 +50,9 @@ impl Command {
 struct Described {
     id: String,
     file: PathBuf,
-    /// `finished`: it needs no producer any more; `cut`: it does; `in-use`: a process has it; `damaged`, `newer`,
-    /// `refused` (another user may have written it) or `unreadable`: `problem` says why. In the last five states the other fields are empty.
+    /// `finished`: it needs no producer any more. `cut`: it needs its producer. `in-use`: a process has it.
+    /// `damaged`, `newer`, `refused` (another user may have written it) and `unreadable`: `problem` says why. In the
+    /// last five states the other fields are empty.
     state: &'static str,
     url: Option<String>,
     bytes: u64,
@@ -93,7 +94,7 @@ impl Described {
         }
     }
 
-    /// Id, state, age, size and where it goes; what is not known is a dash.
+    /// The line for people: id, state, age, size and target; a dash for what is unknown.
     fn line(&self) -> String {
         let age = self.age_seconds.map_or_else(|| "-".to_owned(), text::age);
         let size = if self.url.is_some() { text::size(self.bytes) } else { "-".to_owned() };
@@ -103,12 +104,12 @@ impl Described {
     }
 }
 
-/// In parts, or from the first byte on.
+/// The acknowledged bytes: in parts, or the length of a prefix.
 fn acknowledged(state: &State) -> u64 {
     state.parts.values().map(|part| part.size).sum::<u64>().max(state.committed)
 }
 
-/// Fails where there is no such journal directory.
+/// Fails if the journal directory does not exist.
 fn refuse_missing(directory: &Path) -> Outcome {
     match directory.metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Failure::of_file(directory, &error)),
@@ -116,13 +117,13 @@ fn refuse_missing(directory: &Path) -> Outcome {
     }
 }
 
-/// What is in `directory`.
+/// The uploads in `directory`.
 async fn list(directory: &Path, owners: &Owners) -> Outcome<Vec<Left>> {
     refuse_missing(directory)?;
     Ok(owners.trusted(Tidegate::builder()).journal([directory]).build()?.recover().await?)
 }
 
-/// The one of this id.
+/// The upload with this id.
 fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> {
     all.iter().find(|left| left.id() == id).ok_or_else(|| {
         let directory = directory.display();
@@ -130,7 +131,7 @@ fn chosen<'a>(all: &'a [Left], id: &str, directory: &Path) -> Outcome<&'a Left> 
     })
 }
 
-/// Those of these ids, each once, or all where none is given.
+/// The uploads with these ids, each once; all uploads if no id is given.
 fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<Vec<&'a Left>> {
     for id in ids {
         chosen(all, id, directory)?;
@@ -139,7 +140,8 @@ fn all_chosen<'a>(all: &'a [Left], ids: &[String], directory: &Path) -> Outcome<
     Ok(all.iter().filter(is_chosen).collect())
 }
 
-/// What was listed may be another's by now, or have ended: that is left alone, but where it was asked for by its id.
+/// Decides about an upload that, since it was listed, another process has claimed, or that has ended: it is left
+/// alone, but an error if the user gave its id.
 fn left_alone(found: Found, left: &Left, is_asked_for: bool) -> Outcome<Found> {
     match found {
         Found::InUse(who) if is_asked_for => Err(Failure::Failed(who)),
@@ -152,12 +154,12 @@ fn left_alone(found: Found, left: &Left, is_asked_for: bool) -> Outcome<Found> {
     }
 }
 
-/// How many could not be done what was asked.
+/// Counts the uploads that failed.
 #[derive(Default)]
 struct Undone(u64);
 
 impl Undone {
-    /// What was done; why it was not is said.
+    /// The result of a success; a failure is counted and printed.
     fn or_done<T>(&mut self, done: Outcome<T>) -> Option<T> {
         done.inspect_err(|failure| {
             self.0 += 1;
@@ -174,8 +176,8 @@ impl Undone {
     }
 }
 
-/// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory, so
-/// a journal with such a target must belong to the caller.
+/// Locks an upload's journal, so that no other process resumes it. Only the journal names a local target directory,
+/// so a journal with such a target must belong to the caller.
 async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Found> {
     let is_local = |left: &Left| {
         let location = left.recovered().map(|found| found.state.header.url.parse());
@@ -187,7 +189,7 @@ async fn claim(stores: &Stores, left: &Left, connection: &Connection) -> Outcome
     journaled::claim(left, &store(stores, left, connection).await?).await
 }
 
-/// The store that an upload goes to, used with the checksum that it was begun with.
+/// The store that an upload goes to, with the upload's checksum algorithm.
 async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome<Store> {
     let Some(found) = left.recovered() else {
         let problem = left.problem().map(ToString::to_string).unwrap_or_default();
@@ -197,7 +199,7 @@ async fn store(stores: &Stores, left: &Left, connection: &Connection) -> Outcome
     let location: Location = header.url.parse()?;
     let checksum = header.checksum.algorithm();
     match &location {
-        // Other stores leave no choice, and the engine's own S3 stores are used with the default.
+        // Other stores have one algorithm only, and the engine opens S3 stores with the default one.
         Location::S3 { bucket, .. } if checksum != Algorithm::default() => {
             let store = S3::connect(bucket, &connection.settings_with(checksum)).await;
             let store = store.map_err(|fault| Failure::Failed(format!("{location}: {fault}")))?;
@@ -213,7 +215,8 @@ mod tests {
 
     use super::*;
 
-    /// Where journals are, and the directory that the one upload there goes to; its object is `k`, of `bytes`.
+    /// Makes one journaled upload of object `k` with the content `bytes`. Returns its journal directory and its
+    /// target directory.
     pub(super) async fn one_upload(directory: &Path, is_finished: bool) -> (PathBuf, PathBuf, Tidegate) {
         let [journals, target] = ["journals", "target"].map(|name| directory.join(name));
         for directory in [&journals, &target] {
@@ -224,7 +227,7 @@ mod tests {
         let mut writer = store.writer("k").strategy(Strategy::Journal).start().await.unwrap();
         writer.write("bytes".into()).await.unwrap();
         if is_finished {
-            // Nothing can be published in the place of a directory.
+            // Publishing fails where a directory is in the way.
             std::fs::create_dir_all(target.join("k/in the way")).unwrap();
             writer.finish().await.unwrap_err();
             std::fs::remove_dir_all(target.join("k")).unwrap();

@@ -1,4 +1,4 @@
-//! `tidegate lifecycle`: the rules by which a bucket ends unfinished uploads itself.
+//! `tidegate lifecycle`: the rules by which a bucket itself aborts unfinished uploads.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use crate::options::Connection;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Look after the rule by which a bucket aborts incomplete uploads itself.
+/// Show or add the rule by which a bucket itself aborts incomplete uploads.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Show(Show),
@@ -21,11 +21,11 @@ pub(crate) enum Command {
 /// List a bucket's lifecycle rules.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The bucket.
+    /// Bucket to show.
     #[arg(value_name = "URL")]
     bucket: String,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 
@@ -33,13 +33,13 @@ pub(crate) struct Show {
     connection: Connection,
 }
 
-/// Add a rule that aborts incomplete uploads after one day, unless there is one.
+/// Add a rule that aborts incomplete uploads after one day, if there is none.
 ///
-/// Every other rule stays exactly as it is. The rules are read back: a store that refuses or drops the
-/// rule is told of.
+/// Every other rule stays exactly as it is. The rules are read back: it is an error if the store refuses or drops the
+/// rule.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ensure {
-    /// The bucket, or what the keys that the rule is about begin with.
+    /// Bucket, or a prefix of the keys that the rule applies to.
     #[arg(value_name = "URL")]
     bucket: String,
 
@@ -62,7 +62,7 @@ struct Described<'a> {
     actions: &'a [String],
 }
 
-/// What `ensure --json` prints.
+/// The output of `ensure --json`.
 #[derive(Serialize)]
 struct Ensured<'a> {
     added: bool,
@@ -145,7 +145,7 @@ impl Ensure {
     }
 }
 
-/// State, name, what it is about and what it does.
+/// The line for people: state, name, keys and actions.
 fn line(rule: &LifecycleRule) -> String {
     let state = if rule.enabled { "on" } else { "off" };
     let id = rule.id.as_deref().unwrap_or("-");

@@ -1,4 +1,4 @@
-//! `tidegate ls`: what is below a prefix.
+//! `tidegate ls`: lists the objects below a prefix.
 
 use std::io::Write;
 
@@ -13,22 +13,22 @@ use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// List the objects whose names begin with a URL, and the prefixes below it.
+/// List the objects and prefixes whose names begin with a URL.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A bucket, a prefix (s3://BUCKET/PREFIX/) or a directory.
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// List everything below, too.
+    /// List everything below, not only the next level.
     #[arg(short, long)]
     recursive: bool,
 
-    /// Show sizes in bytes.
+    /// Show exact sizes in bytes.
     #[arg(long)]
     bytes: bool,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 
@@ -46,7 +46,7 @@ enum Line<'a> {
     Prefix {
         url: String,
     },
-    /// Of a local directory: a link that is not followed, a device, a named pipe, a socket.
+    /// An entry of a local directory: a link that is not followed, a device, a named pipe, a socket.
     Other {
         url: String,
         what: String,
@@ -70,13 +70,13 @@ impl Args {
         let (store, prefix) = stores.bucket(location).await?;
         let root = store.location();
         let mut entries = store.list(&prefix, self.recursive);
-        // Names are shown from the last slash on, as a directory's are.
+        // Names are shown without the directory part of the prefix.
         let shown_from = prefix.rfind('/').map_or(0, |slash| slash + 1);
         let mut out = output::text()?;
         let (mut shown, mut failed) = (0_u64, 0_u64);
         let mut first = None;
         while let Some(entry) = entries.next().await {
-            // What can't be listed does not hide the others.
+            // An entry that cannot be listed does not hide the others.
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) if shown == 0 && failed == 0 => {
@@ -117,7 +117,7 @@ impl Args {
         }
         out.finish().await?;
         match (first, failed) {
-            // Nothing could be listed, and that is why.
+            // Nothing was listed, and this error is the reason.
             (Some(error), _) => Err(error.into()),
             // An empty bucket or directory is fine.
             (None, 0) if shown == 0 && !prefix.is_empty() => Err(Failure::nothing_at(

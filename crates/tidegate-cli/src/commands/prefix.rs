@@ -1,4 +1,4 @@
-//! `tidegate prefix`: keys that are spread over prefixes.
+//! `tidegate prefix`: manages keys that are spread over prefixes.
 
 use std::io::Write;
 
@@ -40,9 +40,9 @@ struct Described {
     url: String,
     #[serde(flatten)]
     layout: Layout,
-    /// The layout before, as long as there is anything to be moved or removed.
+    /// The layout before, while objects are still to be moved or removed.
     older: Option<Layout>,
-    /// What was done about that just now.
+    /// What this migration has done.
     #[serde(flatten)]
     done: Option<migrate::Done>,
 }
@@ -52,7 +52,7 @@ impl Described {
         Self { url: store.location(), layout: store.layout(), older: store.older(), done: None }
     }
 
-    /// One JSON object where `json` is asked for, else a line.
+    /// Prints a JSON object if `json` is set, otherwise a line.
     fn print(&self, out: &mut Text, json: bool) -> Outcome {
         if json {
             return out.json(self);
@@ -70,7 +70,7 @@ impl Described {
     }
 }
 
-/// The store that a root is.
+/// Opens the store of a root.
 async fn root(stores: &Stores, text: &str) -> Outcome<Store> {
     stores.root(&spread::root(text)?).await
 }

@@ -15,16 +15,16 @@ use crate::spread::Spread;
 use crate::stores::{Place, Stores};
 use crate::{listing, output, text};
 
-/// Removals on their way at once.
+/// The most removals in flight.
 const IN_FLIGHT: usize = 64;
 
-/// Remove objects. Goes on after a failure and prints one line for each. A missing object is a failure.
+/// Remove objects. After a failure, prints an error and continues; a missing object is a failure.
 ///
-/// An object is looked for (HEAD) before it is removed, as stores answer the removal of a missing object with success.
-/// Patterns are not expanded.
+/// Each object is looked up (HEAD) before it is removed, because stores report success for the removal of a missing
+/// object. Patterns are not expanded.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The objects, or with -r what everything to remove lies below.
+    /// Objects to remove. With -r, everything below each URL.
     #[arg(required = true, value_name = "URL")]
     objects: Vec<String>,
 
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(short, long)]
     recursive: bool,
 
-    /// Print what would be removed, one URL a line, and remove nothing.
+    /// Print the URLs of the objects that would be removed, one per line, and remove nothing.
     #[arg(long)]
     dry_run: bool,
 
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     connection: Connection,
 }
 
-/// What came of one URL of the command line, or of all of them together.
+/// How many objects were removed, and how many failures there were, for one URL or for all.
 #[derive(Debug, Default)]
 struct Tally {
     removed: u64,
@@ -82,13 +82,13 @@ impl Args {
         }
         tally.failed = failures.len() as u64;
         let is_one_cause = failures.windows(2).all(|pair| pair[0].code() == pair[1].code());
-        // Nothing was removed, for one cause: the exit code is that of the cause.
+        // Nothing was removed, and all failures have one cause: exit with the cause's code.
         let last = if tally.removed == 0 && is_one_cause { failures.pop() } else { None };
         failures.iter().for_each(say);
         last.map_or_else(|| tally.outcome(self.dry_run, ""), Err)
     }
 
-    /// Removes one object that is there.
+    /// Removes one object; a missing one is a failure.
     async fn remove_one(&self, stores: &Stores, location: &Location) -> Outcome {
         let place = stores.object(location).await?;
         refuse_missing(location, &place).await?;
@@ -98,7 +98,7 @@ impl Args {
         Ok(place.store.delete(&place.key).await?)
     }
 
-    /// Removes all that lies below each of the locations.
+    /// Removes everything below each of the locations.
     async fn remove_trees(&self, stores: &Stores, locations: &[Location]) -> Outcome {
         let mut all = Tally::default();
         let mut last = None;
@@ -121,7 +121,8 @@ impl Args {
         }
         match last {
             None => Ok(()),
-            // Its own code says why nothing was done; where something was, the code is that of a part.
+            // If nothing was done, the failure's own exit code says why. Otherwise the code is that of a partial
+            // failure.
             Some(failure) if all.removed + all.failed == 0 => Err(failure),
             Some(failure) => Err(Failure::Failed(failure.sentence().unwrap_or_default())),
         }
@@ -129,7 +130,7 @@ impl Args {
 
     async fn remove_tree(&self, stores: &Stores, location: &Location, tally: &mut Tally) -> Outcome {
         if is_entry(location) {
-            // A file, as `rm -r` removes one; of a link the link itself: what it leads to is not below it.
+            // A file is removed as by `rm -r`. For a link, only the link is removed: its target is not below it.
             self.remove_one(stores, location).await?;
             tally.removed += 1;
             return Ok(());
@@ -144,7 +145,7 @@ impl Args {
 }
 
 impl Tally {
-    /// Says how many were removed where all were, and fails where some were not.
+    /// Prints how many objects were removed if all were; fails if some were not.
     fn outcome(&self, dry_run: bool, below: &str) -> Outcome {
         let Self { removed, failed } = *self;
         let done = if dry_run { "would remove" } else { "removed" };
@@ -178,7 +179,7 @@ fn refuse_trees(location: &Location) -> Outcome {
         | Location::Gcs { key, .. }
         | Location::Dev { key, .. }
         | Location::Memory { key, .. } => key.is_empty(),
-        // A link to a directory counts as a link, unless its name ends with a slash: then the directory is meant.
+        // A link to a directory counts as a link, unless its name ends with a slash: then it means the directory.
         Location::Local { path } => path.symlink_metadata().is_ok_and(|found| found.is_dir()),
         _ => false,
     };
@@ -191,13 +192,14 @@ fn refuse_trees(location: &Location) -> Outcome {
     Ok(())
 }
 
-/// Whether it is a local file or link, and no directory.
+/// Whether the location is a local file or link, and not a directory.
 fn is_entry(location: &Location) -> bool {
     let Location::Local { path } = location else { return false };
     !location.ends_with_slash() && path.symlink_metadata().is_ok_and(|found| !found.is_dir())
 }
 
-/// Refuses to empty the directory that a link leads to: `link/` is the link by a name that the system follows.
+/// Refuses to empty the directory that a symbolic link leads to. With a slash at the end, the system would follow the
+/// link.
 fn refuse_through_link(location: &Location) -> Outcome {
     let Location::Local { path } = location else { return Ok(()) };
     if !path.components().collect::<PathBuf>().is_symlink() {
@@ -210,13 +212,13 @@ fn refuse_through_link(location: &Location) -> Outcome {
     )))
 }
 
-/// Fails where there is no object at `place`.
+/// Fails if there is no object at `place`.
 ///
-/// Where the store does not let the caller describe the object (a right to remove is not one to read, and objects with a
-/// customer's key are described only with that key), the removal itself decides.
+/// If the store does not let the caller describe the object, the removal itself decides: the right to remove does not
+/// include the right to read, and objects with a customer's key are described only with that key.
 async fn refuse_missing(location: &Location, place: &Place) -> Outcome {
     if place.is_local() {
-        // Not described as an object: a link that leads nowhere is there, and is removed.
+        // Check the path, not the object: a link that leads nowhere exists, and is removed.
         let path = place.file()?;
         let found = tokio::fs::symlink_metadata(&path).await;
         return found.map(drop).map_err(|error| Failure::of_file(&path, &error));
@@ -237,12 +239,12 @@ async fn refuse_missing(location: &Location, place: &Place) -> Outcome {
     }
 }
 
-/// What is said where nothing lies below a prefix; an empty bucket or directory is fine.
+/// The result if nothing lies below a prefix. An empty bucket or directory is fine.
 fn refuse_nothing(location: &Location, prefix: &str) -> Outcome {
     if prefix.is_empty() { Ok(()) } else { Err(Failure::nothing_at(location, "there is no object below it")) }
 }
 
-/// Prints what lies below `prefix`.
+/// Prints the objects below `prefix`.
 async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mut Tally) -> Outcome {
     let mut out = output::text()?;
     let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)));
@@ -271,7 +273,8 @@ async fn show_below(store: &Store, prefix: &str, location: &Location, tally: &mu
     }
 }
 
-/// Removes what lies below `prefix`. It goes on after a failure, unless every other removal would fail as that one did.
+/// Removes the objects below `prefix`. Continues after a failure, unless every other removal would fail for the same
+/// cause.
 async fn remove_below(
     stores: &Stores,
     store: &Store,
@@ -282,14 +285,15 @@ async fn remove_below(
     let cause = CommonCause::of(stores.tide(), (!is_local(location)).then_some(store));
     let mut entries = std::pin::pin!(listing::ahead(store.list(prefix, true)).fuse());
     let mut on_their_way = FuturesUnordered::new();
-    // Why it goes no further.
+    // Why no more removals are started.
     let mut stopped: Option<Failure> = None;
     loop {
         let removal = tokio::select! {
             biased;
             Some(entry) = entries.next(), if stopped.is_none() && on_their_way.len() < IN_FLIGHT => {
                 match entry {
-                    // Of a local directory: links, which are removed and not entered, devices, pipes and sockets.
+                    // `Entry::Other` in a local directory: links, which are removed and not followed, devices, pipes
+                    // and sockets.
                     Ok(entry @ (Entry::Object(_) | Entry::Other { .. })) => {
                         let cause = &cause;
                         on_their_way.push(async move {
@@ -302,7 +306,7 @@ async fn remove_below(
                         });
                     }
                     Ok(_) => {}
-                    // A store's listing has ended with this. One of a directory goes on.
+                    // After an error, a directory's listing continues; a store's listing has ended.
                     Err(error) if is_local(location) && error.kind() != ErrorKind::NoBucket => {
                         tally.failed += 1;
                         say(&error.into());
@@ -333,7 +337,7 @@ async fn remove_below(
         None if tally.removed + tally.failed == 0 => refuse_nothing(location, prefix),
         None => Ok(()),
         Some(failure) if tally.removed == 0 => {
-            // The code is that of the cause: nothing was removed.
+            // Nothing was removed, so exit with the cause's code.
             tally.failed = 0;
             Err(failure)
         }

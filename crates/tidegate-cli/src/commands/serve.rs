@@ -1,4 +1,4 @@
-//! `tidegate serve`: the embedded server.
+//! `tidegate serve`: runs the embedded server.
 
 use std::fmt::Display;
 use std::io::Write;
@@ -13,68 +13,69 @@ use crate::exit::{Failure, Outcome};
 use crate::interrupt::Signals;
 use crate::{output, text, values};
 
-/// How long requests may take to end after a signal: the process ends within two seconds.
+/// How long requests may take to end after a signal: the process must end within two seconds.
 const STOPPING: Duration = Duration::from_secs(1);
 
-/// Run the embedded server, for tests, trials and measurements, until Ctrl-C.
+/// Run the embedded server for tests, trials and measurements, until Ctrl-C.
 ///
 /// It speaks S3 and Google Cloud Storage on one port, over the same buckets: set AWS_ENDPOINT_URL or
 /// STORAGE_EMULATOR_HOST to its address.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address to listen on; port 0 takes any free one.
+    /// Listen on this address. Port 0 takes any free port.
     #[arg(long, default_value = "127.0.0.1:9123", value_name = "HOST:PORT")]
     listen: SocketAddr,
 
-    /// Where objects are kept: disk:PATH, memory, or discard (nothing is kept, to measure clients);
-    /// default: what dev:// uses, disk:.tidegate-dev.
+    /// Keep objects in disk:PATH, in memory, or nowhere (discard, to measure clients). Default: the storage of
+    /// dev://, disk:.tidegate-dev.
     #[arg(long, value_parser = storage, value_name = "WHERE")]
     storage: Option<Storage>,
 
-    /// Make a bucket at the first write to it; always so for the storage of dev://.
+    /// Create a bucket at the first write to it. Always on for the storage of dev://.
     #[arg(long)]
     auto_create_buckets: bool,
 
-    /// Also answer requests for this host name or address (several: repeat it). Others than loopback's are refused,
-    /// so that no web page reaches the server through a browser.
+    /// Also answer requests for this host name or address. Repeat it for several. Requests for hosts other than these
+    /// and loopback are refused, so that no web page reaches the server through a browser.
     #[arg(long, value_name = "HOST")]
     host: Vec<String>,
 
-    /// The access key that clients sign with.
+    /// Set the access key that clients sign with.
     #[arg(long, default_value = dev::KEY, value_name = "KEY")]
     access_key: String,
 
-    /// Its secret key; default: tidegate, or a random one where --listen is not a loopback address. Clients of Google
-    /// Cloud Storage send it there as their bearer token.
+    /// Set the secret key. Default: tidegate, or a random key if --listen is not a loopback address. There, clients
+    /// of Google Cloud Storage send it as their bearer token.
     #[arg(long, value_name = "KEY")]
     secret_key: Option<String>,
 
-    /// Accept requests of Google Cloud Storage clients without credentials from any machine (Google's emulator clients
-    /// cannot send any).
+    /// Accept requests of Google Cloud Storage clients and to the control endpoint without credentials, from any
+    /// machine (Google's emulator clients cannot send any).
     #[arg(long)]
     allow_anonymous: bool,
 
-    /// What to do badly, as JSON or as @FILE; see also GET and PUT of /_tidegate/knobs.
+    /// Inject faults and delays, given as JSON or as @FILE. GET and PUT of /_tidegate/knobs read and change them at
+    /// run time.
     #[arg(long, value_parser = knobs, value_name = "JSON|@FILE")]
     knobs: Option<Knobs>,
 
-    /// Wait so long before each answer, such as 20ms.
+    /// Delay each response by this time, such as 20ms.
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     latency: Option<Duration>,
 
-    /// Move at most so many bytes a second each way on each connection, such as 40MiB.
+    /// Move at most this many bytes per second in each direction of each connection, such as 40MiB.
     #[arg(long, value_parser = values::size_above_zero, value_name = "SIZE")]
     bandwidth: Option<u64>,
 
-    /// Make ETags the MD5 of the content, as S3 mostly does; it costs processor time.
+    /// Make each ETag the MD5 of the content, as S3 mostly does. It costs processor time.
     #[arg(long)]
     md5_etags: bool,
 
-    /// Speak TLS, with the certificate in this file (PEM), which has to name the host that clients connect to.
+    /// Speak TLS, with the certificate in this file (PEM). It must name the host that clients connect to.
     #[arg(long, requires = "tls_key", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
 
-    /// The file of the certificate's private key (PEM).
+    /// Use the private key in this file (PEM) for the certificate.
     #[arg(long, requires = "tls_cert", value_name = "FILE")]
     tls_key: Option<PathBuf>,
 }
@@ -134,19 +135,20 @@ impl Args {
         if let Some(directory) = directory {
             Contact::take_back(directory);
         }
-        // Both outcomes end it: requests that are answered yet do not keep the process.
+        // The process ends whether the server has stopped or the time is up: requests in flight do not keep it alive.
         let _ = tokio::time::timeout(STOPPING, server.stop()).await;
         said
     }
 }
 
-/// The variables by which clients are told whom to trust: of AWS, of Go, Rust and OpenSSL, of `requests` for Python.
+/// The variables that tell clients which certificates to trust: for AWS; for Go, Rust and OpenSSL; for `requests` in
+/// Python.
 const TRUSTING: [&str; 3] = ["AWS_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 
-/// What the server shows to clients.
+/// The server's certificate.
 struct Certificate {
     tls: Tls,
-    /// The certificate's file, wherever it is named from.
+    /// The certificate's file, as an absolute path.
     path: PathBuf,
 }
 
@@ -168,7 +170,7 @@ impl Certificate {
         Ok(Self { tls, path })
     }
 
-    /// Its file, where who trusts that trusts the server.
+    /// The certificate's file, if trusting the file is enough to trust the server.
     fn trusted(&self) -> Option<&Path> {
         self.tls.has_authority().then_some(self.path.as_path())
     }
@@ -240,7 +242,7 @@ async fn say_how_to_use(
     out.finish().await
 }
 
-/// A key that nobody can guess.
+/// A random secret key, of 16 bytes.
 fn random_key() -> Outcome<String> {
     let mut bytes = [0; 16];
     match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {

@@ -1,4 +1,4 @@
-//! `tidegate sessions`: uploads that were begun and neither finished nor aborted.
+//! `tidegate sessions`: lists and aborts unfinished uploads at a store.
 
 use serde::Serialize;
 use tidegate::{Process, Unfinished};
@@ -9,7 +9,7 @@ use crate::text;
 mod abort;
 mod ls;
 
-/// Look at uploads that were begun and neither finished nor aborted, and end them.
+/// List and abort uploads that were begun and neither finished nor aborted.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Ls(ls::Ls),
@@ -35,7 +35,7 @@ pub(super) struct Described<'a> {
     bytes: Option<u64>,
     parts: Option<u64>,
     initiator: Option<&'a str>,
-    /// `live`, `gone` or `gave-up`, as far as this machine's records say.
+    /// `live`, `gone` or `gave-up`, from the records on this machine.
     process: Option<&'static str>,
     pid: Option<u32>,
 }
@@ -61,7 +61,7 @@ impl<'a> Described<'a> {
         }
     }
 
-    /// Age, size, id and key, and whose it is where that is known: what is not known is a dash.
+    /// The line for people: age, size, id, key and, if known, the process. A dash for what is unknown.
     pub(super) fn line(&self) -> String {
         let dash = || "-".to_owned();
         let age = self.age_seconds.map_or_else(dash, text::age);

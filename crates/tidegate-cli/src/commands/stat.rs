@@ -1,4 +1,4 @@
-//! `tidegate stat`: what the store says of an object.
+//! `tidegate stat`: shows the store's description of an object.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,11 +12,11 @@ use crate::spread::Spread;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Say what the store knows of an object: size, checksum, time, attributes.
+/// Show the store's description of an object: size, checksum, time, attributes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The object. A slash at the end is part of the key: s3://BUCKET/DIR/ is the object that some tools leave in place of
-    /// a directory.
+    /// Object to show. A slash at the end is part of the key: s3://BUCKET/DIR/ is the object that some tools leave in
+    /// place of a directory.
     #[arg(value_name = "URL")]
     object: String,
 
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     connection: Connection,
 }
 
-/// The names are those of `--json` and, with spaces, those that people read.
+/// The description of an object. The names are those of `--json`; output for people has them with spaces.
 #[derive(Serialize)]
 struct Facts<'a> {
     url: String,

@@ -1,4 +1,4 @@
-//! `tidegate sweep`: ends unfinished uploads that nobody works on any more.
+//! `tidegate sweep`: aborts old unfinished uploads that no live process has.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,30 +15,29 @@ use crate::output::Text;
 use crate::stores::{Stores, refuse_missing};
 use crate::{output, text, values};
 
-/// End unfinished uploads that are old and of no live process, and say what was freed.
+/// Abort old unfinished uploads that no live process has, and show what was freed.
 ///
-/// What a live tidegate of this user on this machine is writing is left alone, however old it is. Of
-/// other machines and other programs nothing is known: choose an age that no upload of theirs reaches.
+/// Uploads that a live tidegate of this user on this machine is writing are left alone, however old they are. Uploads
+/// by other machines and other programs are not known here: choose an age that these never reach.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// Leave alone what is younger: 1d, 12h, 90min.
+    /// Abort only uploads that are at least this old, such as 1d, 12h or 90min.
     #[arg(long, default_value = "1d", value_parser = values::age, value_name = "AGE")]
     older_than: Duration,
 
-    /// A journal directory: sessions that its journals go on with are left alone, however old they are; may
-    /// be given again.
+    /// Leave alone sessions of uploads in this journal directory, however old they are. Repeat it for several.
     #[arg(long, value_name = "DIR")]
     journal: Vec<PathBuf>,
 
-    /// Say what would be ended, and end nothing.
+    /// Show which uploads would be aborted, and abort none.
     #[arg(long)]
     dry_run: bool,
 
-    /// Print one JSON object a line: each unfinished upload, and what was done in all.
+    /// Print one JSON object per line: one for each unfinished upload, and one for the totals.
     #[arg(long)]
     json: bool,
 

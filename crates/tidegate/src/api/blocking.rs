@@ -1,4 +1,4 @@
-//! The same for callers without tokio: every call waits for its end.
+//! The same API for callers without tokio: every call blocks until it is done.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -17,8 +17,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! One [`Tidegate`] has one runtime of two threads, whatever the number of stores and writers. None of
-//! this may be called from a task of a tokio runtime: it would block it, and panics. All of it may be dropped there.
+//! One [`Tidegate`] has one runtime with two threads, whatever the number of stores and writers. Do not call these
+//! methods from a task of a tokio runtime: they would block it, so they panic there. Dropping the values there is
+//! fine.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,11 +42,11 @@ use crate::types::progress::Progress;
 use crate::upload::CopyBuilder;
 use crate::upload::WriterBuilder;
 
-/// The engine, with the runtime that it works on. A clone is the same engine.
+/// The engine, with its own runtime. A clone is the same engine.
 ///
-/// When the last clone and everything that came from it is dropped, the sessions of dropped writers are aborted, which
-/// goes on for up to ten seconds. The drop waits for that; within a tokio runtime, where to wait is to hold up other
-/// tasks, no longer than two seconds. It never panics, wherever it happens.
+/// When the last clone and everything that came from it is dropped, the sessions of dropped writers are still
+/// aborted, for up to ten seconds. The drop waits for that; inside a tokio runtime, where waiting holds up other
+/// tasks, it waits at most two seconds. The drop never panics.
 #[derive(Clone, Debug)]
 pub struct Tidegate {
     engine: Arc<Engine>,
@@ -54,22 +55,22 @@ pub struct Tidegate {
 #[derive(Debug)]
 struct Engine {
     tide: crate::Tidegate,
-    /// What all calls wait on.
+    /// Runs every blocking call.
     runtime: Handle,
-    /// Gone only while the engine is being dropped.
+    /// `None` only while the engine is being dropped.
     owned: Option<Runtime>,
 }
 
-/// How long sessions are waited for that are being aborted when an engine is dropped.
+/// Longest time for the aborts when an engine is dropped.
 const SETTLES: Duration = Duration::from_secs(10);
-/// The same where the thread that drops it belongs to a runtime.
+/// Longest wait of the drop itself on a thread that belongs to a tokio runtime.
 const SETTLES_IN_RUNTIME: Duration = Duration::from_secs(2);
 
 impl Drop for Engine {
     fn drop(&mut self) {
         let Some(owned) = self.owned.take() else { return };
         let (tide, (done, is_done)) = (self.tide.clone(), mpsc::channel::<()>());
-        // A thread that runs tasks may neither wait for a runtime nor drop one, so the runtime ends itself.
+        // A thread that runs tasks may neither wait for a runtime nor drop one, so the runtime shuts itself down.
         self.runtime.spawn(async move {
             if tokio::time::timeout(SETTLES, tide.settled()).await.is_err() {
                 tracing::warn!("sessions were left to be aborted; a sweep will find them");
@@ -85,7 +86,7 @@ impl Drop for Engine {
 }
 
 impl Tidegate {
-    /// An engine of these settings.
+    /// Builds an engine from these settings and starts its runtime.
     pub fn new(builder: Builder) -> Result<Self> {
         let tide = builder.build()?;
         let runtime =
@@ -98,8 +99,8 @@ impl Tidegate {
         Ok(Self { engine: Arc::new(engine) })
     }
 
-    /// Waits until what was dropped or failed so far is aborted; the errors of what could not be, see
-    /// [`crate::Tidegate::settled`].
+    /// Waits until the sessions of all writers that failed or were dropped so far are aborted. Returns the errors of
+    /// sessions that could not be aborted; see [`crate::Tidegate::settled`].
     pub fn settled(&self) -> Vec<Error> {
         self.engine.runtime.block_on(self.engine.tide.settled())
     }
@@ -110,12 +111,12 @@ impl Tidegate {
         Ok(Store { engine: self.engine.clone(), store })
     }
 
-    /// Lists the uploads that are in the journal directories; see [`crate::Tidegate::recover`].
+    /// Lists the uploads in the journal directories; see [`crate::Tidegate::recover`].
     pub fn recover(&self) -> Result<Vec<Left>> {
         self.engine.runtime.block_on(self.engine.tide.recover())
     }
 
-    /// Goes on with one of them; see [`Left::resume`].
+    /// Resumes one of them; see [`Left::resume`].
     pub fn resume(&self, left: &Left) -> Result<Resumed> {
         Ok(match self.engine.runtime.block_on(left.resume())? {
             crate::Resumed::Object(object) => Resumed::Object(object),
@@ -123,13 +124,13 @@ impl Tidegate {
         })
     }
 
-    /// The engine itself, for its figures.
+    /// The async engine, for its figures.
     pub fn tide(&self) -> &crate::Tidegate {
         &self.engine.tide
     }
 }
 
-/// One bucket or root.
+/// One bucket or root, or a prefix of it. A clone is the same store.
 #[derive(Clone, Debug)]
 pub struct Store {
     engine: Arc<Engine>,
@@ -143,13 +144,13 @@ impl Store {
         Ok(Self { engine: self.engine.clone(), store: prefixed.store().clone() })
     }
 
-    /// Starts to write `key`, set up by `with`; see [`WriterBuilder::start`].
+    /// Starts an upload to `key`, set up by `with`; see [`WriterBuilder::start`].
     pub fn writer(&self, key: &str, with: impl FnOnce(WriterBuilder) -> WriterBuilder) -> Result<Writer> {
         let writer = self.engine.runtime.block_on(with(self.store.writer(key)).start())?;
         Ok(Writer { engine: self.engine.clone(), writer })
     }
 
-    /// Sends the file at `path` as `key`, set up by `with`; see [`WriterBuilder::upload`].
+    /// Uploads the file at `path` as `key`, set up by `with`; see [`WriterBuilder::upload`].
     pub fn upload(
         &self,
         path: impl AsRef<Path>,
@@ -159,7 +160,7 @@ impl Store {
         self.engine.runtime.block_on(with(self.store.writer(key)).upload(path))
     }
 
-    /// Reads `key`, set up by `with`; see [`ReaderBuilder::start`].
+    /// Starts to read `key`, set up by `with`; see [`ReaderBuilder::start`].
     pub fn reader(&self, key: &str, with: impl FnOnce(ReaderBuilder) -> ReaderBuilder) -> Result<Reader> {
         let reader = self.engine.runtime.block_on(with(self.store.reader(key)).start())?;
         Ok(Reader { engine: self.engine.clone(), reader })
@@ -186,12 +187,12 @@ impl Store {
         self.engine.runtime.block_on(with(self.store.copy(key, &to.store, to_key)).run())
     }
 
-    /// Describes an object.
+    /// Describes an object. `ErrorKind::NotFound` if the key has no object.
     pub fn head(&self, key: &str) -> Result<Object> {
         self.engine.runtime.block_on(self.store.head(key))
     }
 
-    /// Removes an object; removing what is not there is no error.
+    /// Removes an object. Succeeds if the key has no object.
     pub fn delete(&self, key: &str) -> Result<()> {
         self.engine.runtime.block_on(self.store.delete(key))
     }
@@ -201,13 +202,12 @@ impl Store {
         self.engine.runtime.block_on(with(self.store.sweep(prefix)).run())
     }
 
-    /// Makes sure that the bucket aborts incomplete uploads itself; see
-    /// [`crate::Store::ensure_lifecycle`].
+    /// Makes the bucket abort incomplete uploads itself; see [`crate::Store::ensure_lifecycle`].
     pub fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
         self.engine.runtime.block_on(self.store.ensure_lifecycle())
     }
 
-    /// Lists as it is asked for the next entry; see [`crate::Store::list`].
+    /// Lists objects, page by page as the iterator is advanced; see [`crate::Store::list`].
     pub fn list(&self, prefix: &str, recursive: bool) -> impl Iterator<Item = Result<Entry>> + use<> {
         let mut entries = self.store.list(prefix, recursive);
         let engine = self.engine.clone();
@@ -215,56 +215,57 @@ impl Store {
     }
 }
 
-/// An upload that was gone on with; see [`crate::Resumed`].
+/// An upload that was resumed; see [`crate::Resumed`].
 #[derive(Debug)]
 pub enum Resumed {
-    /// Its producer had not finished: a writer that goes on where the journal ends.
+    /// Its producer had not finished: this writer continues where the journal ends.
     Writer(Writer),
-    /// Its producer had finished: the object is there now.
+    /// Its producer had finished: the object is published now.
     Object(Object),
 }
 
-/// Writes one object; see [`crate::Writer`]. Dropped, it aborts, unless it has a journal.
+/// Writes one object; see [`crate::Writer`]. Dropping the writer aborts the upload, unless it has a journal.
 #[derive(Debug)]
 pub struct Writer {
-    // Before the engine, whose drop waits for the abort.
+    // Declared before the engine, so that it is dropped first: the engine's drop waits for the abort.
     writer: crate::Writer,
     engine: Arc<Engine>,
 }
 
 impl Writer {
-    /// Takes all of `bytes`, shared, not copied, from 1 MiB on; see [`crate::Writer::write`].
+    /// Takes all of `bytes`. From 1 MiB on they are shared, not copied; see [`crate::Writer::write`].
     pub fn write_bytes(&mut self, bytes: Bytes) -> Result<()> {
         self.engine.runtime.block_on(self.writer.write(bytes))
     }
 
-    /// The same for callers that know their buffers: shared from 64 KiB on; see [`crate::Writer::write_shared`].
+    /// As `write_bytes`, for callers that know their buffers: shares from 64 KiB on; see
+    /// [`crate::Writer::write_shared`].
     pub fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
         self.engine.runtime.block_on(self.writer.write_shared(bytes))
     }
 
-    /// Publishes the object: visible when this returns, whole, or not at all.
+    /// Publishes the object: it is visible as a whole when this returns, or not at all.
     pub fn finish(self) -> Result<Object> {
         self.engine.runtime.block_on(self.writer.finish())
     }
 
-    /// Makes everything that was taken survive the process and a loss of power, with
+    /// Makes all bytes taken so far survive the process and a power loss, with
     /// [`Strategy::Journal`](crate::Strategy::Journal); see [`crate::Writer::sync`].
     pub fn sync(&mut self) -> Result<u64> {
         self.engine.runtime.block_on(self.writer.sync())
     }
 
-    /// Bytes taken so far; of an upload that was gone on with, those that the journal has, too.
+    /// Bytes taken so far, with those that the journal of a resumed upload already has.
     pub fn position(&self) -> u64 {
         self.writer.position()
     }
 
-    /// Ends the upload without an object; waits until the store has let go of the session.
+    /// Ends the upload without an object. Waits until the store has aborted the session.
     pub fn abort(self) -> Result<()> {
         self.engine.runtime.block_on(self.writer.abort())
     }
 
-    /// Its figures.
+    /// Progress of this upload.
     pub fn progress(&self) -> Progress {
         self.writer.progress()
     }
@@ -275,8 +276,8 @@ impl io::Write for Writer {
         self.engine.runtime.block_on(AsyncWriteExt::write(&mut self.writer, bytes))
     }
 
-    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until what was written is in the journal.
-    /// Otherwise nothing: there is no durable point short of [`finish`](Writer::finish).
+    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until all written bytes are in the journal.
+    /// Otherwise does nothing, because nothing is durable before [`finish`](Writer::finish).
     fn flush(&mut self) -> io::Result<()> {
         self.engine.runtime.block_on(AsyncWriteExt::flush(&mut self.writer))
     }
@@ -290,7 +291,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The object that is read, as the store described it.
+    /// The object that is being read, as the store described it.
     pub fn object(&self) -> &Object {
         self.reader.object()
     }

@@ -1,4 +1,4 @@
-//! How an engine is set up.
+//! Settings of an engine, and their checks.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -76,71 +76,71 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The memory budget in bytes, 256 MiB by default: the most that all writers and readers hold in
-    /// buffers together.
+    /// The memory budget in bytes, 256 MiB by default. All writers and readers together hold at most this much in
+    /// buffers.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// Directories for what memory has no room for, on as many disks as there are: the bytes of the
-    /// writers that hold most, and all bytes of [`Strategy::Spool`](crate::Strategy::Spool). Each must
-    /// be there and writable. Nothing is left in them, however the process ends. An eighth of the
-    /// memory, and a little more for retries, is set aside for sending from there.
+    /// Directories for bytes that do not fit in memory, on any number of disks: the bytes of the writers that hold
+    /// most, and all bytes of [`Strategy::Spool`](crate::Strategy::Spool). Each directory must exist and be writable.
+    /// Nothing is left in them, however the process ends. An eighth of the memory, and a little more for retries, is
+    /// reserved for sending from the spool.
     pub fn spool<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.spool.extend(directories.into_iter().map(Into::into));
         self
     }
 
-    /// A spool of the caller's own, such as a simulated one.
+    /// A spool disk of the caller's own, such as a simulated one.
     pub fn spool_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.spool_disks.push(disk);
         self
     }
 
-    /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on as many disks
-    /// as there are: a new journal goes where the disk was measured to take most bytes for each journal
-    /// that this engine has on it, and where 1 GiB is free for each journal in the directory; else to the
-    /// one with most space. Each must be there and writable; one of several names counts once. What is in
-    /// them survives the process; [`Tidegate::recover`] lists it. A quarter of the memory is set aside for
-    /// sending from there.
+    /// Directories for the journals of [`Strategy::Journal`](crate::Strategy::Journal), on any number of disks. A new
+    /// journal goes to a directory with at least 1 GiB free for each of its journals, there to the disk that was
+    /// measured to take the most bytes for each journal that this engine has on it. If no directory has that much
+    /// space, the one with the most free space for each journal gets it. Each directory must exist and be writable; a
+    /// directory with several names counts once. The journals survive the process; [`Tidegate::recover`] lists them.
+    /// A quarter of the memory is reserved for sending from journals.
     pub fn journal<P: Into<PathBuf>>(mut self, directories: impl IntoIterator<Item = P>) -> Self {
         self.journal.extend(directories.into_iter().map(Into::into));
         self
     }
 
-    /// When bytes in a journal are safe from a loss of power; when their write returns, by default. From
-    /// the end of the process they are safe as soon as their write returns, whatever is chosen here.
+    /// When bytes in a journal survive a power loss: by default as soon as their write returns. Whatever is set here,
+    /// they survive the end of the process as soon as their write returns.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How many bytes that the store has acknowledged a journal keeps on its disk, 64 MiB by default: as
-    /// long as it has all bytes, a session that expired or was aborted by somebody is opened again and
-    /// filled from it. With more than that, all of them are given back at once. `u64::MAX` keeps all.
+    /// How many acknowledged bytes a journal keeps on its disk, 64 MiB by default. While the journal still has all
+    /// bytes, a session that has expired or was aborted by someone else is opened again and filled from the journal.
+    /// When the acknowledged bytes exceed this size, the journal frees all of them at once. `u64::MAX` keeps all.
     pub fn journal_keep(mut self, bytes: u64) -> Self {
         self.journal_keep = bytes;
         self
     }
 
-    /// How long a writer waits for memory that nothing in flight can free, because it is held by
-    /// half-filled writers whose producers do not go on; 60 s by default. Then the wait becomes an error
-    /// of the kind [`ErrorKind::Starved`]. It can't happen where a spool takes what they hold.
+    /// How long a writer waits for memory that no request in flight can free, because half-filled writers with
+    /// stopped producers hold it; 60 s by default. Then the write fails with [`ErrorKind::Starved`]. This cannot
+    /// happen while a spool takes the bytes of those writers.
     ///
-    /// It is also how long a journal waits for room on a full disk while nothing leaves that for a store.
+    /// It is also how long a journal waits for space on a full disk while no bytes leave that disk for a store.
     pub fn memory_wait(mut self, limit: Duration) -> Self {
         self.memory_wait = limit;
         self
     }
 
-    /// [`WriterBuilder::idle_limit`](crate::WriterBuilder::idle_limit) of writers that set none.
+    /// The [`WriterBuilder::idle_limit`](crate::WriterBuilder::idle_limit) of writers that set none.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = Some(limit);
         self
     }
 
-    /// Size of the buffers that the budget is handed out in, 256 KiB by default.
+    /// Size of the buffers (slabs) that the memory budget consists of, in bytes; 256 KiB by default.
     pub fn slab(mut self, bytes: usize) -> Self {
         self.slab = bytes;
         self
@@ -152,28 +152,28 @@ impl Builder {
         self
     }
 
-    /// Most parts of one writer in flight at once, 64 by default; a writer can set its own.
+    /// Most parts that one writer may have in flight, 64 by default. A writer can set its own limit.
     pub fn parts_in_flight(mut self, parts: usize) -> Self {
         self.parts_in_flight = parts;
         self
     }
 
-    /// Size of a part in bytes, for writers that do not set their own.
+    /// Part size in bytes, for writers that set none.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
         self
     }
 
-    /// How failed requests are made again.
+    /// How failed requests are retried.
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = policy;
         self
     }
 
-    /// Whether a part that is far slower than its peers is sent once more, over another connection; the
-    /// first answer counts. On by default: at most one part in twenty, only where the store can tell
-    /// which copy it has kept ([`Capabilities::hedge`](crate::backend::Capabilities::hedge)), and not
-    /// within half a minute of being throttled.
+    /// Whether a part that is far slower than its peers is sent a second time, over another connection; the first
+    /// answer counts. On by default. Hedges are at most one part in twenty, only on stores that can tell which copy
+    /// they have kept ([`Capabilities::hedge`](crate::backend::Capabilities::hedge)), and never within 30 s of
+    /// throttling.
     pub fn hedge(mut self, hedge: bool) -> Self {
         self.hedge = hedge;
         self
@@ -185,46 +185,46 @@ impl Builder {
         self
     }
 
-    /// Writes down in `directory` which sessions this process has, so that a sweep by another process of
-    /// this machine leaves them alone, and finds those that this one leaves when it is killed. Off by
-    /// default; the command line has `~/.local/state/tidegate`.
+    /// Records the sessions of this process in `directory`, so that a sweep by another process on this machine leaves
+    /// them alone, and finds those that a killed process left behind. Off by default; the command line uses
+    /// `~/.local/state/tidegate`.
     ///
-    /// The directory is made when the first session opens, with one file in it for each process that has
-    /// any. That it can't be written fails no upload: it is logged, once.
+    /// The directory is created when the first session opens. It holds one file for each process with sessions. If a
+    /// record cannot be written, no upload fails; the problem is logged once.
     pub fn records(mut self, directory: impl Into<PathBuf>) -> Self {
         self.records = Some(directory.into());
         self
     }
 
-    /// Trusts files of this user, too, beside those of the user that the process runs as; may be called again. For a
+    /// Also trusts files of this user, beside those of the process's own user; may be called several times. For a
     /// service whose user has changed.
     ///
-    /// Journals, records and notes of partial downloads are used only if they are regular files with one name that
-    /// nobody else may write to, and belong to a trusted user: what they say is done with this process's rights. Others
-    /// are refused, with the reason ([`UntrustedFile`](crate::UntrustedFile)).
+    /// Journals, records and notes of partial downloads decide what this process does with its rights. They are
+    /// therefore used only if they are regular files with a single name, belong to a trusted user, and no other user
+    /// may write to them. Other files are refused with the reason ([`UntrustedFile`](crate::UntrustedFile)).
     pub fn owner(mut self, uid: u32) -> Self {
         self.owners = self.owners.and(uid);
         self
     }
 
-    /// How `s3://` is reached; what every S3 tool does by default.
+    /// How `s3://` is reached; by default like every S3 tool, from the environment and the shared configuration.
     pub fn s3(mut self, settings: S3Settings) -> Self {
         self.s3 = settings;
         self
     }
 
-    /// How `gs://` is reached; what every tool of Google's does by default.
+    /// How `gs://` is reached; by default like every Google tool.
     pub fn gcs(mut self, settings: GcsSettings) -> Self {
         self.gcs = settings;
         self
     }
 
-    /// The engine.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the budget does not hold three slabs, also beside what is set aside for
-    /// sending from a spool and from journals, where a figure is zero, and where a spool or journal directory is
-    /// missing or a spool directory can't be written to.
+    /// [`ErrorKind::InvalidInput`] if the budget holds fewer than three slabs after the reserves for the spool and
+    /// the journals, if a limit is zero, or if a spool or journal directory is missing or a spool directory is not
+    /// writable.
     pub fn build(self) -> Result<Tidegate> {
         let refused =
             |message: String| Error::new(ErrorKind::InvalidInput, Operation::Connect, "tidegate", message);
@@ -265,7 +265,7 @@ impl Builder {
             self.durability,
             self.journal_keep,
             self.memory_wait,
-            // Without directories a journal of another engine's may be gone on with all the same.
+            // Without journal directories, another engine's journal may still be resumed; that uses the main budget.
             if sending > 0 { Budget::new(sending, self.slab) } else { budget.clone() },
         );
         let engine = Engine {

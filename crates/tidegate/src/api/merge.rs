@@ -1,4 +1,4 @@
-//! Merging: streams that are each in order, as one that is.
+//! Merges sorted streams into one sorted stream.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,27 +10,27 @@ use futures::stream::{FusedStream, Stream, TryStream};
 
 /// The items of several sorted streams, in order: a k-way merge.
 ///
-/// The inputs are streams of `Result<T, E>`, each sorted by `compare`, a total order. Of items that compare as equal
-/// that of the earlier input comes first, and those of one input stay in its order. So with the newest input given
-/// first, the first of several equal items is the newest.
+/// The inputs are streams of `Result<T, E>`, each sorted by `compare`, a total order. Among equal items, those of an
+/// earlier input come first, and those of the same input keep their order. So if the newest input is given first, the
+/// first of several equal items is the newest.
 ///
-/// It holds one item of each input, and of itself nothing more: with inputs that hold O(buffer) each, a merge of N
-/// holds O(N × buffer), whatever their length. An item costs about log₂ N comparisons. Inputs are polled only while
-/// their next item is missing, at the beginning all of them, and then the one whose item was given last; what reads
-/// ahead of the merge is the input's own. One that has ended is dropped at once.
+/// The merge holds one item of each input and nothing else: with inputs that hold O(buffer) each, a merge of N inputs
+/// holds O(N × buffer), whatever their length. Each item costs about log₂ N comparisons. An input is polled only
+/// while its next item is missing: all inputs at the start, then the input whose item was returned last. Any further
+/// read-ahead is up to the inputs. An input that has ended is dropped at once.
 ///
 /// # Errors
-/// The first error of any input is given as a [`MergeError`], which says of which input it is, and ends the merge:
-/// all inputs are dropped, and no item that was not given yet will be. Items that the merge already holds are not
-/// given before it, so that nobody takes what comes before an error for all there is.
+/// The first error of any input ends the merge. It is returned as a [`MergeError`], which names the input. All inputs
+/// are dropped, and the items that the merge holds are not returned, so that nobody takes the items before an error
+/// for the whole result.
 ///
-/// An input that is not sorted is no error: every item is still given, but not in order.
+/// An unsorted input is not an error: every item is returned, but not in order.
 ///
 /// # Cancellation
-/// Between two polls nothing is lost: a cancelled `next` took no item. Dropping the merge drops its inputs.
+/// Nothing is lost between two polls: a cancelled `next` has taken no item. Dropping the merge drops its inputs.
 ///
 /// # Panics
-/// A poll passes on a panic of an input or of `compare`, after which the merge must not be polled again.
+/// If an input or `compare` panics, the panic passes through the poll. Do not poll the merge after that.
 ///
 /// ```
 /// use futures::{TryStreamExt, stream};
@@ -55,47 +55,46 @@ use futures::stream::{FusedStream, Stream, TryStream};
 pub struct MergeStream<S: TryStream, F> {
     inputs: Vec<Input<S>>,
     compare: F,
-    /// A tree of matches: the root is at 1, the two that meet at `n` come from `2n` and `2n + 1`, and the leaves,
-    /// one for each input and up to a power of two, are the second half. Each node is the number of the input
-    /// that won there.
+    /// A tournament tree: the root is at 1, the children of `n` are `2n` and `2n + 1`, and the second half are the
+    /// leaves, one for each input, up to a power of two. Each node holds the number of the input that won there.
     winners: Vec<usize>,
     state: State,
 }
 
-/// An item of a merge, and which input it is of.
+/// An item of a merge, and the input that it came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged<T> {
-    /// The input's number in the order in which they were given, from 0.
+    /// The input's number in the order in which the inputs were given, from 0.
     pub input: usize,
     /// The item.
     pub item: T,
 }
 
-/// The error that ended a merge, and which input it is of.
+/// The error that ended a merge, and the input that it came from.
 #[derive(Debug, thiserror::Error)]
 #[error("input {input} of a merge: {error}")]
 pub struct MergeError<E> {
-    /// The input's number in the order in which they were given, from 0.
+    /// The input's number in the order in which the inputs were given, from 0.
     pub input: usize,
-    /// What it failed with.
+    /// The input's error.
     #[source]
     pub error: E,
 }
 
 struct Input<S: TryStream> {
-    /// Until it has ended.
+    /// `None` once the stream has ended.
     stream: Option<S>,
-    /// Its next item, where that is known.
+    /// The next item, once it is known.
     head: Option<S::Ok>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not every input's first item is known.
+    /// The first item of some input is not known yet.
     Filling,
-    /// The item of this input was given, its next one is missing; no match is open elsewhere.
+    /// This input's item was returned, and its next item is missing. All other matches in the tree are decided.
     Gave(usize),
-    /// Every head is known and the winner stands.
+    /// Every head is known, and the tree has its winner.
     Ready,
     Ended,
 }
@@ -105,9 +104,9 @@ where
     S: Stream<Item = Result<T, E>> + Unpin,
     F: FnMut(&T, &T) -> Ordering,
 {
-    /// Merges `inputs` in the order of `compare`. Nothing is polled yet. Without inputs the merge is empty.
+    /// Merges `inputs` in the order of `compare`. Polls nothing yet. Without inputs the merge is empty.
     ///
-    /// An input that is not [`Unpin`] can be given as [`boxed`](futures::StreamExt::boxed).
+    /// For an input that is not [`Unpin`], use [`boxed`](futures::StreamExt::boxed).
     pub fn new(inputs: impl IntoIterator<Item = S>, compare: F) -> Self {
         let input = |stream| Input { stream: Some(stream), head: None };
         let inputs: Vec<_> = inputs.into_iter().map(input).collect();
@@ -119,7 +118,7 @@ where
         Self { inputs, compare, winners, state: State::Filling }
     }
 
-    /// Polls for a missing head; one that has ended has none.
+    /// Polls the input for its missing head. An input that has ended has no head.
     fn poll_head(&mut self, cx: &mut Context<'_>, number: usize) -> Poll<Result<(), MergeError<E>>> {
         let input = &mut self.inputs[number];
         if input.head.is_some() {
@@ -143,7 +142,7 @@ where
         }
     }
 
-    /// Polls for every head that is missing: those that wait wait side by side.
+    /// Polls every input whose head is missing, so that they all wait at the same time.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), MergeError<E>>> {
         let mut pending = false;
         for number in 0..self.inputs.len() {
@@ -161,7 +160,7 @@ where
         Poll::Ready(Ok(()))
     }
 
-    /// Plays again the matches on the way from an input to the root.
+    /// Replays the matches on the path from an input to the root.
     fn replay(&mut self, number: usize) {
         let mut node = (self.winners.len() / 2 + number) / 2;
         while node > 0 {
@@ -170,7 +169,7 @@ where
         }
     }
 
-    /// Decides one match. The left one is of an earlier input, so it wins a tie.
+    /// Decides one match. The left side is an earlier input, so it wins a tie.
     fn play(&mut self, node: usize) {
         let (left, right) = (self.winners[2 * node], self.winners[2 * node + 1]);
         let head = |number: usize| self.inputs.get(number).and_then(|input| input.head.as_ref());
@@ -216,7 +215,7 @@ where
         Poll::Ready(Some(Ok(Merged { input: number, item })))
     }
 
-    /// The sum of the inputs' hints and of the items held.
+    /// The sum of the inputs' hints and the items that the merge holds.
     fn size_hint(&self) -> (usize, Option<usize>) {
         self.inputs.iter().fold((0, Some(0)), |(least, most), input| {
             let (low, high) = input.stream.as_ref().map_or((0, Some(0)), |stream| stream.size_hint());

@@ -1,5 +1,5 @@
-//! A [`Store`] as the `object_store` crate's [`ObjectStore`], for DataFusion, delta-rs, Lance, Polars and
-//! whatever else is written against that: its memory, its retries and its certainty for all of them.
+//! A [`Store`] as the `object_store` crate's [`ObjectStore`], for DataFusion, delta-rs, Lance, Polars and other
+//! programs written for that trait. They get the engine's memory budget, retries and commit guarantees.
 //!
 //! ```
 //! # tokio::runtime::Runtime::new()?.block_on(async {
@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is different from the crate's own stores is in `docs/OBJECT_STORE.md`.
+//! `docs/OBJECT_STORE.md` lists the differences from the crate's own stores.
 
 use std::fmt;
 use std::ops::Range;
@@ -48,37 +48,37 @@ use attributes::{check_kept, from_attributes, to_attributes};
 use error::{convert, no_condition, without_condition};
 use upload::Upload;
 
-/// Removals of one [`ObjectStore::delete_stream`] on their way at once; how many requests that makes the
-/// limiter decides.
+/// Removals of one [`ObjectStore::delete_stream`] in flight. The limiter decides how many requests they make.
 const REMOVALS: usize = 32;
 
-/// Requests of one [`ObjectStore::get_ranges`] on their way at once.
+/// Requests of one [`ObjectStore::get_ranges`] in flight.
 const RANGES: usize = 10;
 
-/// How often an object is read anew that is replaced between being looked at and being read.
+/// Most attempts to read the end of an object that is replaced between the `head` and the read.
 const LOOKS: u32 = 4;
 
 /// A [`Store`], or a prefix of one ([`Store::within`]), as an [`ObjectStore`]. A clone is the same store.
 ///
-/// A path is a key, as it is. What is written takes its memory from the engine's budget, and waits for it;
-/// what is published is whole, by [`finish`](crate::Writer::finish). It runs on the tokio runtime that calls it.
+/// A path is used as the key, unchanged. Writes take their memory from the engine's budget, and wait for it. An
+/// object is published as a whole, by [`finish`](crate::Writer::finish). Tasks run on the tokio runtime that calls
+/// the store.
 #[derive(Clone, Debug)]
 pub struct TidegateStore {
     store: Store,
 }
 
 impl TidegateStore {
-    /// The store, with every default of its engine.
+    /// Wraps `store`, with all defaults of its engine.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// The store that it is made of.
+    /// The store inside.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// A writer of `location` with what its caller asks for.
+    /// A writer for `location` with the caller's attributes and tags.
     fn writer(
         &self,
         location: &Path,
@@ -90,18 +90,20 @@ impl TidegateStore {
         Ok(self.store.writer(location.as_ref()).attributes(attributes))
     }
 
-    /// Describes an object, where the conditions hold.
+    /// Describes an object if it meets the conditions.
     async fn head(&self, location: &Path, options: &GetOptions) -> Result<Object> {
         let object = self.store.head(location.as_ref()).await.map_err(|error| convert(error, location))?;
         check(location, &object, options)?;
         Ok(object)
     }
 
-    /// Begins to read an object. The conditions are held against what is read, whatever was there before.
+    /// Starts to read an object. The conditions are checked against the object that is read, whatever was there
+    /// before.
     async fn read(&self, location: &Path, options: &GetOptions) -> Result<Reader> {
         let failed = |error| convert(error, location);
         let reader = self.store.reader(location.as_ref());
-        // What is often not read in the end is looked at first; of its last bytes the size is asked for anyhow.
+        // With these conditions the body is often not needed, so ask for the description first. Reading the end asks
+        // for the size anyway.
         let is_end = matches!(options.range, Some(GetRange::Suffix(_)));
         if !is_end && (options.if_none_match.is_some() || options.if_modified_since.is_some()) {
             self.head(location, options).await?;
@@ -118,19 +120,21 @@ impl TidegateStore {
         Ok(reader)
     }
 
-    /// Begins to read the last bytes of an object, whose size is asked for first.
+    /// Starts to read the last bytes of an object; asks for its size first.
     async fn read_end(&self, location: &Path, length: u64, options: &GetOptions) -> Result<Reader> {
         let mut looks = 0;
         loop {
             let object = self.head(location, options).await?;
             let range = object.size.saturating_sub(length)..object.size;
             let reader = self.store.reader(location.as_ref()).range(range);
-            // Without identity no answer is known to be of the object that was described; this one is of one object.
+            // Without an identity, no answer can be matched to the object that was described; but one answer is about
+            // one object.
             let reader = if object.has_identity() { reader.same(&object) } else { reader };
             let reader = reader.start().await;
             looks += 1;
             match reader {
-                // Of a shorter one, a store that heeds no conditions says that the range is behind its end.
+                // The object was replaced. If the new one is shorter, a store that heeds no conditions says that the
+                // range is past its end.
                 Err(error)
                     if looks < LOOKS
                         && matches!(error.kind(), ErrorKind::Replaced | ErrorKind::InvalidInput) => {}
@@ -139,7 +143,7 @@ impl TidegateStore {
         }
     }
 
-    /// The error for a range that lies outside the object.
+    /// The error for a range outside the object.
     fn refused(&self, location: &Path, why: impl fmt::Display) -> Error {
         let url = self.store.context().url(location.as_ref());
         convert(crate::Error::new(ErrorKind::InvalidInput, Operation::Get, url, why.to_string()), location)
@@ -190,9 +194,9 @@ impl ObjectStore for TidegateStore {
         writer.finish().await.map(put_result).map_err(failed)
     }
 
-    /// The parts follow each other in the order in which they are given, however they are waited for, as pieces
-    /// of one stream: the engine cuts its own parts from that. A part that is there in time is taken when the
-    /// engine has memory for it; wait for each, or for as many at once as may be held.
+    /// The parts form one stream, in the order of the `put_part` calls, however their futures are awaited; the engine
+    /// cuts its own parts from that stream. A part is accepted once the engine has memory for it. Callers should
+    /// await each part, or hold only as many at once as they have memory for.
     async fn put_multipart_opts(
         &self,
         location: &Path,
@@ -225,8 +229,8 @@ impl ObjectStore for TidegateStore {
         })
     }
 
-    /// Ranges that lie close together are one request. As with one range, an end past the object's is the object's; a
-    /// range that begins past it is refused, an empty one as well.
+    /// Ranges that lie close together are read by one request. As with one range, a range that ends past the object's
+    /// end is cut; a range that begins past it is refused, also an empty one.
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if let Some(range) = ranges.iter().find(|range| range.end < range.start) {
             let (start, end) = (range.start, range.end);
@@ -244,7 +248,7 @@ impl ObjectStore for TidegateStore {
         let size = match fetched.first() {
             Some((size, _)) => *size,
             None if ranges.is_empty() => 0,
-            // Of empty ranges no byte is read, and whether they lie in the object is to be known all the same.
+            // Empty ranges read no bytes, but they must still lie within the object, so ask for its size.
             None => self.head(location, &GetOptions::new()).await?.size,
         };
         let cut = |range: &Range<u64>| {
@@ -297,7 +301,7 @@ impl ObjectStore for TidegateStore {
         Ok(result)
     }
 
-    /// A copy and a removal; where both are one place, nothing is to be done but to see that there is an object.
+    /// Copies, then removes. If both paths are the same place, only checks that the object exists.
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
         if self.store.context().is_one_place(from.as_ref(), self.store.context(), to.as_ref()).await {
             return self.store.head(from.as_ref()).await.map(|_| ()).map_err(|error| convert(error, from));
@@ -324,7 +328,8 @@ impl ObjectStore for TidegateStore {
     }
 }
 
-/// What has all bytes of `ranges`, in ascending order: ranges that lie close together are one. Empty ranges have none.
+/// The ascending ranges that contain all bytes of `ranges`. Ranges that lie close together are joined; empty ranges
+/// are left out.
 fn union(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
     sorted.sort_unstable_by_key(|range| range.start);
@@ -340,7 +345,7 @@ fn union(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     union
 }
 
-/// As errors of no kind name their store.
+/// The store's name in errors without a kind of their own.
 const STORE: &str = "Tidegate";
 
 fn meta(location: Path, object: Object) -> ObjectMeta {
@@ -358,7 +363,7 @@ fn put_result(object: Object) -> PutResult {
     PutResult { e_tag: object.etag, version: object.version }
 }
 
-/// An entry with its size, which is asked for where the store leaves it out of its listing.
+/// An entry with its size. If the store's listing has no size, asks for the object's description.
 async fn described(store: Store, entry: Entry) -> crate::Result<Entry> {
     match entry {
         Entry::Object(object) if object.size_is_unknown => Ok(Entry::Object(store.head(&object.key).await?)),
@@ -366,7 +371,8 @@ async fn described(store: Store, entry: Entry) -> crate::Result<Entry> {
     }
 }
 
-/// An entry of a listing; `None` for what tools leave in place of a directory, which no path names.
+/// An entry of a listing as `object_store` shows it. `None` for the markers that some tools write in place of a
+/// directory (keys that end with `/`), because no path can name them.
 fn listed(entry: Entry) -> Result<Option<ObjectMeta>> {
     match entry {
         Entry::Object(object) if !object.key.ends_with('/') => {
@@ -376,7 +382,7 @@ fn listed(entry: Entry) -> Result<Option<ObjectMeta>> {
     }
 }
 
-/// Fails where an object is not the one that is asked for.
+/// Fails if the object does not meet the conditions, or does not have the requested version.
 fn check(location: &Path, object: &Object, options: &GetOptions) -> Result<()> {
     options.check_preconditions(&meta(location.clone(), object.clone()))?;
     match &options.version {

@@ -1,7 +1,7 @@
-//! Keys spread over prefixes, for stores that limit how many requests each prefix takes.
+//! Keys spread over prefixes, for stores that limit the requests to each prefix.
 //!
-//! `<root>/<key>` becomes `<root>/<hash>/<key>`. Which hash, how prefixes are named, and what a store keeps of
-//! it is specified in docs/PREFIXES.md.
+//! `<root>/<key>` becomes `<root>/<hash>/<key>`. docs/PREFIXES.md specifies the hash, the names of the prefixes, and
+//! the record that the store keeps of them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ use record::Record;
 
 /// A store whose keys are spread over prefixes. A clone is the same store.
 ///
-/// The layout is recorded in the store, so that every client agrees; each reads it again once it is older than
-/// [`REFRESH`](Self::REFRESH), with one request for a listing. While there is an older layout an object is looked
-/// for where the current one has it, then where the older one has it.
+/// The layout is recorded in the store, so that all clients agree. Each client reads the record again once its copy
+/// is older than [`REFRESH`](Self::REFRESH); that costs one listing request. While an older layout is in use, an
+/// object is looked for at its current place, then at its older one.
 ///
 /// ```
 /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -61,20 +61,22 @@ pub struct PrefixedStore {
 }
 
 impl PrefixedStore {
-    /// How old what a client knows of the layout may be: within this every client sees a change.
+    /// Longest time that a client uses its copy of the record: all clients see a change of the layout within this
+    /// time.
     pub const REFRESH: Duration = Duration::from_secs(30);
 
-    /// Opens the root `store`, whose layout was [set](Self::init) before.
+    /// Opens the root `store`, whose layout was recorded by [`init`](Self::init).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where no layout is recorded; [`ErrorKind::Unsupported`] where it was recorded by a
-    /// newer version, in a way that this one does not know; [`ErrorKind::InvalidInput`] where the record is damaged.
+    /// [`ErrorKind::NotFound`] if no layout is recorded; [`ErrorKind::Unsupported`] if a newer version recorded it in
+    /// a format that this version does not know; [`ErrorKind::InvalidInput`] if the record is damaged.
     pub async fn open(store: &Store) -> Result<Self> {
         Self::open_with(store, Self::REFRESH).await
     }
 
-    /// As [`open`](Self::open), with another bound than [`REFRESH`](Self::REFRESH) on how old what is known of the
-    /// layout may be; at zero each request asks first, and each entry of a listing. A [migration](Self::migrate) must give all clients time.
+    /// As [`open`](Self::open), with another limit than [`REFRESH`](Self::REFRESH) for the age of the client's copy
+    /// of the record. With zero, every request and every entry of a listing first asks the store. A
+    /// [migration](Self::migrate) must wait for the slowest client.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -84,12 +86,12 @@ impl PrefixedStore {
         Ok(Self::of(places.ok_or_else(|| places::no_record(store))?))
     }
 
-    /// Records the layout of the root `store`, which has none yet. Where the same layout is recorded already,
-    /// by whomever, that is as good. What is below the root already is left where it is: keys that are where
-    /// the layout has them can be read from here on, others can't.
+    /// Records the layout of the root `store`, which has none yet. Succeeds if the same layout is already recorded,
+    /// by anyone. Existing objects below the root stay where they are: those at the places that the layout gives
+    /// their keys can be read from now on, others cannot.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another layout is recorded; those of [`open`](Self::open).
+    /// [`ErrorKind::InvalidInput`] if another layout is recorded; those of [`open`](Self::open).
     pub async fn init(store: &Store, layout: Layout) -> Result<Self> {
         refuse_spread(store, "is set up")?;
         let is_ours = places::create(store, 1, Record::new(layout)).await?;
@@ -113,82 +115,81 @@ impl PrefixedStore {
         Self { store, places }
     }
 
-    /// The layout that writes go by, as it was last read.
+    /// The layout that writes use, as last read from the record.
     pub fn layout(&self) -> Layout {
         self.places.record().current
     }
 
-    /// The layout before, as long as objects are to be moved from its places, copies to be removed there, or
-    /// removals may be on their way: a [migration](Self::migrate) has work to do.
+    /// The previous layout, while a [migration](Self::migrate) still has work to do: objects to move, old copies to
+    /// remove, or removals that may be in flight.
     pub fn older(&self) -> Option<Layout> {
         self.places.record().before()
     }
 
-    /// Where `key` is written, as a key below the root: `010110/KEY`.
+    /// The key below the root that `key` is written to: `010110/KEY`.
     pub fn place(&self, key: &str) -> String {
         format!("{}/{key}", self.layout().name(key))
     }
 
-    /// The same as a [`Store`], for whatever takes one. What is about places and not about keys (unfinished
-    /// uploads, lifecycle rules) is refused there: the root's own store has it.
+    /// The same as a [`Store`], for code that takes one. It refuses operations on places instead of keys (unfinished
+    /// uploads, lifecycle rules): use the root's own store for these.
     pub fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The root, without the prefixes, as a URL without a slash at its end.
+    /// The URL of the root, without the prefixes and without a trailing slash.
     pub fn location(&self) -> String {
         self.store.location()
     }
 
-    /// Writes `key`; as [`Store::writer`]. An upload in many parts that began before a change of the layout
-    /// fails with [`ErrorKind::SessionLost`] when it is to be published: it would be where nobody looks.
+    /// Sets up an upload to `key`; as [`Store::writer`]. If the layout changes during an upload in parts, publishing
+    /// the object fails with [`ErrorKind::SessionLost`], because nobody would look for it at its old place.
     ///
-    /// `create_only` holds across both layouts. A write that replaces an object which is yet to be
-    /// [moved](Self::migrate) fails with [`ErrorKind::Unsupported`] until it is.
+    /// `create_only` holds across both layouts. A write that replaces an object which is not [moved](Self::migrate)
+    /// yet fails with [`ErrorKind::Unsupported`].
     pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
         self.store.writer(key)
     }
 
-    /// Reads `key`; as [`Store::reader`].
+    /// Sets up a read of `key`; as [`Store::reader`].
     pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
         self.store.reader(key)
     }
 
-    /// Sends the file at `path` as `key`; as [`Store::upload`].
+    /// Uploads the file at `path` as `key`; as [`Store::upload`].
     pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
         self.store.upload(path, key).await
     }
 
-    /// Describes an object; as [`Store::head`]. While there is an older layout, one that is not there takes three
-    /// requests.
+    /// Describes an object; as [`Store::head`]. While an older layout is in use, this takes up to three requests.
     pub async fn head(&self, key: &str) -> Result<Object> {
         self.store.head(key).await
     }
 
-    /// Removes an object wherever it is; as [`Store::delete`].
+    /// Removes an object at all its places; as [`Store::delete`].
     pub async fn delete(&self, key: &str) -> Result<()> {
         self.store.delete(key).await
     }
 
-    /// Lists all prefixes as one, in key order; as [`Store::list`]. A failed request ends it with an error.
+    /// Lists all prefixes as one, in key order; as [`Store::list`]. A failed request ends the listing with an error.
     ///
-    /// Each prefix is listed by itself, from the beginning to the end together: it takes at least as many
-    /// requests as there are prefixes before the first entry, 64 at a time, and holds a page of entries for each
-    /// (1,000 at S3, some 800 bytes an entry).
+    /// All prefixes are listed at the same time. So the first entry takes at least one request for each prefix, 64 at
+    /// a time, and the listing holds a page of entries for each prefix (1,000 on S3, about 800 bytes per entry).
     ///
-    /// It misses nothing that is [moved](Self::migrate) while it is under way: where the layout is another, it lists
-    /// all prefixes again and goes on behind what it has given.
+    /// The listing misses no object that is [moved](Self::migrate) meanwhile: if the layout changes, it lists all
+    /// prefixes again and continues after the last key that it returned.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         self.store.list(prefix, recursive)
     }
 
-    /// Records another layout, by which writes go from here on; objects stay where they are until they are
-    /// [moved](Self::migrate). Other clients see it within [`REFRESH`](Self::REFRESH); one key should not be
-    /// overwritten by two of them meanwhile, for what one who has not seen it writes counts as older.
+    /// Records another layout, which writes use from now on. Objects stay where they are until they are
+    /// [moved](Self::migrate). Other clients see the change within [`REFRESH`](Self::REFRESH). Until then, do not
+    /// overwrite one key from several clients: an object written by a client that has not seen the change counts as
+    /// the older one.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] while anything is left of the layout before that, and where somebody else
-    /// changes it at the same time.
+    /// [`ErrorKind::InvalidInput`] while the previous change is not fully migrated, and if someone else changes the
+    /// layout at the same time.
     pub async fn change(&self, layout: Layout) -> Result<()> {
         let Known { number, record, .. } = self.places.latest().await?;
         let refused = |message: String| {
@@ -218,7 +219,7 @@ impl PrefixedStore {
     }
 }
 
-/// Prefixes below prefixes would be found by nobody who opens the root.
+/// A layout inside a spread store would not be found by clients that open the root.
 fn refuse_spread(store: &Store, what: &str) -> Result<()> {
     if store.context().keys().is_none() {
         return Ok(());

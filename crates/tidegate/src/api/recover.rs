@@ -1,4 +1,4 @@
-//! What earlier processes left in the journal directories, and going on with it.
+//! Uploads that earlier processes left in the journal directories: list, resume, abort.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
 use crate::upload::{self, Claimed, Resumed};
 
-/// An upload that was left in a journal, or is being written by another process.
+/// An upload that was left in a journal, or that another process is writing.
 ///
 /// ```no_run
 /// # async fn run() -> tidegate::Result<()> {
@@ -33,13 +33,13 @@ pub struct Left {
 }
 
 impl Tidegate {
-    /// Lists what is in the journal directories: uploads that were left, and those that another process, or
-    /// a writer of this one, is writing now ([`Left::problem`]). A directory that can't be read is such a
-    /// problem, too. No upload is changed; files of those that have ended are removed, and after a day those
-    /// of uploads that never began.
+    /// Lists the uploads in the journal directories: those that were left, and those that another process, or a
+    /// writer of this one, is writing now ([`Left::problem`]). A directory that cannot be read is listed as a
+    /// problem, too. No upload is changed. Files of ended uploads are removed; files of uploads that never began are
+    /// removed after a day.
     ///
     /// # Errors
-    /// Where no directory can be read. What is wrong with one journal is told by it.
+    /// If no directory can be read. A problem with one journal is in its entry instead ([`Left::problem`]).
     pub async fn recover(&self) -> Result<Vec<Left>> {
         let (mut left, unread) = self.left(String::new()).await;
         if unread.len() == self.engine().journaling.directories.len() {
@@ -51,7 +51,7 @@ impl Tidegate {
         Ok(left)
     }
 
-    /// Those whose ids begin so, and the directories that can't be read.
+    /// The uploads whose ids begin with `ids`, and the directories that cannot be read.
     async fn left(&self, ids: String) -> (Vec<Left>, Vec<Unread>) {
         let (directories, owners) =
             (self.engine().journaling.directories.clone(), self.engine().owners.clone());
@@ -63,11 +63,11 @@ impl Tidegate {
         (listed.into_iter().map(left).collect(), unread)
     }
 
-    /// Goes on with the upload of this id, as [`recover`](Self::recover) lists it.
+    /// Resumes the upload with this id, as listed by [`recover`](Self::recover).
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where no journal directory has one of this id; where that can't be told, why a
-    /// directory can't be read; and those of [`Left::resume`].
+    /// [`ErrorKind::NotFound`] if no journal directory has an upload with this id; if a directory that may have it
+    /// cannot be read, the reason for that; and the errors of [`Left::resume`].
     pub async fn resume(&self, id: &str) -> Result<Resumed> {
         let (left, unread) = self.left(id.to_owned()).await;
         let Some(left) = left.into_iter().find(|left| left.id() == id) else {
@@ -80,11 +80,11 @@ impl Tidegate {
 }
 
 impl Store {
-    /// The uploads of `key` that are in the journal directories, those that somebody writes now
-    /// ([`Left::problem`]) among them; no other journal is looked at. See [`Tidegate::recover`].
+    /// The uploads of `key` in the journal directories, also those that are being written now ([`Left::problem`]).
+    /// Reads no other journals. See [`Tidegate::recover`].
     ///
     /// # Errors
-    /// Where a directory can't be read: those of `key` may be there.
+    /// If a directory cannot be read, because it may hold uploads of `key`.
     pub async fn left(&self, key: &str) -> Result<Vec<Left>> {
         let ids = upload::ids(&**self.context().backend(), &self.context().full_key(key));
         let (mut left, unread) = self.tide().left(ids).await;
@@ -95,35 +95,34 @@ impl Store {
 }
 
 impl Left {
-    /// The upload's id: the name of its file.
+    /// The upload's id: the name of its journal file without the extension.
     pub fn id(&self) -> &str {
         self.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
-    /// The file.
+    /// The journal file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What is in it; `None` where that can't be told, see [`problem`](Self::problem).
+    /// The journal's content; `None` if it cannot be read, see [`problem`](Self::problem).
     pub fn recovered(&self) -> Option<&Recovered> {
         self.found.as_ref().ok()
     }
 
-    /// Why it can't be gone on with: [`JournalError::InUse`] while somebody writes it, or what is wrong
-    /// with it.
+    /// Why the upload cannot be resumed: [`JournalError::InUse`] while it is being written, or the damage.
     pub fn problem(&self) -> Option<&JournalError> {
         self.found.as_ref().err()
     }
 
-    /// The object, as a URL; `None` where that is not known.
+    /// The object's URL; `None` if it is not known.
     pub fn url(&self) -> Option<String> {
         let header = &self.recovered()?.state.header;
         Some(format!("{}/{}", header.url, header.key))
     }
 
-    /// Whether it is of `key` in `store`, whoever writes it now: what another process has, and what is
-    /// damaged, is known by its name.
+    /// Whether this is an upload of `key` in `store`. A journal that is in use or damaged is recognized by its file
+    /// name.
     pub fn is_of(&self, store: &Store, key: &str) -> bool {
         let (backend, key) = (&**store.context().backend(), store.context().full_key(key));
         match self.recovered() {
@@ -135,29 +134,31 @@ impl Left {
         }
     }
 
-    /// Bytes of the object that are in the journal, or were acknowledged by the store.
+    /// Bytes of the object that are in the journal or were acknowledged by the store; 0 if the journal cannot be
+    /// read.
     pub fn length(&self) -> u64 {
         self.recovered().map_or(0, |found| found.checksum.covers())
     }
 
-    /// Whether its producer had finished, so that it is not needed any more.
+    /// Whether its producer had finished, so that the upload can be completed without the producer.
     pub fn is_finished(&self) -> bool {
         self.recovered().is_some_and(|found| found.state.finish.is_some())
     }
 
-    /// Takes it, so that nobody else goes on with it: what is in it now may be more than when it was
+    /// Takes the upload, so that nobody else can resume it. Its journal may now hold more bytes than when it was
     /// listed.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another process has it; [`ErrorKind::Integrity`] where it is
-    /// damaged; [`ErrorKind::NotFound`] where it has ended meanwhile.
+    /// [`ErrorKind::InvalidInput`] if the journal is in use; [`ErrorKind::Integrity`] if the journal is damaged;
+    /// [`ErrorKind::NotFound`] if the upload has ended in the meantime; `ErrorKind::PermissionDenied` if the journal
+    /// goes to a local directory and does not belong to the process's own user.
     pub async fn claim(&self) -> Result<Claimed> {
         let (store, own) = (self.store().await?, TrustedOwners::default());
         if store.context().backend().endpoint() != LOCAL {
             return self.claim_on(&store).await;
         }
-        // A store's endpoint is in the caller's settings. Nobody but the journal names the directory: that of a user who
-        // may be trusted for its bytes must not say what this process writes to.
+        // A store's endpoint comes from the caller's settings, but only the journal names a local directory. A
+        // trusted user's journal may supply bytes; it must not choose the directory that this process writes to.
         let claimed = Box::pin(Claimed::open(store.context(), &self.path, &own)).await;
         claimed.map_err(|error| match error.kind() {
             ErrorKind::PermissionDenied => {
@@ -173,58 +174,58 @@ impl Left {
         })
     }
 
-    /// The same on a store that is open already, such as one of a backend of the caller's.
+    /// As [`claim`](Self::claim), on a store that is already open, such as one on the caller's own backend.
     pub async fn claim_on(&self, store: &Store) -> Result<Claimed> {
         Box::pin(Claimed::open(store.context(), &self.path, &self.tide.engine().owners)).await
     }
 
-    /// Goes on with it. Where its producer had finished, this ends with the object: sent from the
-    /// journal as far as the store did not have it. A session that has expired is opened again and
-    /// filled from the journal, as long as that has all bytes yet. Where the object was published and
-    /// removed again before anybody could tell, it is published once more.
+    /// Resumes the upload. If its producer had finished, the missing bytes are sent from the journal and the object
+    /// is published. If the session has expired, it is opened again and filled from the journal, as long as the
+    /// journal still has all bytes. If the object was published and removed again before that could be recorded, it
+    /// is published once more.
     ///
     /// # Errors
-    /// Those of [`claim`](Self::claim); [`ErrorKind::SessionLost`] where the session is gone and the journal
-    /// has given bytes back; [`ErrorKind::Uncertain`] where it may have been published, and what is there
-    /// now came since. The journal stays then.
+    /// Those of [`claim`](Self::claim); [`ErrorKind::SessionLost`] if the session is gone and the journal no longer
+    /// has all bytes; [`ErrorKind::Uncertain`] if the object may have been published, but the key's present object
+    /// was written later. With the last two the journal stays.
     pub async fn resume(&self) -> Result<Resumed> {
         Box::pin(Box::pin(self.claim()).await?.resume()).await
     }
 
-    /// The same on a store that is open already.
+    /// As [`resume`](Self::resume), on a store that is already open.
     pub async fn resume_on(&self, store: &Store) -> Result<Resumed> {
         Box::pin(self.claim_on(store).await?.resume()).await
     }
 
-    /// Ends the upload: its session at the store is aborted, its journal removed. The object, where it
-    /// turns out that it was published: it stays.
+    /// Ends the upload: aborts its session at the store and removes its journal. If the object turns out to have been
+    /// published, it stays and is returned.
     ///
     /// # Errors
-    /// Those of [`claim`](Self::claim), and of the store. The journal stays then.
+    /// Those of [`claim`](Self::claim), and of the store. The journal stays after an error.
     pub async fn abort(&self) -> Result<Option<Object>> {
         Box::pin(Box::pin(self.claim()).await?.abort()).await
     }
 
-    /// The same on a store that is open already.
+    /// As [`abort`](Self::abort), on a store that is already open.
     pub async fn abort_on(&self, store: &Store) -> Result<Option<Object>> {
         Box::pin(self.claim_on(store).await?.abort()).await
     }
 
-    /// Removes its journal with all bytes that are in it, and asks nothing of the store, which may be gone.
-    /// A session that is there yet is left to a [sweep](Store::sweep). A journal that is damaged, or of a later
-    /// version, goes too, and so does a file of that name that is no journal.
+    /// Removes the journal with all its bytes, and sends nothing to the store, which may be gone. If the session
+    /// still exists, it is left to a [sweep](Store::sweep). A damaged journal, one of a later version, and a file of
+    /// such a name that is no journal are removed as well.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where another process has it; those of the file system.
+    /// [`ErrorKind::InvalidInput`] if the journal is in use; the errors of the file system.
     pub async fn forget(&self) -> Result<()> {
         let engine = self.tide.engine();
         upload::forget(&self.path, &engine.journaling, &engine.owners).await
     }
 
-    /// Reads every byte of its journal, compares the checksums and says what is in it. Nothing is changed.
+    /// Reads every byte of the journal, compares the checksums and returns the content. Changes nothing.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The damage that was found.
     pub async fn verify(&self) -> Result<Recovered, JournalError> {
         let (path, owners) = (self.path.clone(), self.tide.engine().owners.clone());
         spawn_blocking(move || {
@@ -238,7 +239,7 @@ impl Left {
     async fn store(&self) -> Result<Store> {
         let looked;
         let found = match &self.found {
-            // It may be in use no more: a writer of this process that was just dropped lets go of it soon.
+            // The journal may be free by now: a writer of this process that was just dropped soon releases it.
             Err(JournalError::InUse { .. }) => {
                 let engine = self.tide.engine();
                 looked = engine.journaling.live.look(&self.path, &engine.owners).await;

@@ -30,7 +30,7 @@ impl Store {
         Self { tide, context }
     }
 
-    /// The engine that opened it.
+    /// The engine that opened this store.
     pub(crate) fn tide(&self) -> &Tidegate {
         &self.tide
     }
@@ -44,27 +44,27 @@ impl Store {
         Self { context, ..self.clone() }
     }
 
-    /// Where it is, as a URL without a slash at its end; for a local directory its path, which is empty for `/`.
+    /// The store's URL without a trailing slash; for a local directory its path, which is empty for `/`.
     pub fn location(&self) -> String {
         self.context.location()
     }
 
-    /// Writes `key`.
+    /// Sets up an upload to `key`.
     pub fn writer(&self, key: impl Into<String>) -> WriterBuilder {
         WriterBuilder::new(self.context.clone(), key.into())
     }
 
-    /// Reads `key`.
+    /// Sets up a read of `key`.
     pub fn reader(&self, key: impl Into<String>) -> ReaderBuilder {
         ReaderBuilder::new(self.context.clone(), key.into())
     }
 
-    /// Downloads `key` to the file at `path`.
+    /// Sets up a download of `key` to the file at `path`.
     pub fn download(&self, key: impl Into<String>, path: impl Into<PathBuf>) -> DownloadBuilder {
         DownloadBuilder::new(self.context.clone(), key.into(), path.into())
     }
 
-    /// Reads the blocks of `key` that `index` names: where each lies, in ascending order.
+    /// Sets up a read of several blocks of `key`. `index` gives the byte range of each block, in ascending order.
     pub fn blocks(
         &self,
         key: impl Into<String>,
@@ -73,29 +73,30 @@ impl Store {
         BlocksBuilder::new(self.context.clone(), key.into(), index)
     }
 
-    /// Sends the file at `path` as `key`; [`WriterBuilder::upload`] with every default.
+    /// Uploads the file at `path` as `key`: [`WriterBuilder::upload`] with all defaults.
     pub async fn upload(&self, path: impl AsRef<Path>, key: impl Into<String>) -> Result<Object> {
         self.writer(key).upload(path).await
     }
 
-    /// Copies `key` to `to_key` of `to`, without its bytes coming this way; both are to be of one store, see
-    /// [`is_one_with`](Self::is_one_with).
+    /// Sets up a copy of `key` to `to_key` of `to` that the store makes itself: the bytes do not pass through this
+    /// machine. Both must be in one store, see [`is_one_with`](Self::is_one_with).
     pub fn copy(&self, key: impl Into<String>, to: &Self, to_key: impl Into<String>) -> CopyBuilder {
         CopyBuilder::new(self.context.clone(), key.into(), to.context.clone(), to_key.into())
     }
 
-    /// Describes an object.
+    /// Describes an object. `ErrorKind::NotFound` if the key has no object.
     pub async fn head(&self, key: &str) -> Result<Object> {
         self.context.head(key).await
     }
 
-    /// The tags of an object; none where the store knows no tags.
+    /// The tags of an object; empty if the store has no tags.
     pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>> {
         self.context.check(Operation::Head, key, None)?;
         self.context.tags(key, &self.context.engine().progress).await
     }
 
-    /// Removes an object; removing what is not there is no error.
+    /// Removes an object. Succeeds if the key has no object. After the future is dropped, the object may or may not
+    /// be there.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let (context, full) = (&self.context, self.context.full_key(key));
         context.check(Operation::Delete, key, None)?;
@@ -103,7 +104,7 @@ impl Store {
         let delete = requests.send(Operation::Delete, None, None, || context.backend().delete(&full)).await;
         let Err(failure) = delete else { return Ok(()) };
         if failure.fault.kind == FaultKind::NotAStore {
-            // The answer proves nothing: only the store's own word that there is no such object does.
+            // The answer proves nothing. Only the store's own word that the object is missing counts, so ask for it.
             let head = requests.send(Operation::Head, None, None, || context.backend().head(&full)).await;
             let is_gone = |asked: &Failure| asked.fault.kind == FaultKind::NotFound && asked.fault.answered;
             if head.as_ref().is_err_and(is_gone) {
@@ -113,9 +114,9 @@ impl Store {
         Err(failure.into_error(Operation::Delete, &context.url(key)))
     }
 
-    /// Lists the objects whose keys begin with `prefix`, in key order; what lies below the next `/`
-    /// only as prefixes, unless `recursive`. Each page is one request; one that fails for good ends the listing
-    /// with an error.
+    /// Lists the objects whose keys begin with `prefix`, in key order. Unless `recursive`, keys with a further `/`
+    /// after `prefix` are listed only as the prefix up to that `/`. Each page is one request; if it still fails after
+    /// its retries, the listing ends with the error.
     pub fn list(&self, prefix: &str, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let (context, below) = (self.context.clone(), self.context.prefixed(prefix));
         let requests = context.list_requests(prefix);
@@ -136,8 +137,9 @@ impl Store {
             .boxed()
     }
 
-    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store tells. A failed
-    /// request ends the listing with an error. See [`unfinished`](Self::unfinished) for what they hold.
+    /// Lists the unfinished uploads of keys that begin with `prefix`, as far as the store lists them. A request that
+    /// still fails after its retries ends the listing with the error. [`unfinished`](Self::unfinished) also says how
+    /// much each holds.
     pub fn sessions(&self, prefix: &str) -> BoxStream<'static, Result<OpenSession>> {
         if let Err(error) = self.context.refuse_spread(Operation::List, "unfinished uploads") {
             return futures::stream::iter([Err(error)]).boxed();
@@ -153,16 +155,16 @@ impl Store {
             .boxed()
     }
 
-    /// The same store from `prefix` on: keys are then relative to that. A slash is added to a prefix that
-    /// does not end with one.
+    /// The part of this store below `prefix`: keys are then relative to `prefix`. Adds a slash to a prefix that does
+    /// not end with one.
     #[must_use]
     pub fn within(&self, prefix: &str) -> Self {
         self.with(self.context.within(prefix))
     }
 
-    /// Whether objects are copied between the two by the store itself: they are at one endpoint, which makes
-    /// copies, and neither spreads its keys over prefixes, so that both places are known. The target's credentials
-    /// are the ones that count.
+    /// Whether the store itself can copy objects from here to `to`: both have the same endpoint, which supports
+    /// copies, and neither spreads its keys over prefixes (then only the layout knows the places). The copy uses the
+    /// credentials of `to`.
     pub fn is_one_with(&self, to: &Self) -> bool {
         self.context.is_one_with(&to.context)
     }

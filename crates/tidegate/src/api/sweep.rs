@@ -1,5 +1,4 @@
-//! What is left behind: unfinished uploads that nobody works on any more, and the rules by which a store
-//! ends them itself.
+//! Sweeps end unfinished uploads that nobody works on any more; lifecycle rules make the store itself end them.
 
 use std::future::ready;
 use std::time::{Duration, SystemTime};
@@ -20,17 +19,17 @@ mod tests;
 pub use lifecycle::LifecycleOutcome;
 pub use report::{Fate, Kept, Process, SweepReport, Swept, Unfinished};
 
-/// Sessions that are looked at or ended at once.
+/// Sessions that are examined or aborted at the same time.
 const IN_FLIGHT: usize = 16;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Ends unfinished uploads that are older than a limit and of no live process; from [`Store::sweep`].
+/// Aborts unfinished uploads that are older than a limit and belong to no live process; from [`Store::sweep`].
 ///
-/// A session is left alone where a live process of this machine has it: this process itself, one that
-/// keeps [records](crate::Builder::records) in the same directory, or one that holds the lock of a file
-/// on a local disk; and where one of the engine's [journals](crate::Builder::journal) goes on with it. Of
-/// processes on other machines, or without records, nothing is known here: the limit
-/// is what protects them. Age goes by the store's clock and this machine's.
+/// A session is left alone while a live process on this machine has it: this process itself, a process that keeps
+/// [records](crate::Builder::records) in the same directory, or one that holds the lock of a file on a local disk. It
+/// is also left alone if one of the engine's [journals](crate::Builder::journal) can resume it. Nothing is known here
+/// of processes on other machines or without records; only the age limit protects their sessions. The age is the
+/// difference between the store's clock and this machine's.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is swept before `start` or `run`"]
 pub struct Sweep {
@@ -41,24 +40,24 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Leaves what is younger alone; one day by default.
+    /// Leaves younger sessions alone; one day by default.
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older_than = age;
         self
     }
 
-    /// Ends nothing, and says what would be ended.
+    /// Aborts nothing, and reports the sessions that would be aborted.
     pub fn dry_run(mut self, dry_run: bool) -> Self {
         self.dry_run = dry_run;
         self
     }
 
-    /// Sweeps as the stream is read: what was found, one by one, and what became of it. That a session
-    /// can't be ended is its [`Fate`], and the sweep goes on. Dropping the stream ends the sweep; requests
-    /// on their way may still be carried out.
+    /// Sweeps while the stream is read. The stream gives each session that was found and its outcome. If a session
+    /// cannot be aborted, its [`Fate`] says so, and the sweep continues. Dropping the stream ends the sweep; requests
+    /// in flight may still be carried out.
     ///
     /// # Errors
-    /// The first ends the stream: of the listing, or [`ErrorKind::Source`] where the records can't be
+    /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be
     /// read.
     pub fn start(self) -> BoxStream<'static, Result<Swept>> {
         let (store, prefix, dry_run) = (self.store.clone(), self.prefix.clone(), self.dry_run);
@@ -74,11 +73,11 @@ impl Sweep {
         until_error(swept.buffered(IN_FLIGHT).chain(epilogue.filter_map(|()| ready(None)))).boxed()
     }
 
-    /// Sweeps to the end, and adds up what was found.
+    /// Sweeps to the end and adds up the outcomes.
     ///
     /// # Errors
-    /// As [`start`](Self::start). Sessions that could not be ended are counted, and the first error of
-    /// one is in the report.
+    /// As [`start`](Self::start). Sessions that could not be aborted are counted; the report has the first of their
+    /// errors.
     pub async fn run(self) -> Result<SweepReport> {
         let mut report = SweepReport::default();
         let mut swept = self.start();
@@ -99,7 +98,7 @@ impl Sweep {
                 Some(_) => match self.store.has_journal_of(&session).await {
                     Ok(false) => None,
                     Ok(true) => Some(Kept::Journaled),
-                    // Who can't know what is needed ends nothing.
+                    // The session may still be needed, so leave it alone.
                     Err(error) => return Swept { found, fate: Fate::Failed(error) },
                 },
             }
@@ -110,7 +109,7 @@ impl Sweep {
         let gone = |error: &Error| error.kind() == ErrorKind::SessionLost;
         let held = match self.store.held(&session).await {
             Err(error) if gone(&error) => return Swept { found, fate: Fate::AlreadyGone },
-            // What can't be weighed is ended all the same.
+            // The size is for the report only: abort the session even if it is unknown.
             held => held.ok(),
         };
         let found = found.with_held(held);
@@ -127,8 +126,8 @@ impl Sweep {
 }
 
 impl Store {
-    /// Ends unfinished uploads of keys that begin with `prefix` and that nobody works on any more: older
-    /// than one day, unless [`Sweep::older_than`] says otherwise, and of no live process.
+    /// Sets up a sweep of unfinished uploads of keys that begin with `prefix`: those older than one day, unless
+    /// [`Sweep::older_than`] says otherwise, and of no live process.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new()?.block_on(async {
@@ -144,13 +143,13 @@ impl Store {
         Sweep { store: self.clone(), prefix: prefix.into(), older_than: DAY, dry_run: false }
     }
 
-    /// Lists the unfinished uploads of keys that begin with `prefix`, with what each holds and whose it
-    /// is: one request more for each. What processes of this machine left behind is found by their
-    /// [records](crate::Builder::records), also where the store's listing has forgotten it.
+    /// Lists the unfinished uploads of keys that begin with `prefix`, with the bytes that each holds and its process:
+    /// one more request for each. The [records](crate::Builder::records) also find sessions of this machine's
+    /// processes that the store's listing leaves out.
     ///
     /// # Errors
-    /// The first ends the stream: of the listing, or [`ErrorKind::Source`] where the records can't be
-    /// read. What a session holds is left out where the store does not say.
+    /// The first error ends the stream: an error of the listing, or [`ErrorKind::Source`] if the records cannot be
+    /// read. The size is left out if the store does not give it.
     pub fn unfinished(&self, prefix: &str) -> BoxStream<'static, Result<Unfinished>> {
         let store = self.clone();
         let described = self.candidates(prefix).map(move |found| {
@@ -164,17 +163,16 @@ impl Store {
         until_error(described.buffered(IN_FLIGHT)).boxed()
     }
 
-    /// What the listings of unfinished uploads leave out on this store, in one sentence. Known once the
-    /// store has answered a request.
+    /// One sentence that says which unfinished uploads this store's listings leave out. Known only after the store
+    /// has answered a request.
     pub fn unlisted_sessions(&self) -> Option<&'static str> {
         self.context().backend().unlisted_sessions()
     }
 
-    /// Adds up what an unfinished upload holds.
+    /// Adds up the parts and bytes that an unfinished upload holds.
     ///
     /// # Errors
-    /// [`ErrorKind::SessionLost`] where there is none; [`ErrorKind::Unsupported`] where the store does not
-    /// tell.
+    /// [`ErrorKind::SessionLost`] if there is no such session; [`ErrorKind::Unsupported`] if the store cannot tell.
     pub async fn held(&self, session: &Session) -> Result<Held> {
         let full = self.full(session);
         let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
@@ -182,25 +180,25 @@ impl Store {
         held.map_err(|failure| failure.into_error(Operation::List, &self.context().url(&session.key)))
     }
 
-    /// Ends an unfinished upload and frees what it holds, whoever works on it. Dropping the future leaves
-    /// open whether it was carried out.
+    /// Aborts an unfinished upload and frees its parts, even if a process works on it. After the future is dropped,
+    /// the session may or may not be aborted.
     ///
     /// # Errors
-    /// [`ErrorKind::SessionLost`] where there is none; not every store tells (MinIO does not).
+    /// [`ErrorKind::SessionLost`] if there is no such session; not every store tells (MinIO does not).
     pub async fn abort_session(&self, session: &Session) -> Result<()> {
         let full = self.full(session);
         let requests = self.context().requests(&session.key, self.context().engine().progress.clone());
         let abort =
             requests.send(Operation::Abort, None, None, || self.context().backend().abort(&full)).await;
         match abort {
-            // An earlier attempt of this very request is what ended it.
+            // An earlier attempt of this request has aborted it.
             Err(failure) if failure.attempts > 1 && failure.fault.kind == FaultKind::NoSession => Ok(()),
             other => other
                 .map_err(|failure| failure.into_error(Operation::Abort, &self.context().url(&session.key))),
         }
     }
 
-    /// Whether a journal goes on with a session, or may: what one has that can't be read is not known.
+    /// Whether a journal can resume the session. A journal that cannot be read may be able to.
     async fn has_journal_of(&self, session: &Session) -> Result<bool> {
         if self.context().engine().journaling.directories.is_empty() {
             return Ok(false);
@@ -218,13 +216,13 @@ impl Store {
 }
 
 impl Unfinished {
-    /// How long ago it was begun, where that is known; nothing where the store's clock is ahead.
+    /// How long ago the session began, if known; zero if the store's clock is ahead.
     pub fn age(&self) -> Option<Duration> {
         Some(SystemTime::now().duration_since(self.open.started?).unwrap_or_default())
     }
 }
 
-/// The stream up to its first error, and with it.
+/// The stream up to and including its first error.
 fn until_error<T: Send + 'static>(
     stream: impl Stream<Item = Result<T>> + Send + 'static,
 ) -> impl Stream<Item = Result<T>> + Send + 'static {

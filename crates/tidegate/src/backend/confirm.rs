@@ -1,4 +1,4 @@
-//! What a store has of a write that it has carried out.
+//! Confirms the size of an object that the store has just written.
 
 use std::time::Duration;
 
@@ -6,16 +6,15 @@ use super::{Backend, WriteOptions};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// How long a store is asked what it has of a write that succeeded. Short, so that the question does not
-/// use up the write's own time and have all bytes sent again.
+/// Longest wait for the store's description after a write. Short, because the write's deadline is still running: if
+/// it expired here, all bytes would be sent again.
 const CONFIRMING: Duration = Duration::from_secs(5);
 
-/// What the store has of a write of `size` bytes that it has carried out. Where its answer has no checksum
-/// of the whole, it is asked for the object's size, so that the size is its own word and not ours.
+/// The store's description of a successful write of `size` bytes. If its answer has no checksum of the whole object,
+/// the store is asked for the object's size, so that the size is the store's word and not ours.
 ///
-/// The write is a success by then, and stays one: what the question finds counts only where it is of
-/// this very write, and not where another has replaced or removed the object meanwhile; where it
-/// finds nothing, for whatever reason, the store's success is all there is to go by.
+/// The write has already succeeded. The store's description is used only if it is of this very write, and not if the
+/// object was replaced or removed meanwhile. If the question fails, the answer to the write stands, with our size.
 pub(super) async fn confirmed(
     store: &impl Backend,
     object: Object,

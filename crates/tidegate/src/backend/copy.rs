@@ -1,4 +1,4 @@
-//! Copies that the store makes itself: what is copied, and how far one has come.
+//! Copies that the store makes itself: their source and their progress.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use super::{Fault, FaultKind, StoredPart};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
-/// An object that is copied within a store.
+/// The source of a copy within a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopySource {
-    /// Where its bucket or root is, as [`Backend::location`](super::Backend::location) has it.
+    /// The address of its bucket or root, as in [`Backend::location`](super::Backend::location).
     pub location: String,
-    /// Its key there.
+    /// Its key in that bucket or root.
     pub key: String,
-    /// The object as it was described: a copy is of that one, or [`FaultKind::Replaced`].
+    /// The object as it was described. A copy is of this object, or fails with [`FaultKind::Replaced`].
     pub object: Object,
 }
 
 impl CopySource {
-    /// The checksum of its bytes that the store tells, of `algorithm` where it has that.
+    /// The object's checksum by the store, if it has one; preferably of `algorithm`.
     pub(crate) fn checksum(&self, algorithm: Algorithm) -> Option<Checksum> {
         let told = |algorithm| {
             let text = match algorithm {
@@ -32,26 +32,26 @@ impl CopySource {
     }
 }
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// All of it is there: the object.
+    /// The copy is complete.
     Whole(Box<Object>),
-    /// The store goes on where it is asked again with `cursor`.
+    /// The store continues when it is asked again with `cursor`.
     Going {
-        /// Where it stands, in the store's own words.
+        /// The position, in the store's own form.
         cursor: String,
-        /// Bytes that were copied so far.
+        /// Bytes copied so far.
         bytes: u64,
     },
 }
 
-/// What a backend answers that copies nothing.
+/// The fault of a backend that makes no copies.
 pub(super) fn unsupported() -> Fault {
     Fault::new(FaultKind::Unsupported, "the store makes no copies itself")
 }
 
-/// Refuses to copy a part that has no bytes, or bytes that there are not.
+/// Refuses a range that is empty or ends past the object's end.
 pub(super) fn check_range(from: &CopySource, range: &Range<u64>) -> Result<(), Fault> {
     if range.start < range.end && range.end <= from.object.size {
         return Ok(());
@@ -66,7 +66,7 @@ pub(super) fn size_of(parts: &[StoredPart]) -> u64 {
     parts.iter().map(|part| part.size).sum()
 }
 
-/// The fault of a request that was to copy this very object, where the store says that there is none.
+/// Turns "not found" into `Replaced`, for a copy of one particular object.
 pub(super) fn gone(mut fault: Fault) -> Fault {
     if fault.kind == FaultKind::NotFound {
         fault.kind = FaultKind::Replaced;
@@ -75,7 +75,7 @@ pub(super) fn gone(mut fault: Fault) -> Fault {
     fault
 }
 
-/// The same, where the only condition was that the source has this object.
+/// As `gone`, also for an unmet condition, where the only condition was on the source.
 pub(super) fn gone_or_other(mut fault: Fault) -> Fault {
     if fault.kind == FaultKind::Exists {
         fault.kind = FaultKind::NotFound;

@@ -1,5 +1,6 @@
-//! Settings from the environment, as the cloud providers' tools read them: without whitespace around a value, as files and
-//! secrets often end with a line end. What is inside a value is refused by the variable's name.
+//! Settings from the environment, read as the cloud providers' tools read them. Whitespace around a value is removed,
+//! because files and secrets often end with a newline. Whitespace inside a value is refused, and the error names the
+//! variable.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,7 +13,7 @@ pub(super) fn process(name: &str) -> Option<OsString> {
     std::env::var_os(name)
 }
 
-/// An address that somebody set. Its `Debug` leaves out what is secret.
+/// An endpoint URL from the settings. Its `Debug` hides the password.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct SetUrl(pub(super) String);
 
@@ -22,7 +23,7 @@ impl fmt::Debug for SetUrl {
     }
 }
 
-/// A variable without whitespace around its value; `None` where it is not set or blank.
+/// A variable without whitespace around its value; `None` if it is unset or blank.
 pub(super) fn variable(name: &str, read: impl Fn(&str) -> Option<OsString>) -> Result<Option<String>, Fault> {
     let Some(value) = read(name) else { return Ok(None) };
     let Some(value) = value.to_str() else {
@@ -31,7 +32,7 @@ pub(super) fn variable(name: &str, read: impl Fn(&str) -> Option<OsString>) -> R
     Ok(Some(value.trim().to_owned()).filter(|value| !value.is_empty()))
 }
 
-/// The same, of a value that goes into headers: all of it is visible ASCII.
+/// As `variable`, for a value that goes into headers: every character must be visible ASCII.
 pub(super) fn word(name: &str, read: impl Fn(&str) -> Option<OsString>) -> Result<Option<String>, Fault> {
     let value = variable(name, read)?;
     if let Some(value) = &value {
@@ -40,7 +41,7 @@ pub(super) fn word(name: &str, read: impl Fn(&str) -> Option<OsString>) -> Resul
     Ok(value)
 }
 
-/// Refuses a value that no header can carry; `name` says where it is from.
+/// Refuses a value that no header can carry. `name` says where it comes from.
 pub(super) fn check_word(name: &str, value: &str) -> Result<(), Fault> {
     if value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
@@ -50,7 +51,7 @@ pub(super) fn check_word(name: &str, value: &str) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-/// Refuses variables with whitespace around their values, which other code reads as they are.
+/// Refuses variables with whitespace around their values, because other code reads them unchanged.
 pub(super) fn check_exact(names: &[&str], read: impl Fn(&str) -> Option<OsString>) -> Result<(), Fault> {
     for name in names {
         let value = read(name);

@@ -1,8 +1,9 @@
-//! What the fuzz targets of all clouds share.
+//! Shared by the fuzz targets of all clouds.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Takes a head of lines `name: value` off the input, up to an empty line. Lines that no HTTP head can have are left out.
+/// Takes a head of `name: value` lines off the input, up to an empty line. Lines that HTTP does not allow are left
+/// out.
 pub(crate) fn head(input: &[u8]) -> (HeaderMap, &[u8]) {
     let end = input.windows(2).position(|pair| pair == b"\n\n");
     let (head, body) = end.map_or((&[][..], input), |end| (&input[..end], &input[end + 2..]));

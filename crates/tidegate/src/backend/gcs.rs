@@ -1,9 +1,8 @@
-//! Google Cloud Storage: objects over the JSON API, sessions of parts over the XML API, whose multipart
-//! uploads are S3's in another dress. Where it is reached over gRPC, what goes over the JSON API otherwise
-//! goes over that (`grpc.rs`).
+//! Google Cloud Storage. Objects use the JSON API; sessions of parts use the XML API, whose multipart uploads are
+//! those of S3 with small differences. If gRPC is chosen, it replaces the JSON API (`grpc.rs`).
 //!
-//! Nothing is tried again here. Every object has a CRC32C of its bytes, which is sent ahead of them where a
-//! request makes an object: the store takes no checksum behind them, so that a file's bytes are read twice.
+//! Nothing is retried here. Every object has a CRC32C of its bytes. A request that creates an object sends the
+//! checksum before the bytes, because the store accepts none after them; so the bytes of a file are read twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ use grpc::Grpc;
 use request::{Content, Request, checksum_of};
 use resource::Resource;
 
-/// What a listing of sessions leaves out.
+/// The sessions that a listing leaves out, in one sentence for users.
 const UNLISTED: &str = "Google Cloud Storage does not list resumable uploads, and ends them itself after a week: \
                         only those that the records name are shown";
 
@@ -69,19 +68,19 @@ const NO_RULES: &str = "lifecycle rules of Google Cloud Storage are not read or 
 #[derive(Clone, Debug)]
 pub struct Gcs {
     bucket: Bucket,
-    /// Where it is reached over that.
+    /// Set if the bucket is reached over gRPC.
     grpc: Option<Grpc>,
     location: Arc<str>,
     capabilities: Arc<Capabilities>,
 }
 
-/// What a request needs to know.
+/// The client and the addresses that requests need.
 #[derive(Clone, Debug)]
 struct Bucket {
     shared: Arc<Shared>,
-    /// Where the bucket is for the JSON API.
+    /// The bucket's address in the JSON API.
     json: Arc<Address>,
-    /// Where it is for the XML API.
+    /// The bucket's address in the XML API.
     xml: Arc<XmlAddress>,
 }
 
@@ -96,8 +95,8 @@ impl sessions::Listed for Bucket {
 }
 
 impl Gcs {
-    /// A bucket, over connections of its own; see [`GcsClient`] to share them between buckets. Sends
-    /// nothing: a wrong bucket or missing credentials show at the first request.
+    /// Opens a bucket over connections of its own; use [`GcsClient`] to share them between buckets. Sends nothing: a
+    /// wrong bucket or missing credentials show at the first request.
     pub async fn connect(bucket: &str, settings: &GcsSettings) -> Result<Self, Fault> {
         GcsClient::connect(settings).await?.bucket(bucket)
     }
@@ -107,11 +106,11 @@ impl Gcs {
         let xml = XmlAddress::new(&shared.endpoint, bucket, Addressing::Path)?;
         let json = Address::new(shared.endpoint.url(), bucket);
         let capabilities = Capabilities {
-            // "Quotas & limits": as S3's, but for the largest object of one request.
+            // "Quotas & limits": the limits of S3, except for the largest object of one request.
             max_put: 5 << 40,
             // "Uploading a part with the same part number … overwrites" ("XML API multipart uploads").
             hedge: true,
-            // "Request preconditions": none of a multipart upload's.
+            // "Request preconditions": a multipart upload has none.
             create_only_parts: false,
             append: Some(append::GRAIN),
             replaces: true,
@@ -132,7 +131,7 @@ impl Gcs {
         })
     }
 
-    /// What a session is asked over, if it is one of gRPC.
+    /// The gRPC client for a session that began over gRPC; `None` for other sessions.
     fn grpc_of(&self, session: &Session) -> Result<Option<&Grpc>, Fault> {
         if !grpc::is_grpc(session) {
             return Ok(None);
@@ -144,7 +143,7 @@ impl Gcs {
         })
     }
 
-    /// The parameters of a request that begins an object.
+    /// The query parameters of a request that creates an object.
     fn begin<'a>(
         upload_type: &'a str,
         key: &'a str,
@@ -157,7 +156,7 @@ impl Gcs {
     }
 }
 
-/// The size of an object whose description leaves it out, by the answer to a request for its first byte.
+/// The size of an object whose description has none, from the answer to a request for its first byte.
 async fn size_of(bucket: &Bucket, object: &Object) -> Result<u64, Fault> {
     let url = bucket.json.object(&object.key, &[("alt", "media")])?;
     let mut request = Request::new(Method::GET, url, About::Object);
@@ -205,7 +204,7 @@ impl Backend for Gcs {
         let checksum = checksum_of(&payload).await?;
         let mut resource = Resource::new(key, options);
         resource.crc32c = Some(checksum.base64());
-        // So long that no bytes have it in them by chance.
+        // Random, and so long that no bytes contain it by chance.
         let boundary = format!("tidegate-{:032x}", fastrand::u128(..));
         let mut head =
             format!("--{boundary}\r\ncontent-type: application/json; charset=UTF-8\r\n\r\n").into_bytes();
@@ -367,15 +366,16 @@ impl Backend for Gcs {
             return grpc.get(key, range, same).await;
         }
         if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP has no range of no bytes.
+            // HTTP cannot express an empty range.
             let object = same_or_replaced(self.head(key).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
         let mut query = vec![("alt", "media")];
         query.extend(same.and_then(|same| Some(("ifGenerationMatch", same.version.as_deref()?))));
         let url = self.bucket.json.object(key, &query)?;
-        // As it is stored: what is kept compressed would be decompressed for others ("Transcoding of
-        // gzip-compressed files"), with another size and other ranges; and what is not may be compressed for these.
+        // Ask for the bytes as they are stored. A compressed object would be decompressed for a client that does not
+        // accept gzip ("Transcoding of gzip-compressed files"), with another size and other ranges; an uncompressed
+        // one may be compressed for a client that does.
         for accepted in ["gzip", "identity"] {
             let mut request = Request::new(Method::GET, url.clone(), About::Object);
             set(&mut request.headers, "range", range.as_ref().map(download::header))?;

@@ -1,4 +1,4 @@
-//! What stores over HTTP share: connections, bodies on their way out and in, and what went wrong.
+//! Code shared by all stores over HTTP: connections, bodies of requests and answers, and faults.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -33,12 +33,12 @@ pub(super) use late::Work;
 pub(super) use open::OpenBody;
 pub(super) use pages::{Entries, LONGEST_TEXT, Order, Page, paged, stuck};
 
-/// The most that is read of an answer which is a description, not an object.
+/// Size limit of an answer that is a description, not an object.
 pub(super) const LONGEST: usize = 32 << 20;
-/// The most that is read of a refusal.
+/// Size limit of a refusal.
 pub(super) const LONGEST_REFUSAL: usize = 64 << 10;
 
-/// An answer's body, where it is no longer than `most`.
+/// Reads an answer's body; fails if it is longer than `most`.
 pub(super) async fn read(response: Response, most: usize) -> Result<Bytes, Fault> {
     let mut all = BytesMut::new();
     let mut pieces = pieces(response);
@@ -51,14 +51,14 @@ pub(super) async fn read(response: Response, most: usize) -> Result<Bytes, Fault
     Ok(all.freeze())
 }
 
-/// An answer's body, as it comes.
+/// An answer's body as a stream.
 pub(super) fn pieces(
     response: Response,
 ) -> impl Stream<Item = Result<Bytes, Fault>> + Send + Unpin + 'static {
     response.into_body().into_data_stream().map_err(|error| unanswered::fault(error, None))
 }
 
-/// A payload's checksum where it is known; that of no bytes always is.
+/// A payload's checksum, if it is known; the checksum of an empty payload always is.
 pub(super) fn known(payload: &Payload) -> Option<Checksum> {
     payload.checksum().or_else(|| payload.is_empty().then(|| payload.algorithm().empty()))
 }
@@ -67,7 +67,7 @@ pub(super) fn source_fault(error: std::io::Error) -> Fault {
     Fault::new(FaultKind::Source, error.to_string()).with_source(error)
 }
 
-/// A header's value, where HTTP can carry the text.
+/// A header's value; fails if HTTP cannot carry the text.
 pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
     let value = value.as_ref();
     let carried = HeaderValue::from_str(value).ok().filter(|_| value.is_ascii());
@@ -77,7 +77,7 @@ pub(super) fn text(value: impl AsRef<str>) -> Result<HeaderValue, Fault> {
     })
 }
 
-/// Sets a header where there is a value for it.
+/// Sets a header if there is a value.
 pub(super) fn set(
     headers: &mut HeaderMap,
     name: &'static str,
@@ -89,21 +89,21 @@ pub(super) fn set(
     Ok(())
 }
 
-/// What a status means that comes without a word of the store's own.
+/// The fault kind of a status that comes without the store's own error code.
 pub(super) fn kind_of_status(status: StatusCode) -> FaultKind {
     match status.as_u16() {
         401 => FaultKind::Credentials,
         403 => FaultKind::Denied,
         404 => FaultKind::NotFound,
         408 => FaultKind::Transient,
-        // Another request was at work on the same key, and this one was refused: it can be made again.
+        // The store refused this request because of another one on the same key: it can be retried.
         409 => FaultKind::Undone,
         412 => FaultKind::Exists,
         413 => FaultKind::TooLarge,
         429 | 503 => FaultKind::Throttled,
         501 => FaultKind::Unsupported,
         507 => FaultKind::NoSpace,
-        // A 200 is a fault only where it tells of one, and then the store could not do it.
+        // A 2xx is a fault only if its body is an error document: the store failed to do it.
         200..300 | 500.. => FaultKind::Transient,
         _ => FaultKind::Invalid,
     }
@@ -119,14 +119,14 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// What is no document but a line of text, as proxies and servers say on which the store is not reached.
+/// A body that is one line of text, as proxies and servers in front of a store send it.
 pub(super) fn plain(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?.trim().trim_end_matches('.');
     let is_line = (1..=200).contains(&text.len()) && !text.contains(['<', '{', '\n']);
     is_line.then(|| text.to_owned())
 }
 
-/// What the last of an error's causes says.
+/// The message of an error's innermost cause.
 pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,4 +1,4 @@
-//! A backend over another.
+//! A backend on top of another one.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -14,15 +14,15 @@ use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// Each method once. One that is forgotten, and that `Backend` has a default for, would go unnoticed: the test
-/// below compares.
+/// Lists each method once. A forgotten method that has a default in `Backend` would compile, so the test below
+/// compares the two lists.
 macro_rules! passed_on {
     (
         $( fn $plain:ident($($input:ident: $of:ty),*) -> $output:ty; )*
         $( async fn $request:ident($($argument:ident: $type:ty),*) -> $answer:ty; )*
     ) => {
-        /// A backend over another one: what it does not do in its own way is passed on to that, whatever
-        /// is asked. For counting, delaying or failing requests.
+        /// A backend on top of another one: methods that it does not override are passed on unchanged. For counting,
+        /// delaying or failing requests.
         ///
         /// ```
         /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ macro_rules! passed_on {
         /// ```
         #[async_trait]
         pub trait Layer: Debug + Send + Sync + 'static {
-            /// What it lies on.
+            /// The backend below.
             fn below(&self) -> &dyn Backend;
 
             $(
@@ -145,7 +145,7 @@ passed_on! {
 
 #[cfg(test)]
 mod tests {
-    /// The names of the methods behind `head`, up to the end of what begins there.
+    /// The names of the methods in the block that begins with `head`.
     fn methods(source: &str, head: &str) -> Vec<String> {
         let body = source.split_once(head).unwrap().1;
         let lines = body.lines().take_while(|line| *line != "}");

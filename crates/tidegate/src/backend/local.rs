@@ -1,31 +1,31 @@
-//! A directory on local disk as a store: keys are paths below it.
+//! A directory on a local disk as a store. Keys are paths below it.
 //!
-//! # What is visible when
+//! # When writes become visible
 //!
-//! An object's file appears under its name by one `rename`, after its bytes and before its directory
-//! are forced to disk, so that it is whole or absent to every reader and after every crash. Until then
-//! its bytes are in a file `.tidegate-….part` in the same directory, which no listing shows. A failed,
-//! aborted or dropped write removes that file, and those directories made for it that are empty; what
-//! is left behind by a crash or by power loss is listed by [`sessions`](Backend::sessions) and may be
-//! removed by a sweep.
+//! An object's file gets its name by one `rename`, after its bytes are synced and before its directory is synced. So
+//! every reader finds the whole object or none of it, also after a crash. Until then the bytes are in a file
+//! `.tidegate-….part` in the same directory, which no listing shows. A failed, aborted or dropped write removes that
+//! file, and the directories that were created for it and are empty. Files left behind by a crash or a power loss are
+//! listed by [`sessions`](Backend::sessions), and a sweep may remove them.
 //!
-//! # What is different from a cloud
+//! # Differences from a cloud
 //!
-//! - Attributes, tokens and checksums are accepted, and not kept: a file has nowhere to put them.
-//!   Bytes are checked against their checksum as they are written.
-//! - A file that is replaced passes on its mode, its POSIX access control list, and its owner where the caller may keep
-//!   that; never set-user-ID or set-group-ID bits or other extended attributes. Writing to a key that is a link writes the
-//!   file that the link leads to, beside which the unfinished file is. With `create_only` a link is a file that is there.
-//! - Nothing is written or removed through a link that another user has put into a sticky directory that everybody may
-//!   write to (`/tmp`), whichever part of the path the link is.
-//! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key is a
-//!   directory of another. Names that Tidegate's own temporary files have are refused.
-//! - Listings (and so sweeps and removals of all that is below a prefix) never enter a symbolic link, whatever it leads
-//!   to. A link to a file is listed as that file; other links, and what is no regular file, are listed as
-//!   [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
-//!   directory. Only the root itself may be a link. Reading goes through links.
-//! - A listing that is not recursive shows empty directories as prefixes too. Deleting the last object
-//!   of a directory leaves the directory.
+//! - Attributes, tokens and checksums are accepted but not kept, because a file has no place for them. Bytes are
+//!   checked against their checksum while they are written.
+//! - A replaced file passes on its mode, its POSIX access control list, and its owner if the caller may keep it;
+//!   never its set-user-ID and set-group-ID bits or other extended attributes. A write to a key that is a link writes
+//!   the link's target, and the unfinished file is beside that target. With `create_only`, a link counts as an
+//!   existing file.
+//! - Nothing is written or removed through another user's link in a sticky directory that everybody may write to
+//!   (`/tmp`), wherever the link is in the path.
+//! - A key is a path of names: not absolute, without `.`, `..` or empty names, and no key may be a directory of
+//!   another key. The names of Tidegate's own temporary files are refused.
+//! - Listings (and so sweeps, and removals of everything below a prefix) never enter a symbolic link, whatever its
+//!   target. A link to a file is listed as that file; other links, and names that are not regular files, are listed
+//!   as [`Entry::Other`]. Removing a key that is a link removes the link, and no key is removed through a link to a
+//!   directory. Only the root itself may be a link. Reads follow links.
+//! - A listing that is not recursive also shows empty directories as prefixes. Removing the last object of a
+//!   directory keeps the directory.
 
 use std::fs;
 use std::ops::Range;
@@ -76,7 +76,7 @@ use temp::Temp;
 pub(crate) use waiting::{Waiter, Waiting};
 use walk::{Found, Walk, Want};
 
-/// A directory on local disk. Nothing is read or made until it is used; a clone is the same store.
+/// A directory on a local disk. Nothing is read or created before its first use; a clone is the same store.
 #[derive(Clone, Debug)]
 pub struct Local {
     location: String,
@@ -87,15 +87,15 @@ pub struct Local {
 }
 
 impl Local {
-    /// The directory `root`, which is made, with its parents, when the first object is written; but none directly
-    /// below `/`, unless the path is relative.
+    /// A store in the directory `root`. The directory and its parents are created when the first object is written,
+    /// but no directory directly below `/` unless the path is relative.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         let written: PathBuf = root.into();
         let written = if written.as_os_str().is_empty() { PathBuf::from(".") } else { written };
         let is_relative = written.is_relative();
-        // A relative path stays where it was, whatever directory the process goes to.
+        // A relative path keeps its meaning when the process changes its working directory.
         let root = std::path::absolute(&written).unwrap_or_else(|_| written.clone());
-        // A relative path that is not UTF-8 can't be written as text. An absolute one can, as a file URL.
+        // A relative path that is not UTF-8 cannot be written as text; an absolute one can, as a file URL.
         let location = of_local_root(if written.to_str().is_some() { written } else { root.clone() });
         let capabilities = Capabilities {
             min_part: 1,
@@ -104,12 +104,12 @@ impl Local {
             max_object: i64::MAX as u64,
             max_put: i64::MAX as u64,
             equal_parts: false,
-            // A disk has no other connection.
+            // A disk has no second connection.
             hedge: false,
             create_only_parts: true,
             append: None,
             replaces: false,
-            // A file has its bytes and nothing beside them.
+            // A file holds only bytes.
             tokens: false,
             max_copy: i64::MAX as u64,
             create_only_copy: true,
@@ -123,7 +123,7 @@ impl Local {
         Ok(Target::to_write(&self.root, key)?.relative(self.is_relative))
     }
 
-    /// `fault`, or that the root is missing where that is why nothing was found.
+    /// `fault`, or `NoBucket` if the object was not found because the root is missing.
     fn or_no_root(root: &Path, fault: Fault) -> Fault {
         if fault.kind == FaultKind::NotFound && !root.exists() {
             return Fault::new(FaultKind::NoBucket, format!("there is no directory {}", root.display()));
@@ -131,8 +131,8 @@ impl Local {
         fault
     }
 
-    /// Opens the directory that a key's file is in, to remove something there: never through a link below the root.
-    /// `None` where there is no such directory.
+    /// Opens the directory of a key's file for a removal; never follows a link below the root. `None` if there is no
+    /// such directory.
     fn directory_of(root: &Path, target: &Target) -> Result<Option<OwnedFd>, Fault> {
         let Some(opened) = beneath::root_to_change(root)? else { return Ok(None) };
         match beneath::below(opened, root, target.below()) {
@@ -143,7 +143,7 @@ impl Local {
         }
     }
 
-    /// Publishes a session's file, which is to have as many bytes as its parts.
+    /// Publishes a session's file. Fails if its size is not that of the parts together.
     async fn publish(
         &self,
         session: &Session,
@@ -188,7 +188,8 @@ impl Local {
 
 #[async_trait]
 impl Backend for Local {
-    /// The root as it was given, so that it, a slash and a key are a path; [`local_root`] gives the directory back.
+    /// The root as it was given, so that root, slash and key form a path; [`local_root`] turns it back into the
+    /// directory.
     fn location(&self) -> &str {
         &self.location
     }
@@ -209,9 +210,9 @@ impl Backend for Local {
     async fn is_one_place(&self, location: &str, from: &str, key: &str) -> bool {
         let (Ok(from), Ok(to)) = (Target::of(&local_root(location), from), Target::of(&self.root, key))
         else {
-            return false; // no such file is copied
+            return false; // such a key names no file
         };
-        // The place of the root may be written in two ways.
+        // The root's path may be written in two ways, so compare the files' places.
         let is_one = blocking(move || Ok(place::is_one(from.path(), to.path())));
         is_one.await.unwrap_or_default()
     }
@@ -278,7 +279,8 @@ impl Backend for Local {
         blocking(move || {
             let failed = |error: Errno| temp::no_session_or(error.into(), target.directory());
             let directory = Self::directory_of(&root, &target)?.ok_or_else(|| failed(Errno::NOENT))?;
-            // A session's file has no lock: it is opened for each part.
+            // A session of parts holds no lock, because its file is opened anew for each part. A locked file belongs
+            // to a write in flight.
             let remove = |directory: &OwnedFd| {
                 if temp::open_at(directory, &name).is_ok_and(|file| temp::is_locked(&file)) {
                     return Err(Fault::new(FaultKind::Denied, "a process that lives is writing the file"));
@@ -393,12 +395,12 @@ impl Backend for Local {
     }
 }
 
-/// Where the part lies and what it holds: what [`check_parts`] asks for.
+/// A part's ETag: its offset and its checksum, which [`check_parts`] compares.
 fn part_etag(offset: u64, checksum: &Checksum) -> String {
     format!("\"{offset}-{:016x}\"", checksum.value())
 }
 
-/// The size of all parts, where they follow one another from the first byte and have this checksum.
+/// The size of all parts together, if they follow each other from the first byte on and have this checksum.
 fn check_parts(parts: &[Receipt], checksum: &Checksum) -> Result<u64, Fault> {
     if parts.is_empty() {
         return Err(invalid("a session is completed with at least one part"));

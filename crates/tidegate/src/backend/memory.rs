@@ -1,8 +1,8 @@
-//! A store in memory: for tests, for trying things out, and as the model of what a store does.
+//! A store in memory: for tests, for experiments, and as the model of how a store behaves.
 //!
-//! It keeps S3's rules (parts in any order, the least part size, conditions, ascending completion) and
-//! checks what it is told: a receipt that is not what was stored, or a checksum that is not that of the
-//! bytes, fails the request. Bytes are copied in, so a caller's buffers are free when a request returns.
+//! It follows S3's rules (parts in any order, smallest part size, conditions, ascending completion) and checks its
+//! input: a receipt that does not match the stored part, or a checksum that does not match the bytes, fails the
+//! request. Bytes are copied in, so a caller's buffers are free when a request returns.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -48,13 +48,13 @@ struct State {
     opened: u64,
 }
 
-/// A finished object.
+/// A published object.
 struct Stored {
     object: Object,
     blocks: Arc<[Bytes]>,
 }
 
-/// An unfinished one.
+/// An unfinished upload.
 struct Upload {
     key: String,
     started: SystemTime,
@@ -83,7 +83,7 @@ impl Memory {
         }
     }
 
-    /// The same store with other limits, which it keeps from here on; clones made before keep theirs.
+    /// The same store with other limits, for this clone and clones made of it; earlier clones keep theirs.
     #[must_use]
     pub fn with_capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
@@ -112,7 +112,7 @@ impl fmt::Debug for Memory {
 }
 
 impl State {
-    /// The session, if there is one of this id for this key.
+    /// The upload of a session, if there is one with this id and key.
     fn upload(&mut self, session: &Session) -> Result<&mut Upload, Fault> {
         self.sessions.get_mut(&session.id).filter(|upload| upload.key == session.key).ok_or_else(no_session)
     }
@@ -202,7 +202,7 @@ impl Backend for Memory {
         self.state().upload(session)?;
         let (blocks, checksum) = take_in(&payload).await?;
         let receipt = Receipt { number, size: checksum.covers(), etag: etag(&checksum, None), checksum };
-        // The session may have ended meanwhile.
+        // The session may have ended since the check above.
         self.state().upload(session)?.parts.insert(number, Part { receipt: receipt.clone(), blocks });
         Ok(receipt)
     }

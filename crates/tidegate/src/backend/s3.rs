@@ -1,8 +1,7 @@
-//! Amazon S3 and the stores that speak its protocol.
+//! Amazon S3, and stores that speak its protocol.
 //!
-//! Every method is one request, signed by `aws-sigv4` and sent over HTTP/1.1; nothing is tried again
-//! here. Bytes in memory are sent with their checksum in a header; bytes of a file are streamed, and
-//! their checksum follows them in a trailer.
+//! Requests are signed with `aws-sigv4` and sent over HTTP/1.1. This module does not retry. The checksum of bytes in
+//! memory is sent in a header; bytes of a file are streamed, and their checksum follows in a trailer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -55,7 +54,7 @@ use address::Address;
 use client::Shared;
 use request::{Request, check};
 
-/// One bucket of an S3 store. A clone is the same bucket.
+/// One bucket of an S3 store. A clone refers to the same bucket.
 #[derive(Clone, Debug)]
 pub struct S3 {
     bucket: Bucket,
@@ -63,12 +62,12 @@ pub struct S3 {
     capabilities: Arc<Capabilities>,
 }
 
-/// What a request needs to know.
+/// The fields of a bucket that a request needs.
 #[derive(Clone, Debug)]
 struct Bucket {
     shared: Arc<Shared>,
     address: Arc<Address>,
-    /// The order in which it lists keys.
+    /// The order in which the store lists keys.
     order: Order,
 }
 
@@ -91,8 +90,8 @@ impl sessions::Listed for Bucket {
 }
 
 impl S3 {
-    /// A bucket, over connections of its own; see [`S3Client`] to share them between buckets. Sends
-    /// nothing: a wrong bucket or missing credentials show at the first request.
+    /// A bucket with its own connections; use [`S3Client`] to share connections between buckets. Sends nothing: a
+    /// wrong bucket or missing credentials show at the first request.
     pub async fn connect(bucket: &str, settings: &S3Settings) -> Result<Self, Fault> {
         S3Client::connect(settings).await?.bucket(bucket)
     }
@@ -127,7 +126,7 @@ impl S3 {
         Ok(Request::new(method, self.bucket.address.object(key, query)?))
     }
 
-    /// The request that begins an object.
+    /// Builds the request that begins an object: a PUT, or the opening of a session.
     fn begin(
         &self,
         method: Method,
@@ -151,8 +150,8 @@ impl S3 {
         Ok(Session { key: key.to_owned(), id: result.upload_id })
     }
 
-    /// The size of an object whose description does not tell it: from the answer to a request for its first byte, from
-    /// a listing, or by counting its bytes.
+    /// The size of an object whose headers do not give it. Tries the answer to a request for the first byte, then a
+    /// listing, then counts the object's bytes.
     async fn size_of(&self, object: &Object) -> Result<u64, Fault> {
         let mut request = self.request(Method::GET, &object.key, &[])?;
         set(&mut request.headers, "range", Some(download::header(&(0..1))))?;
@@ -180,7 +179,7 @@ impl S3 {
         }
     }
 
-    /// Sends the request that publishes the object of a session.
+    /// Sends the request that completes a session and publishes its object.
     async fn completed(
         &self,
         session: &Session,
@@ -315,7 +314,7 @@ impl Backend for S3 {
 
     async fn get(&self, key: &str, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
         if let Some(range) = range.clone().filter(Range::is_empty) {
-            // HTTP has no range of no bytes.
+            // HTTP has no empty range.
             let object = same_or_replaced(self.head(key).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }

@@ -1,4 +1,4 @@
-//! Whether what is read is still the object that it was.
+//! Checks that a read still concerns the same object.
 
 use super::{Fault, FaultKind};
 use crate::types::object::Object;
@@ -6,7 +6,7 @@ use crate::types::object::Object;
 const REPLACED: &str = "the object was replaced while it was read";
 const NO_IDENTITY: &str = "the store gives neither an ETag nor a version, so nothing tells whether another answer is about the same object";
 
-/// The object that an answer describes, if it is the one that is asked for: not every server heeds conditions.
+/// The object that an answer describes, if it is the requested one. Needed because not every server heeds conditions.
 pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<Object, Fault> {
     match same {
         Some(same) if same.has_tag_of(&object).is_none() => Err(no_identity()),
@@ -15,12 +15,13 @@ pub(crate) fn same_or_replaced(object: Object, same: Option<&Object>) -> Result<
     }
 }
 
-/// The fault of a request for more of an object that no answer can be known to be about.
+/// The fault if an object has neither ETag nor version, so that no further answer can be matched to it.
 pub(crate) fn no_identity() -> Fault {
     Fault::new(FaultKind::Unsupported, NO_IDENTITY)
 }
 
-/// The fault of an answer that broke, where its object has no identity: another request may get another object.
+/// The fault of a body that broke off. Without an identity the read cannot be resumed: another request may get
+/// another object.
 pub(crate) fn not_resumable(fault: Fault) -> Fault {
     if !fault.kind.is_retriable() {
         return fault;
@@ -29,7 +30,7 @@ pub(crate) fn not_resumable(fault: Fault) -> Fault {
     Fault { kind: FaultKind::Unsupported, message, ..fault }
 }
 
-/// Turns the fault of a read into one that says so, where a condition that it is `same` was not met.
+/// Turns an unmet condition into `Replaced`, if the read was bound to the object `same`.
 pub(super) fn replaced(same: Option<&Object>) -> impl Fn(Fault) -> Fault {
     move |mut fault| {
         if same.is_some() && fault.kind == FaultKind::Exists {

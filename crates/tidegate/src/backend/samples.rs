@@ -1,4 +1,4 @@
-//! What the tests of several backends send and read.
+//! Data, servers and checks that the tests of several backends share.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(super) fn memory_of(data: &[u8], algorithm: Algorithm) -> Payload {
     Payload::from_memory(pieces, Checksum::of(algorithm, data))
 }
 
-/// A file, and payloads that are read from it through two small slabs.
+/// A file on disk, and payloads that read it through two small slabs.
 pub(super) struct OnDisk {
     pub(super) file: tempfile::NamedTempFile,
     source: Arc<SourceFile>,
@@ -71,10 +71,11 @@ pub(super) async fn kind<T>(answer: impl Future<Output = Result<T, Fault>>) -> (
     }
 }
 
-/// The requests that a raw server has had, by method.
+/// The methods of the requests that a raw server has received.
 pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
-/// A server of its own words: each request's head goes to `answer`; where it is.
+/// Starts a server that passes each request's head to `answer` and sends back its result. Returns its URL, and the
+/// methods of the requests received.
 pub(crate) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> (String, Asked) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -88,17 +89,17 @@ pub(crate) async fn raw_server(answer: impl Fn(&str) -> String + Send + Sync + '
     (url, asked)
 }
 
-/// An answer with these lines of headers and this body, whose length it tells.
+/// A response with these header lines and this body, with its content length.
 pub(super) fn said(status: &str, headers: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// What a proxy or a captive portal says to everything.
+/// The page that a proxy or a captive portal sends for every request.
 pub(super) fn login_page() -> String {
     said("200 OK", "content-type: text/html\r\n", "<!doctype html><html><body>Please log in</body></html>")
 }
 
-/// Bodies of answers of success that are errors, and what each means.
+/// Bodies of 2xx responses that report an error, and the kind of each.
 pub(super) const ERRORS: [(&str, FaultKind); 8] = [
     (r#"{"error":{"code":403,"message":"no"}}"#, FaultKind::Denied),
     (r#"{"error":{"code":503}}"#, FaultKind::Throttled),
@@ -110,12 +111,12 @@ pub(super) const ERRORS: [(&str, FaultKind); 8] = [
     ("<Error><Code>SlowDown</Code></Error>", FaultKind::Throttled),
 ];
 
-/// Bodies that are no error document and no word of a store, in an answer of success to a removal.
+/// Bodies of a 2xx response to a removal that are neither an error document nor a store's answer.
 pub(super) const STRANGE: [&str; 5] =
     ["<LoginPage/>", "<Ok/>", r#"{"message":"login"}"#, "[]", "<!doctype html><html>Please log in</html>"];
 
-/// What answers to a removal, and to the question whether the object is there, come to: `gone` is the store's own word
-/// that it is not, `there` that it is.
+/// Checks the outcome of removals for answers to the removal and to the question whether the object is there. `gone`
+/// is the store's own answer that it is not there, `there` that it is.
 pub(super) async fn removals_are_proven<B: Backend, F: Future<Output = B>>(
     gone: String,
     there: String,
@@ -127,7 +128,7 @@ pub(super) async fn removals_are_proven<B: Backend, F: Future<Output = B>>(
         (said("200 OK", "", ""), login_page(), true),
         (said("200 OK", "", "null"), login_page(), true),
         (gone.clone(), login_page(), true),
-        // Nothing says that it is a store's word.
+        // Nothing proves that a store sent these.
         (login_page(), said("404 Not Found", "", ""), false),
         (page(), login_page(), false),
         (said("302 Found", "location: http://login/\r\n", ""), gone.clone(), false),
@@ -147,14 +148,14 @@ pub(super) async fn removals_are_proven<B: Backend, F: Future<Output = B>>(
     }
 }
 
-/// The value of a header of a request.
+/// The value of a request's header.
 pub(super) fn header_of(head: &str, name: &str) -> Option<String> {
     let named = |line: &str| Some(line.strip_prefix(name)?.strip_prefix(": ")?.to_owned());
     head.lines().find_map(named)
 }
 
-/// The next request's head in lower case, and how many bytes that and its body are; `None` where the
-/// connection has ended.
+/// The next request's head in lower case, the size of the head, and the size of the body; `None` if the connection
+/// has ended.
 pub(in crate::backend) async fn next_head(
     socket: &mut (impl AsyncRead + Unpin),
     held: &mut Vec<u8>,
@@ -184,7 +185,7 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
         held.drain(..end + body);
         asked.lock().unwrap().push(head.split(' ').next().unwrap_or_default().to_uppercase());
         let said = answer(&head);
-        // A body without a length ends with its connection.
+        // A body without a length ends with the connection.
         let is_last = said.starts_with("HTTP/1.0") || said.contains("connection: close\r\n");
         if socket.write_all(said.as_bytes()).await.is_err() || is_last {
             return;
@@ -192,7 +193,7 @@ async fn serve(mut socket: TcpStream, answer: Arc<impl Fn(&str) -> String>, aske
     }
 }
 
-/// What is read as one object is not gone on with from another.
+/// Checks that a read of one object never continues with the bytes of another.
 pub(super) async fn only_the_same_is_read(store: &impl Backend, algorithm: Algorithm) {
     let options = super::WriteOptions::default();
     let put = async |data: &[u8]| store.put("k", memory_of(data, algorithm), &options).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a store and the engine tell each other.
+//! The types that the engine and a backend exchange: limits, options, sessions, parts, listings and bodies.
 
 use std::fmt::{self, Display};
 use std::ops::Range;
@@ -10,50 +10,50 @@ use super::Fault;
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::{Attributes, Object};
 
-/// What a store can take, as the plan needs to know it.
+/// The limits and features of a store, which the upload plan follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Smallest part but the last, in bytes.
+    /// Smallest part, in bytes; the last part may be smaller.
     pub min_part: u64,
     /// Largest part, in bytes.
     pub max_part: u64,
-    /// Most parts of one object.
+    /// Most parts in one object.
     pub max_parts: u32,
     /// Largest object, in bytes.
     pub max_object: u64,
-    /// Largest object of a single request, in bytes.
+    /// Largest object that one request may write, in bytes.
     pub max_put: u64,
-    /// Whether all parts but the last must have one size (Cloudflare R2).
+    /// Whether all parts must have the same size, the last excepted (Cloudflare R2).
     pub equal_parts: bool,
-    /// Whether a slow part may be sent a second time while the first is in flight: the copy that
-    /// arrives last replaces the other as a whole, a completion that names the other one is refused
-    /// with [`PartMismatch`](super::FaultKind::PartMismatch), and [`Backend::parts`](super::Backend::parts) tells which
-    /// copy there is.
+    /// Whether a slow part may be sent a second time while the first is in flight. Such a store keeps the copy that
+    /// arrives last, as a whole; it refuses a completion that names the other copy with
+    /// [`PartMismatch`](super::FaultKind::PartMismatch); and [`Backend::parts`](super::Backend::parts) says which
+    /// copy it has.
     pub hedge: bool,
-    /// Whether a session of parts is published only where the key has no object, if that is asked for.
+    /// Whether completing a session of parts can be bound to the condition that the key has no object.
     pub create_only_parts: bool,
-    /// Whether it has sessions that bytes are appended to, each chunk but the last a multiple of so many
-    /// bytes. Such a session is published only where the key has no object, if that is asked for.
+    /// Whether the store has sessions that take appended bytes: every append but the last must be a multiple of this
+    /// many bytes. Completing such a session can be bound to the condition that the key has no object.
     pub append: Option<u64>,
-    /// Whether a write may depend on which object it [replaces](WriteOptions::replaces).
+    /// Whether a write can be bound to the condition which object it [replaces](WriteOptions::replaces).
     pub replaces: bool,
-    /// Whether it keeps a write's [token](WriteOptions::token) and attributes with the object. Where not, an object is
-    /// known by its bytes and its time, which must be one of this machine's clock.
+    /// Whether the store keeps a write's [token](WriteOptions::token) and attributes with the object. If not,
+    /// Tidegate recognizes its own object by the bytes and the time, so the store must use this machine's clock.
     pub tokens: bool,
-    /// Largest object that it copies itself in one request, in bytes; 0 where it copies none so.
+    /// Largest object that the store itself copies in one request, in bytes; 0 if it makes no such copies.
     pub max_copy: u64,
-    /// Whether such a copy is made only where the key has no object, if that is asked for.
+    /// Whether such a copy can be bound to the condition that the key has no object.
     pub create_only_copy: bool,
-    /// Whether parts of a session may be copied from objects of the store.
+    /// Whether parts of a session can be copied from objects of the store.
     pub copy_parts: bool,
-    /// Which checksum to take and send.
+    /// The checksum that is computed and sent.
     pub checksum: Algorithm,
 }
 
 impl Default for Capabilities {
-    /// The limits of S3: parts of 5 MiB to 5 GiB, 10,000 of them, objects up to 5 TiB (the limit that
-    /// S3's compatibles keep; "Amazon S3 multipart upload limits"); no copies.
+    /// The limits of S3: parts of 5 MiB to 5 GiB, at most 10,000 of them, objects up to 5 TiB (the limit that
+    /// S3-compatible stores keep; "Amazon S3 multipart upload limits"). No copies.
     fn default() -> Self {
         const MIB: u64 = 1 << 20;
         Self {
@@ -76,45 +76,45 @@ impl Default for Capabilities {
     }
 }
 
-/// How an object is to be written.
+/// Options of a write.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// What it carries beside its bytes.
+    /// The attributes that the object carries beside its bytes.
     pub attributes: Attributes,
-    /// Fail with [`Exists`](super::FaultKind::Exists) where the key has an object already, by the store's own condition.
+    /// Fail with [`Exists`](super::FaultKind::Exists) if the key already has an object, by the store's own condition.
     pub create_only: bool,
-    /// Fail with [`Exists`](super::FaultKind::Exists) where the key has another object than this, or none, by the
-    /// store's own condition, where [`Capabilities::replaces`] says so.
+    /// Fail with [`Exists`](super::FaultKind::Exists) unless the key has this object, by the store's own condition.
+    /// Only if [`Capabilities::replaces`] is set.
     pub replaces: Option<Box<Object>>,
-    /// A mark unique to this writer. A backend keeps it with the object (S3: metadata
-    /// `tidegate-writer`) and gives it back in [`Object::token`], so that a lost answer can be settled.
+    /// A mark unique to this writer. A backend stores it with the object (S3: metadata `tidegate-writer`) and returns
+    /// it in [`Object::token`]; so a lost answer to a commit can be settled.
     pub token: Option<String>,
 }
 
-/// A server-side upload that is not finished.
+/// An unfinished server-side upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// The key it will become.
+    /// The key of the object to be.
     pub key: String,
-    /// The store's name for it (S3: upload id).
+    /// The store's id of the session (S3: upload id).
     pub id: String,
 }
 
-/// What a store returns for a part.
+/// The receipt for a stored part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     /// The part's number, from 1.
     pub number: u32,
     /// Its size in bytes.
     pub size: u64,
-    /// The store's tag of it.
+    /// The store's ETag of the part.
     pub etag: String,
-    /// Its checksum, taken on this side.
+    /// The part's checksum, computed on this machine.
     pub checksum: Checksum,
 }
 
-/// A part that a store has.
+/// A part that the store lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredPart {
@@ -122,9 +122,9 @@ pub struct StoredPart {
     pub number: u32,
     /// Its size in bytes.
     pub size: u64,
-    /// The store's tag of it.
+    /// The store's ETag of the part.
     pub etag: String,
-    /// Its checksum in base64, where the store tells it.
+    /// Its checksum in base64, if the store gives one.
     pub checksum: Option<String>,
 }
 
@@ -135,12 +135,12 @@ impl StoredPart {
     }
 }
 
-/// Where a session stands that bytes are appended to.
+/// The state of a session that takes appended bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// So many bytes, from the object's first on, are there for good.
+    /// The session's position: this many bytes, from the object's first on, are committed.
     Open(u64),
-    /// All are, and the object is published.
+    /// All bytes are committed, and the object is published.
     Published(Box<Object>),
 }
 
@@ -154,14 +154,14 @@ pub enum Appended {
 pub enum Entry {
     /// An object.
     Object(Object),
-    /// A prefix that ends with `/`, where the listing was not recursive.
+    /// A prefix that ends with `/`; only in listings that are not recursive.
     Prefix(String),
-    /// A name in a local directory that is neither: it can be removed, and not read. Only listings of local
-    /// directories have these.
+    /// A name in a local directory that is neither a file nor a directory. It can be removed, but not read. Only
+    /// listings of local directories contain these.
     Other {
-        /// As of an object.
+        /// Its key, written like an object's.
         key: String,
-        /// What has this name.
+        /// The kind of this name.
         kind: OtherKind,
     },
 }
@@ -176,13 +176,13 @@ impl Entry {
     }
 }
 
-/// What a local directory has beside files and directories.
+/// A name in a local directory that is neither a file nor a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OtherKind {
     /// A symbolic link to a directory. Listings do not enter it.
     LinkToDirectory,
-    /// A symbolic link to something that is missing or can't be looked at.
+    /// A symbolic link whose target is missing or cannot be examined.
     BrokenLink,
     /// A device, a named pipe or a socket, or a link to one.
     NotRegular,
@@ -200,13 +200,13 @@ impl Display for OtherKind {
 
 /// An object's description and its bytes.
 pub struct Body {
-    /// The description, as the answer's headers gave it; `size` is that of the whole object.
+    /// The description from the answer's headers; `size` is that of the whole object.
     pub object: Object,
-    /// Which bytes of it follow.
+    /// The bytes of the object that `stream` gives.
     pub range: Range<u64>,
-    /// Whether the store ignored the range that it was asked for and sends the whole object, of which `stream` gives
-    /// `range`. Empty pieces of the stream stand for bytes that are skipped.
+    /// Whether the store ignored the requested range and sends the whole object, of which `stream` gives only
+    /// `range`. Empty pieces of the stream stand for skipped bytes.
     pub ignored_range: bool,
-    /// The bytes. A body that ends early is an error, never a clean end.
+    /// The bytes. If the body ends early, the stream gives an error; it never ends as if complete.
     pub stream: BoxStream<'static, Result<Bytes, Fault>>,
 }

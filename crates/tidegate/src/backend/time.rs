@@ -1,15 +1,15 @@
-//! Times as stores write them.
+//! Parses times in the answers of stores.
 
 use std::time::SystemTime;
 
 use aws_smithy_types::DateTime;
 use aws_smithy_types::date_time::Format;
 
-/// A time in a description or a listing: of RFC 3339, with or without a fraction, in any offset or in none (UTC), or a
-/// date of HTTP. `None` for anything else: what is not understood is not known.
+/// Parses the time in a description or a listing: RFC 3339, with or without a fraction, with any offset or none
+/// (UTC), or an HTTP date. `None` for anything else.
 pub(super) fn time(text: &str) -> Option<SystemTime> {
     let text = text.trim();
-    // Longer than any of these.
+    // No valid form is longer than 64 bytes.
     if !text.is_ascii() || text.len() > 64 {
         return None;
     }
@@ -17,7 +17,7 @@ pub(super) fn time(text: &str) -> Option<SystemTime> {
         return Some(date);
     }
     let mut written = text.to_ascii_uppercase();
-    // RFC 3339, 5.6, allows a space in the place of the `T`.
+    // RFC 3339, section 5.6, allows a space instead of the `T`.
     if written.as_bytes().get(10) == Some(&b' ') {
         written.replace_range(10..11, "T");
     }

@@ -1,4 +1,4 @@
-//! What stores say of unfinished uploads, and of the rules by which they end them.
+//! Unfinished uploads as stores list them, and the lifecycle rules that end them.
 
 use std::time::SystemTime;
 
@@ -10,35 +10,35 @@ use super::Session;
 pub struct OpenSession {
     /// The session.
     pub session: Session,
-    /// When it was begun, where the store says.
+    /// When it began, if the store says.
     pub started: Option<SystemTime>,
-    /// Who began it, in the store's words, where it says.
+    /// Who began it, in the store's words, if the store says.
     pub initiator: Option<String>,
-    /// Whether the store itself knows that someone is at work on it (a local disk: its file is locked).
+    /// Whether the store itself knows that a process is writing to it (a local disk: its file is locked).
     pub in_use: bool,
 }
 
 impl OpenSession {
-    /// A session of which no more is known.
+    /// A session about which nothing more is known.
     pub fn new(session: Session) -> Self {
         Self { session, started: None, initiator: None, in_use: false }
     }
 
-    /// The same, with when it was begun.
+    /// Sets when the upload began.
     #[must_use]
     pub fn with_started(mut self, started: Option<SystemTime>) -> Self {
         self.started = started;
         self
     }
 
-    /// The same, with who began it.
+    /// Sets who began the upload.
     #[must_use]
     pub fn with_initiator(mut self, initiator: Option<String>) -> Self {
         self.initiator = initiator;
         self
     }
 
-    /// The same, with whether someone is known to be at work on it.
+    /// Sets whether a process is known to be writing to it.
     #[must_use]
     pub fn with_in_use(mut self, in_use: bool) -> Self {
         self.in_use = in_use;
@@ -46,15 +46,15 @@ impl OpenSession {
     }
 }
 
-/// What a session holds in the store.
+/// The parts and bytes that a session holds in the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// How many parts; `None` where the store keeps them as one.
+    /// How many parts; `None` if the store keeps all bytes as one piece.
     pub parts: Option<u64>,
-    /// Their bytes together.
+    /// Bytes in all parts together.
     pub bytes: u64,
-    /// Who began it, in the store's words, where it says.
+    /// Who began it, in the store's words, if the store says.
     pub initiator: Option<String>,
 }
 
@@ -64,31 +64,31 @@ pub struct Held {
 pub struct Lifecycle {
     /// The rules, in the store's order.
     pub rules: Vec<LifecycleRule>,
-    /// All of it as the store gave it, for [`add_abort_rule`](super::Backend::add_abort_rule); empty where
+    /// The whole document as the store gave it, for [`add_abort_rule`](super::Backend::add_abort_rule); empty if
     /// there is none.
     pub document: String,
-    /// What the store said of all rules together beside the document (S3: the least size of objects that
+    /// A setting for all rules together that the store gives beside the document (S3: the smallest object that
     /// transitions apply to).
     pub default_minimum: Option<String>,
 }
 
-/// One lifecycle rule, as far as it is understood.
+/// One lifecycle rule, as far as Tidegate understands it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LifecycleRule {
-    /// Its name in the bucket.
+    /// The rule's name in the bucket.
     pub id: Option<String>,
-    /// Whether it is on.
+    /// Whether the rule is switched on.
     pub enabled: bool,
-    /// The keys that it is about begin so.
+    /// The rule applies to keys that begin with this.
     pub prefix: String,
-    /// Whether it is about some of these keys only: those with certain tags or sizes.
+    /// Whether the rule applies only to some of these keys, such as those with certain tags or sizes.
     pub narrowed: bool,
-    /// After how many days it aborts incomplete uploads, if it does.
+    /// After how many days the rule aborts incomplete uploads, if it does.
     pub abort_after_days: Option<u32>,
-    /// All that it does, in the store's words, known here or not: `Expiration Days=30`.
+    /// All actions of the rule in the store's words, also unknown ones: `Expiration Days=30`.
     pub actions: Vec<String>,
-    /// The whole rule in one form for all ways of writing it: rules that mean the same have the same.
+    /// The whole rule in a canonical form: two rules that mean the same have the same text.
     pub canonical: String,
 }
 
@@ -96,11 +96,11 @@ pub struct LifecycleRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AbortRule {
-    /// Its name in the bucket.
+    /// The rule's name in the bucket.
     pub id: String,
-    /// The keys that it is about begin so; empty for all.
+    /// The rule applies to keys that begin with this; empty for all keys.
     pub prefix: String,
-    /// After how many days, from 1.
+    /// After how many days uploads are aborted, at least 1.
     pub days: u32,
 }
 

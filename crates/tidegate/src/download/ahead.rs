@@ -1,9 +1,9 @@
-//! What is read ahead of the consumer: how far, and which of it is kept.
+//! Decides how far to read ahead of the consumer, and which chunks to keep.
 //!
-//! Chunks are asked for in order from where the consumer is. They are twice as many each time that the consumer
-//! has to wait for one, so that there are as many as the way to the store has room for and no more than the
-//! consumer takes; the limiter and the memory that is lent are their bounds. Of what is not in the consumer's way
-//! any more, because it was consumed or sought past, the nearest chunk is kept until there is no room for it.
+//! Chunks are requested in order from the consumer's position on. Their number doubles each time that the consumer
+//! has to wait for one: so there are as many as the route to the store can carry, and no more than the consumer
+//! takes, within the limiter's limit and the memory on loan. Of the chunks that the consumer has read or sought past,
+//! the nearest is kept until its room is needed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,32 +17,32 @@ use super::source::Source;
 use crate::memory::budget::{Budget, Reading};
 use crate::types::object::Object;
 
-/// Chunks of one reader, by where they begin; they do not overlap.
+/// The chunks of one reader, by their first byte; they do not overlap.
 #[derive(Debug)]
 pub(super) struct Ahead {
     reading: Reading,
     runtime: Handle,
     chunks: BTreeMap<u64, Chunk>,
-    /// How many are to be on their way, or here, from where the consumer is.
+    /// How many chunks should be in flight or received, from the consumer's position on.
     wanted: usize,
-    /// The chunk that was waited for last.
+    /// The chunk that the consumer last waited for.
     waited: Option<u64>,
-    /// The byte before which there is no need to look what is missing.
+    /// The byte before which there is no need to check for missing chunks.
     next_look: u64,
 }
 
 impl Ahead {
-    /// A chunk is an eighth of what may be lent, so that several are under way, within these bounds: with less,
-    /// requests cost more than they gain; with more, the first bytes come late.
+    /// A chunk is an eighth of the memory that may be lent, so that several are in flight, within these bounds:
+    /// smaller requests cost more than they gain; with larger ones the first bytes come late.
     const LEAST: u64 = 256 << 10;
     const MOST: u64 = 8 << 20;
     const FIRST: usize = 2;
     const MOST_CHUNKS: usize = 64;
 
-    /// What is no larger than this is read by one request.
+    /// Anything up to this size is read by one request.
     const ONE_REQUEST: u64 = 8 << 20;
 
-    /// `None` where one request is enough, or nothing could go on beside the consumer.
+    /// `None` where one request is enough, or no runtime could run requests beside the consumer.
     pub(super) fn for_more_than_one_request(ranges: &Ranges, budget: &Budget) -> Option<Self> {
         if ranges.is_one() && ranges.bytes() <= Self::ONE_REQUEST {
             return None;
@@ -58,19 +58,19 @@ impl Ahead {
         })
     }
 
-    /// Bytes of a chunk now; `None` where too little may be lent to gain anything.
+    /// The size of a chunk now; `None` where too little memory may be lent to gain anything.
     pub(super) fn chunk_size(&self) -> Option<u64> {
         let share = self.reading.share();
         (share >= 2 * Self::LEAST).then(|| (share / 8).clamp(Self::LEAST, Self::MOST))
     }
 
-    /// The chunk that has byte `at`.
+    /// The chunk that contains byte `at`.
     pub(super) fn at(&self, at: u64) -> Option<&Chunk> {
         let (_, chunk) = self.chunks.range(..=at).next_back()?;
         chunk.range.contains(&at).then_some(chunk)
     }
 
-    /// Where the next chunk behind `at` begins.
+    /// The first byte of the next chunk from `at` on.
     pub(super) fn next_after(&self, at: u64) -> Option<u64> {
         self.chunks.range(at..).next().map(|(start, _)| *start)
     }
@@ -90,7 +90,7 @@ impl Ahead {
         }
     }
 
-    /// Whether it is to be looked, from `at` on, what is missing: not at each of a chunk's many pieces.
+    /// Whether to check for missing chunks from `at` on: not at each of a chunk's many pieces.
     pub(super) fn is_due(&self, at: u64) -> bool {
         at >= self.next_look || self.at(at).is_none()
     }
@@ -99,12 +99,12 @@ impl Ahead {
         self.next_look = at + Self::LEAST;
     }
 
-    /// The consumer is elsewhere.
+    /// The consumer has sought to another place.
     pub(super) fn sought(&mut self) {
         self.next_look = 0;
     }
 
-    /// Asks for what is missing of the chunks of `size` bytes from `from` on. Whether the first of them is there.
+    /// Requests the missing chunks of `size` bytes from `from` on. Returns whether the first of them is there.
     pub(super) fn fill(
         &mut self,
         source: &Arc<Source>,
@@ -133,7 +133,7 @@ impl Ahead {
         self.at(from).is_some()
     }
 
-    /// Begins a chunk; where there is no room for it, what is kept and lies out of `reach` goes first.
+    /// Begins a chunk. If there is no room for it, removes kept chunks out of `reach` first, the farthest first.
     fn begin(
         &mut self,
         source: &Arc<Source>,
@@ -142,7 +142,7 @@ impl Ahead {
         reach: &Range<u64>,
     ) -> Option<u64> {
         loop {
-            // One that was consumed may be sought back to.
+            // A consumed chunk is kept in case the consumer seeks back to it.
             let kept = self.chunks.values().map(|chunk| &chunk.range);
             let kept = kept.filter(|kept| kept.end <= reach.start || kept.start >= reach.end);
             let (count, farthest) = (

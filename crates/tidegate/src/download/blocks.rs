@@ -1,4 +1,4 @@
-//! The blocks of an object that an index names, one after the other.
+//! Reads the blocks of an object that an index names, in order.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -57,14 +57,14 @@ pub struct BlocksBuilder {
 pub struct Block {
     /// Its place in the index, from 0.
     pub number: usize,
-    /// Where it lies in the object.
+    /// The block's range in the object.
     pub range: Range<u64>,
     /// All of its bytes.
     pub bytes: Bytes,
 }
 
 impl BlocksBuilder {
-    /// What costs no more time to read over than another request would take: 256 KiB is 10 ms at 25 MB/s.
+    /// A gap that takes no longer to read than another request would take: 256 KiB is 10 ms at 25 MB/s.
     const GAP: u64 = 256 << 10;
 
     pub(crate) fn new(context: Context, key: String, index: impl IntoIterator<Item = Range<u64>>) -> Self {
@@ -73,35 +73,36 @@ impl BlocksBuilder {
         Self { context, key, blocks, gap: Self::GAP, same: None, progress }
     }
 
-    /// Reads only the blocks of which `wanted` says so; it is given their number and range.
+    /// Reads only the blocks for which `wanted` returns true, given their number and range.
     pub fn filter(mut self, mut wanted: impl FnMut(usize, &Range<u64>) -> bool) -> Self {
         self.blocks.retain(|(number, range)| wanted(*number, range));
         self
     }
 
-    /// Reads over up to so many bytes between two blocks rather than make another request; 256 KiB by default.
+    /// Reads gaps of up to this many bytes between two blocks instead of making another request; 256 KiB by default.
     pub fn gap(mut self, bytes: u64) -> Self {
         self.gap = bytes;
         self
     }
 
-    /// Reads only the object that was described so before ([`Object::is_same`]): the one that the index is of.
+    /// Reads only if the key still has the object that `object` describes ([`Object::is_same`]): the one that the
+    /// index belongs to.
     pub fn same(mut self, object: &Object) -> Self {
         self.same = Some(object.clone());
         self
     }
 
-    /// The figures of the read to be.
+    /// The progress of this read.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Makes the first request; none where no block is wanted. Where no block that is wanted has a byte, it asks only
-    /// how large the object is.
+    /// Makes the first request; none if no block is wanted. If all wanted blocks are empty, it only asks for the
+    /// object's size.
     ///
     /// # Errors
     /// [`ErrorKind::InvalidInput`] where blocks are not in ascending order, overlap, or lie past the object's end;
-    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) says.
+    /// [`ErrorKind::Replaced`] where the key has another object than [`same`](Self::same) names.
     pub async fn start(self) -> Result<BlockStream> {
         let source = Arc::new(Source::new(&self.context, &self.key, self.progress.clone()));
         let wrong = |block: &(usize, Range<u64>), what: String| {
@@ -149,7 +150,7 @@ impl BlocksBuilder {
         let asked = if source.ignores_ranges() { &span } else { &first };
         let mut body = open(asked, self.same.as_ref()).await?;
         if *asked != span && source.is_one_stream(&body.object) {
-            // One request brings all blocks, and what lies between them.
+            // One request brings all blocks and the gaps between them.
             let same = Some(&body.object).filter(|object| object.has_identity()).cloned();
             drop(body);
             body = open(&span, same.as_ref()).await?;
@@ -182,11 +183,11 @@ impl BlocksBuilder {
     }
 }
 
-/// The blocks of an object that an index names, forwards: a [`Stream`] of [`Block`].
+/// The blocks of an object that an index names, in order: a [`Stream`] of [`Block`].
 ///
-/// Blocks that lie close together are one request; what nobody asked for and lies between others is left out.
-/// They are read ahead as by a [`Reader`], of which all else holds here too. Beside the memory that it is lent, it
-/// holds the block that comes next: one that arrived in one piece is shared, not copied.
+/// Blocks that lie close together are one request; larger gaps are not read. Blocks are read ahead as by a
+/// [`Reader`], and all else that is said there holds here too. Beside the memory on loan, the stream holds the next
+/// block: a block that arrived in one piece is shared, not copied.
 pub struct BlockStream {
     of: Blocks,
     blocks: VecDeque<(usize, Range<u64>)>,
@@ -194,11 +195,11 @@ pub struct BlockStream {
     begun: BytesMut,
 }
 
-/// What the blocks are read from.
+/// The source of the blocks.
 #[derive(Debug)]
 enum Blocks {
     Read(Box<Reader>),
-    /// No block has a byte; the object that they are of, where one is wanted.
+    /// All blocks are empty; the object they belong to, if any is wanted.
     Empty(Option<Arc<Object>>),
 }
 
@@ -209,7 +210,7 @@ impl std::fmt::Debug for BlockStream {
 }
 
 impl BlockStream {
-    /// The object that is read, as the store described it; `None` where no block is wanted, so that it was not
+    /// The object being read, as the store described it; `None` if no block is wanted, because then the store was not
     /// asked.
     pub fn object(&self) -> Option<&Object> {
         match &self.of {
@@ -220,7 +221,7 @@ impl BlockStream {
 }
 
 impl Reader {
-    /// The bytes of `range`, which comes next, or behind bytes that nobody asked for.
+    /// The bytes of `range`, which is next, perhaps after bytes of a gap.
     fn poll_block(
         &mut self,
         range: &Range<u64>,

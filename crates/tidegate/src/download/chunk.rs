@@ -1,4 +1,4 @@
-//! A range that is read ahead: received by a task of its own into memory that is lent.
+//! A range that is read ahead: a task receives it into memory on loan.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,21 +16,21 @@ use crate::memory::budget::{Borrower, Loan, Reading};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
-/// A range that is on its way, or here. Dropping it cancels its request.
+/// A range being received, or received. Dropping it cancels its request.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) range: Range<u64>,
     received: Arc<Received>,
 }
 
-/// What there is of a chunk at the byte that is asked for.
+/// The state of a chunk at the byte that is asked for.
 #[derive(Debug)]
 pub(super) enum Look {
-    /// Bytes from there on.
+    /// Bytes from that byte on.
     Bytes(Bytes),
-    /// Nothing: its memory was called back.
+    /// No bytes: the memory was called back.
     CalledBack,
-    /// Nothing: it could not be received.
+    /// No bytes: the request failed.
     Failed(Error),
 }
 
@@ -42,9 +42,9 @@ struct Received {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each with where it begins in the range.
+    /// Each piece with its offset in the range.
     pieces: VecDeque<(u64, Bytes)>,
-    /// `None` once it was called back.
+    /// `None` once the loan was called back.
     memory: Option<Loan>,
     has_ended: bool,
     failed: Option<Error>,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Chunk {
-    /// Begins to receive `range`, if memory for it is to be had.
+    /// Begins to receive `range`, if there is memory for it.
     pub(super) fn begin(
         source: &Arc<Source>,
         object: &Arc<Object>,
@@ -65,7 +65,7 @@ impl Chunk {
         let received = Arc::new(Received { inflow: Inflow::new(len), state: Mutex::default() });
         let borrower: Weak<Received> = Arc::downgrade(&received);
         {
-            // It can be called back at once, but not before it is here.
+            // The loan may be called back at once; the lock makes that wait until it is stored here.
             let mut state = received.lock();
             state.memory = Some(reading.borrow(len, borrower)?);
         }
@@ -81,7 +81,7 @@ impl Chunk {
         Some(Self { range, received })
     }
 
-    /// What there is at byte `at` of the object, which is one of its range.
+    /// The state of the chunk at byte `at` of the object, which is in its range.
     pub(super) fn poll(&self, at: u64, cx: &mut Context<'_>) -> Poll<Look> {
         let mut state = self.received.lock();
         let at = at - self.range.start;
@@ -113,7 +113,7 @@ impl Drop for Chunk {
     }
 }
 
-/// The task that receives; one that is gone before its end, with its runtime or by a panic, leaves no reader waiting.
+/// The task that receives. If it ends early, with its runtime or by a panic, it wakes its reader with an error.
 struct Receiving {
     source: Arc<Source>,
     into: Arc<Received>,
@@ -122,7 +122,7 @@ struct Receiving {
 impl Drop for Receiving {
     fn drop(&mut self) {
         let mut state = self.into.lock();
-        // What was called back is read in another way.
+        // A chunk that was called back is read in another way.
         if state.has_ended || state.memory.is_none() {
             return;
         }
@@ -137,7 +137,7 @@ impl Drop for Receiving {
 
 impl Received {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is made whole before the lock is given up, so a poisoned state is sound.
+        // Every change completes before the lock is released, so a poisoned state is still sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,7 +160,7 @@ impl Sink for Received {
         let mut state = self.lock();
         let got = self.inflow.got();
         let end = at + piece.len() as u64;
-        // One that was called back keeps nothing, and is cancelled.
+        // A chunk that was called back keeps nothing, and is cancelled.
         if end > got && state.memory.is_some() {
             state.pieces.push_back((got, piece.slice((got - at) as usize..)));
             if let Some(reader) = state.reader.take() {
@@ -181,7 +181,7 @@ impl Borrower for Received {
             }
             (std::mem::take(&mut state.pieces), state.memory.take(), state.reader.take())
         };
-        // The bytes before the memory that they are counted in.
+        // Free the bytes before the memory that accounts for them.
         drop(pieces);
         drop(memory);
         if let Some(reader) = reader {

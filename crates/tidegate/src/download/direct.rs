@@ -1,6 +1,6 @@
-//! An open request whose bytes are taken as the consumer asks for them: it needs no memory, and, because a
-//! consumer may stop for as long as it likes, it holds no turn. Where it breaks, or gives nothing for too long,
-//! it is opened again from the exact byte.
+//! One open request whose bytes are taken as the consumer asks for them. It needs no memory; and it holds no permit,
+//! because a consumer may pause for as long as it likes. If the request breaks or stalls, it is resumed from the
+//! exact byte.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -22,27 +22,27 @@ use crate::engine::retry::{Row, UsedUp};
 use crate::types::error::{Operation, Result};
 use crate::types::object::Object;
 
-/// Opened for one range, and read up to a byte of it.
+/// A request that is opened for one range, and read up to a byte of it.
 pub(super) struct Direct {
-    /// The next byte that it gives.
+    /// The next byte that it returns.
     pub(super) at: u64,
-    /// The byte that it gives no more.
+    /// The end of the bytes that it returns.
     pub(super) until: u64,
-    /// The end of what was asked for.
+    /// The end of the range that was requested.
     pub(super) asked: u64,
-    /// Never locked: whoever polls has it alone. A future and a stream that are only `Send` are so part of a reader
-    /// that is `Sync`.
+    /// Never locked: polling has exclusive access. The mutex makes the reader `Sync`, although the future and the
+    /// stream in it are only `Send`.
     state: Mutex<State>,
-    /// Set while the store is waited for, and not while the consumer is: since when, and for how long at most.
+    /// While the reader waits for the store (not for the consumer): since when, and the deadline.
     stalled: Option<(Instant, Pin<Box<Sleep>>)>,
-    /// How fast the bytes of this answer come.
+    /// The rate of this answer's bytes.
     trickle: Option<Trickle>,
     too_slow: Option<Fault>,
     breaks: Row,
     earlier: Option<Failure>,
 }
 
-/// The answer; and the failure that it was opened again after.
+/// The answer, and the failure after which the request was reopened.
 type Opened = (Result<Body, Failure>, Option<Failure>);
 
 enum State {
@@ -80,7 +80,7 @@ impl Direct {
         }
     }
 
-    /// The next bytes; those before `until`.
+    /// The next bytes, up to `until`.
     pub(super) fn poll(
         &mut self,
         source: &Arc<Source>,
@@ -114,12 +114,12 @@ impl Direct {
                         let trickle = self.trickle.get_or_insert_with(|| Trickle::new(least));
                         let is_slow = trickle.take(waited, piece.len() as u64);
                         if !piece.is_empty() {
-                            // These bytes are good: one that is too slow is opened again behind them.
+                            // These bytes are good: resume a body that is too slow after them.
                             self.too_slow = is_slow.err();
                             return Poll::Ready(Ok(self.take(piece, cx)));
                         }
                         match is_slow {
-                            Ok(()) => continue, // it shows that something moves
+                            Ok(()) => continue, // an empty piece shows that bytes move
                             Err(fault) => fault,
                         }
                     }
@@ -154,23 +154,23 @@ impl Direct {
         if self.at == self.asked
             && let State::Open { stream, .. } = alone(&mut self.state)
         {
-            // Every byte is here; a look at the end lets the connection be used again.
+            // Every byte is here; polling to the end lets the connection be reused.
             let _ = stream.poll_next_unpin(cx);
         }
         piece
     }
 
-    /// How long nothing may come: four times what so much should take, or as the policy says.
+    /// How long to wait without a byte: four times the expected time of the bytes, or the policy's patience.
     fn patience(&self, source: &Source) -> Duration {
         let requests = &source.requests;
-        // What comes within one patience, not the whole rest of a large object.
+        // Expect the bytes that come within one patience, not the whole rest of a large object.
         const LOOK: u64 = 1 << 20;
         let bytes = (self.asked - self.at).min(LOOK);
         let expected = requests.endpoint.pace.expected(bytes);
         requests.retry.deadline(Operation::Get, bytes, self.breaks.failed + 1, self.breaks.timeouts, expected)
     }
 
-    /// Has it opened again, where that can help.
+    /// Starts to reopen the request, where that can help.
     fn reopen(&mut self, source: &Arc<Source>, object: &Arc<Object>, fault: Fault) -> Result<(), Failure> {
         (self.stalled, self.trickle, self.too_slow) = (None, None, None);
         self.breaks.fails(fault.kind);

@@ -1,5 +1,6 @@
-//! Into a file: ranges are written in their places as they come, and the file gets its name when all are there. What has
-//! come is noted meanwhile, so that a download that is cut can be resumed.
+//! Downloads an object into a file: ranges are written to their places as they arrive, and the file gets its name
+//! when all bytes are there. A note records the bytes that have arrived, so that a download that is cut off can be
+//! resumed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,10 +34,10 @@ use kept::{Begun, Opened};
 use small::{Ended, Small};
 use width::Width;
 
-/// How many chunks wait for their turn to be asked for, or are under way, at most.
+/// The most chunks that are in flight or wait for a permit.
 const AT_ONCE: u64 = 64;
 
-/// How often it is noted what has come, so that each byte is a second after it came.
+/// How often to note the bytes that have arrived: each byte is noted within a second.
 const NOTED: Duration = Duration::from_millis(500);
 
 /// Sets up a download into a file.
@@ -68,7 +69,7 @@ pub struct DownloadBuilder {
     warn: Warn,
 }
 
-/// Called with what the caller should know although the download goes on.
+/// Called with warnings that do not end the download.
 #[derive(Clone, Default)]
 struct Warn(Option<Arc<OnWarning>>);
 
@@ -87,59 +88,59 @@ impl DownloadBuilder {
         Self { context, key, path, how, size_hint: None, progress, warn: Warn::default() }
     }
 
-    /// Fails where there is a file already, and leaves it as it is.
+    /// Fails where there is a file already, and leaves that file as it is.
     pub fn create_only(mut self) -> Self {
         self.how.create_only = true;
         self
     }
 
-    /// Forces the file, and its name, to disk before it is done, so that it outlasts a loss of power. Without this
-    /// the system does so when it likes, and after a loss of power the file may be there without all its bytes.
+    /// Syncs the file and its name to disk before the download ends, so that it survives a loss of power. Without
+    /// this the system syncs later, and after a loss of power the file may be there without all of its bytes.
     pub fn sync(mut self, sync: bool) -> Self {
         self.how.sync = sync;
         self
     }
 
-    /// The object's size in bytes, as a listing has it; it may be wrong. A small object (up to 256 KiB) is received
-    /// before its file is made, written and named in one go, which spares the processor ("profiles" in
-    /// crates/tidegate-bench/results/BENCHMARKS.md).
-    /// Not with [`create_only`](Self::create_only), which looks for a file first.
+    /// The object's size in bytes, for example from a listing; it may be wrong. A small object (up to 256 KiB) is
+    /// received before its file is created, and the file is then written and named in one go, which saves processor
+    /// time ("profiles" in crates/tidegate-bench/results/BENCHMARKS.md). No effect with
+    /// [`create_only`](Self::create_only), which looks for a file first.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);
         self
     }
 
-    /// Has `warn` called where an earlier download to the same path is not resumed although it may have left bytes, with
-    /// the reason: what it left is damaged, or is a file that somebody else may have put there.
+    /// Calls `warn` if an earlier download to the same path is not resumed although it may have left bytes, with the
+    /// reason: its remains are damaged, or are a file that another user may have put there.
     pub fn on_warning(mut self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.warn = Warn(Some(Arc::new(warn)));
         self
     }
 
-    /// The figures of the download to be. Bytes that were there from an earlier one count as acknowledged.
+    /// The progress of this download. Bytes kept from an earlier download count as acknowledged.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Downloads the object; describes it as the store does. The file, and directories that it needs, are made, and
-    /// a file that is there is replaced as a whole, when every byte has arrived and agrees with the store's
-    /// checksum.
+    /// Downloads the object, and returns the store's description of it. The file appears, or replaces an existing
+    /// file as a whole, once every byte has arrived and agrees with the store's checksum. Missing directories are
+    /// created.
     ///
-    /// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. Of an object that
-    /// is larger than 256 KiB it stays when the download fails, is dropped or killed, and a later one of the same object
-    /// to the same path resumes: it reads what is there again, compares it with the checksums that were noted, and asks
-    /// for the rest. When the process is killed outright, the bytes of its last second are lost. A sweep of the directory
-    /// removes the file and its note.
+    /// Until then the bytes are in a file `.tidegate-….part` beside it, which only its owner can read. For an object
+    /// larger than 256 KiB that file stays when the download fails (except with [`ErrorKind::Integrity`]), is dropped
+    /// or is killed, and a later download of the same object to the same path resumes: it reads the kept bytes,
+    /// compares them with the checksums in the note, and asks for the rest. If the process is killed outright, the
+    /// bytes of its last second are lost. A sweep of the directory removes the file and its note.
     ///
-    /// The download holds 2.5 MiB of the memory budget for each request in flight or waiting for its turn, of which there
-    /// are 64 at most, and half of all at most;
-    /// of an object that [`size_hint`](Self::size_hint) says is small, twice its size, and there is a file only when it
-    /// is written.
+    /// The download holds 2.5 MiB of the memory budget for each request that is in flight or waits for a permit: at
+    /// most 64 requests, and at most half of the budget. For an object that is small according to
+    /// [`size_hint`](Self::size_hint) it holds twice the object's size, and there is no file until the bytes are
+    /// written.
     ///
     /// # Errors
-    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk has no
-    /// room, before a byte of a large object is asked for; [`ErrorKind::Replaced`] where the object is replaced
-    /// meanwhile; [`ErrorKind::Integrity`] where the bytes are not those that the store's checksum is of.
+    /// [`ErrorKind::AlreadyExists`] with [`create_only`](Self::create_only); [`ErrorKind::NoSpace`] where the disk
+    /// has no room, before the bytes of a large object are received; [`ErrorKind::Replaced`] where the object is
+    /// replaced meanwhile; [`ErrorKind::Integrity`] where the bytes do not match the store's checksum.
     pub async fn run(self) -> Result<Object> {
         let small = self.size_hint.filter(|size| *size <= small::MOST);
         let mut source = Source::new(&self.context, &self.key, self.progress.clone());
@@ -150,7 +151,7 @@ impl DownloadBuilder {
         let at_file = |fault: Fault| at_file(fault, &self.path, began);
         let algorithm = self.context.backend().capabilities().checksum;
         let mut large = None;
-        // Where a file that is there is an error, that is looked for before a byte is asked for.
+        // With `create_only`, look for an existing file before requesting a byte.
         if small.is_some() && !self.how.create_only {
             match self.small(source.clone(), algorithm, began).await? {
                 Ended::InFile(object) => return Ok(self.context.relative(object)),
@@ -191,10 +192,10 @@ impl DownloadBuilder {
         Ok(self.context.relative(object.clone()))
     }
 
-    /// The file, and what an earlier download has left in it.
+    /// The file, and the bytes that an earlier download has left in it.
     async fn begin(&self, source: &Source, algorithm: Algorithm) -> Result<Begun, Fault> {
         let (destination, url, how) = (self.destination(source), source.url().to_owned(), self.how);
-        // Dropped, it ends the reading of what was left.
+        // If dropped, stops the reading of the kept bytes.
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
         let begun = spawn_blocking(move || begin(destination, &url, how, algorithm, &waiting)).await;
@@ -214,9 +215,9 @@ impl DownloadBuilder {
         }
     }
 
-    /// Downloads what is said to be small in a task of its own, so that it goes on where nobody polls this.
+    /// Downloads an object that is said to be small in a task of its own, so that it progresses without being polled.
     async fn small(&self, source: Arc<Source>, algorithm: Algorithm, began: Instant) -> Result<Ended> {
-        // Dropped, it takes the file away at once; the task ends when it may.
+        // If dropped, removes the file at once; the task ends when it can.
         let waiter = Waiter::default();
         let (destination, how, waiting) = (self.destination(&source), self.how, waiter.waiting());
         let batch = self.context.engine().batches.here();
@@ -224,11 +225,11 @@ impl DownloadBuilder {
         let ended = AbortOnDropHandle::new(tokio::spawn(small.run())).await;
         if ended.is_ok() {
             waiter.done();
-        } // else the runtime is shut down, and the work may be under way
+        } // else the runtime is shutting down, and the work may still be in flight
         self.joined(ended)
     }
 
-    /// Has all that is missing received: in ranges, or over one stream where those bring nothing.
+    /// Receives all missing bytes: in ranges, or over one stream where the store ignores ranges.
     async fn arrive(&self, arriving: &Arc<Arriving>, stream: Option<Pieces>) -> Result<()> {
         let _noting = AbortOnDropHandle::new(tokio::spawn(arriving.clone().keep_noted(NOTED)));
         let mut stream = stream;
@@ -242,12 +243,12 @@ impl DownloadBuilder {
             tasks.shutdown().await;
             arriving.gather().await?;
         }
-        // In a task of its own, so that it goes on where nobody polls this.
+        // In a task of its own, so that it progresses without being polled.
         let received = tokio::spawn(arriving.clone().receive_one_stream(stream));
         self.joined(AbortOnDropHandle::new(received).await)
     }
 
-    /// Has each chunk received that is missing, in requests of their own.
+    /// Receives each missing chunk in a request of its own.
     async fn arrive_in_ranges(
         &self,
         arriving: &Arc<Arriving>,
@@ -255,7 +256,7 @@ impl DownloadBuilder {
         tasks: &mut JoinSet<Result<()>>,
     ) -> Result<()> {
         let most = arriving.at_once(AT_ONCE);
-        // Where the number of requests was set, it is kept.
+        // A fixed number of requests, set by the user, is kept.
         let mut width = arriving.adapts().then(|| Width::new(most, note::CHUNK, Instant::now()));
         let mut missing = arriving.missing().into_iter();
         loop {
@@ -286,7 +287,7 @@ impl DownloadBuilder {
         }
     }
 
-    /// What a task came to.
+    /// The result of a task.
     fn joined<T>(&self, ended: std::result::Result<Result<T>, JoinError>) -> Result<T> {
         ended.unwrap_or_else(|ended| match ended.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
@@ -298,7 +299,7 @@ impl DownloadBuilder {
     }
 }
 
-/// A download that is not done: when this is dropped, what has come is kept for the next one.
+/// A download that is not finished: on drop, keeps the received bytes for the next download.
 struct Leaving {
     arrival: Arc<Arrival>,
     arriving: Option<Arc<Arriving>>,
@@ -315,8 +316,8 @@ impl Leaving {
         Self { arrival, arriving: None, left, progress, is_done: false }
     }
 
-    /// Nothing is there of the object yet: makes room for its bytes, in a new file where there is something of another
-    /// object. The note comes first, so that the file is found again even if the process is killed at once.
+    /// Begins an object without any kept bytes: makes room for it, in a new file if this one has bytes of
+    /// another object. Writes the note first, so that the file is found again even if the process is killed at once.
     async fn anew(&mut self, object: Object, url: &str, algorithm: Algorithm) -> Result<Opened, Fault> {
         let (before, is_of_another) = (self.arrival.clone(), self.left.take().is_some());
         let url = url.to_owned();
@@ -350,17 +351,17 @@ impl Drop for Leaving {
     }
 }
 
-/// What went wrong with the file.
+/// An error of the local file.
 fn at_file(fault: Fault, path: &Path, began: Instant) -> Error {
     Error::from_fault(fault, Operation::Get, path.display().to_string(), 0, began.elapsed())
 }
 
-/// The whole object.
+/// Opens the whole object.
 async fn whole(source: &Source) -> Result<Body> {
     source.open(None, None).await.map_err(|failure| source.failed(failure, 0))
 }
 
-/// What the note of a download of that object to this path is found under.
+/// The name of the note for a download of that object to this path.
 fn mark(url: &str, path: &Path) -> String {
     let named = format!("{url}\0{}", path.display());
     format!("{:016x}", Checksum::of(Algorithm::Crc64Nvme, named.as_bytes()).value())

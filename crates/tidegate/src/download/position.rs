@@ -1,4 +1,4 @@
-//! A reader as a file: read into buffers, and sought in.
+//! A reader as a file: reads into buffers, and seeks.
 
 use std::io::{self, SeekFrom};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use tokio::task::coop::poll_proceed;
 
 use super::{FIRST_REACH, Reader};
 
-/// So little ahead is read over where it is on its way already.
+/// A seek this little ahead reads on over the open request.
 const SKIP: u64 = 256 << 10;
 
 impl Reader {
@@ -28,13 +28,13 @@ impl Reader {
         }
         self.piece.clear();
         self.at = target;
-        // Some bytes are left out, or come twice.
+        // Some bytes are skipped or read twice, so the checksum of the whole is not known.
         self.hasher = None;
         self.reach = FIRST_REACH;
         if let Some(ahead) = &mut self.ahead {
             ahead.sought();
         }
-        // Another request would bring all of the object again, or another object.
+        // With one stream, another request would bring the whole object again, or another object.
         let skip = if self.source.is_one_stream(&self.object) { u64::MAX } else { SKIP };
         let goes_on =
             |direct: &mut super::Direct| (direct.at..direct.at.saturating_add(skip)).contains(&target);
@@ -80,9 +80,8 @@ impl AsyncBufRead for Reader {
     }
 }
 
-/// Positions count from the first byte of the range that is read. Past its end there is nothing to read, which is
-/// no error. What was read ahead and lies in the way behind the seek stays, and of the rest
-/// the nearest chunk.
+/// Positions count from the first byte of the range that is read. Past its end there is nothing to read, which is no
+/// error. Chunks that were read ahead and lie ahead of the new position are kept; of the others, the nearest is.
 impl AsyncSeek for Reader {
     fn start_seek(mut self: Pin<&mut Self>, to: SeekFrom) -> io::Result<()> {
         let Range { start, end } = self.range();

@@ -1,4 +1,4 @@
-//! Which bytes of an object are read. No I/O.
+//! The ranges of an object that are read. No I/O.
 
 use std::ops::Range;
 
@@ -13,8 +13,8 @@ impl Ranges {
         Self { list: vec![range] }
     }
 
-    /// What has all of `parts`, which are in ascending order: neighbours that lie no farther apart than `gap`
-    /// are one range. `None` where they have no byte.
+    /// The ranges that cover all of `parts`, which are in ascending order: parts with a gap of at most `gap` between
+    /// them are joined. `None` if they have no byte.
     pub(super) fn joined(parts: impl IntoIterator<Item = Range<u64>>, gap: u64) -> Option<Self> {
         let mut list: Vec<Range<u64>> = Vec::new();
         for part in parts.into_iter().filter(|part| !part.is_empty()) {
@@ -46,7 +46,7 @@ impl Ranges {
         self.list.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// What there is from byte `at` on: the rest of the range that it is in, or the next one.
+    /// The rest of the range that contains byte `at`, or else the next range.
     pub(super) fn from(&self, at: u64) -> Option<Range<u64>> {
         let next = self.list.partition_point(|range| range.end <= at);
         let range = self.list.get(next)?;
@@ -79,7 +79,7 @@ mod tests {
             let wanted: Vec<u64> = parts.iter().cloned().flatten().collect();
             let has = |byte| ranges.list.iter().filter(|range| range.contains(&byte)).count();
             prop_assert!(wanted.iter().all(|byte| has(*byte) == 1));
-            // Bytes that nobody asked for lie in a gap that is small.
+            // A small gap is read, although its bytes were not asked for.
             let mut last = wanted[0];
             for byte in &wanted[1..] {
                 prop_assert_eq!(has((last + byte) / 2) == 1, byte - last <= gap + 1 , "{}..{}", last, byte);

@@ -1,4 +1,4 @@
-//! One object that is read: each request asks for the same one.
+//! One object being read: every request asks for that same object, and checks that the answer is of it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,39 +18,39 @@ use crate::types::error::{Error, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
 
-/// An answer's bytes, as they come.
+/// The bytes of an answer, as they come.
 pub(super) type Pieces = BoxStream<'static, Result<Bytes, Fault>>;
 
-/// Where the bytes of one object come from.
+/// The object that bytes are read from, and the means to request them.
 #[derive(Debug)]
 pub(super) struct Source {
     backend: Arc<dyn Backend>,
-    /// Within the whole bucket.
+    /// The key within the whole bucket.
     key: String,
     pub(super) requests: Requests,
-    /// Whether a slow range may be asked for a second time.
+    /// Whether a slow range may be hedged.
     hedge: bool,
     pub(super) budget: Budget,
-    /// Whether the store ignores ranges, so that one request brings all that is read.
+    /// Whether the store ignores ranges, so that one request must bring all bytes.
     one_stream: AtomicBool,
 }
 
-/// What a request for a range may be answered with.
+/// The answers that a request for a range accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The range alone. Whoever asks for many ranges turns to one stream where the store sends the whole object for each.
+    /// Only the range. A reader of many ranges turns to one stream if the store sends the whole object for each.
     Range,
-    /// The whole object as well; what lies outside of the range is skipped.
+    /// The whole object too; bytes outside of the range are skipped.
     RangeOrWhole,
 }
 
-/// Where received bytes go: to memory, or to their place in a file.
+/// The destination of received bytes: memory, or a place in a file.
 pub(super) trait Sink: Send + Sync {
-    /// What is received, and how far it is.
+    /// Counts the bytes received.
     fn inflow(&self) -> &Inflow;
 
-    /// Takes bytes from byte `at` of the range on, and counts them. Some of them, or all, it may have already:
-    /// a range may be received twice at once, by each in order.
+    /// Takes bytes from byte `at` of the range on, and counts them. The sink may have some or all of them already:
+    /// two requests may receive the same range at once, each in order.
     fn take(&self, at: u64, piece: Bytes) -> impl Future<Output = Result<(), Fault>> + Send;
 }
 
@@ -68,13 +68,13 @@ impl Source {
         }
     }
 
-    /// Whether the store sends the whole object for each range that it is asked for.
+    /// Whether the store sends the whole object for each range.
     pub(super) fn ignores_ranges(&self) -> bool {
         self.one_stream.load(Relaxed)
     }
 
-    /// Whether `object` is to be read by one stream: the store ignores ranges, or nothing would tell whether the
-    /// answer to another request is of the same object.
+    /// Whether `object` must be read over one stream: the store ignores ranges, or has nothing to tell whether
+    /// another answer is of the same object.
     pub(super) fn is_one_stream(&self, object: &Object) -> bool {
         self.ignores_ranges() || !object.has_identity()
     }
@@ -83,7 +83,7 @@ impl Source {
         &self.requests.object
     }
 
-    /// Opens the object, or a range of it; once, however often it takes.
+    /// Opens the object, or a range of it, with retries.
     pub(super) async fn open(
         &self,
         range: Option<Range<u64>>,
@@ -93,7 +93,7 @@ impl Source {
         self.requests.send(Operation::Get, None, None, get).await
     }
 
-    /// Describes the object, if it is the same where one is given.
+    /// Describes the object; a fault if it is not the same as `same`, where given.
     pub(super) async fn head(&self, same: Option<&Object>) -> Result<Object, Failure> {
         let head = || async {
             let object = self.backend.head(&self.key).await?;
@@ -102,8 +102,8 @@ impl Source {
         self.requests.send(Operation::Head, None, None, head).await
     }
 
-    /// Receives `range`, whole, into `sink`, over as many requests as it takes; the first may be open already, and
-    /// have more than the range. An object without identity is received over that one request, or not at all.
+    /// Receives all of `range` into `sink`, over as many requests as needed; the first may be open already, and may
+    /// bring more than the range. An object without identity is received over that one open request or not at all.
     pub(super) async fn receive(
         &self,
         range: Range<u64>,
@@ -138,7 +138,7 @@ impl Source {
                 sink.take(at, piece).await?;
                 at += len;
                 if at == length && may_have_more {
-                    // Where it has not, a look at its end lets the connection be used again.
+                    // If there is no more, polling to the end lets the connection be reused.
                     let _ = pieces.next().now_or_never();
                     break;
                 }
@@ -169,7 +169,7 @@ impl Source {
         self.requests.receive(inflow, hedge, first, again).await
     }
 
-    /// One request for the object, or a range of it, that is answered as it was asked.
+    /// Makes one request for the object or a range of it, and checks that the answer is the one asked for.
     async fn get(
         &self,
         range: Option<Range<u64>>,
@@ -206,7 +206,7 @@ impl Source {
         Ok(body)
     }
 
-    /// An error where the bytes of a read that `began` then are not those that the store has a checksum of.
+    /// An error if the bytes read do not match the store's checksum; the read began at `began`.
     pub(super) fn check(&self, object: &Object, read: &Checksum, began: Instant) -> Result<()> {
         if object.matches(read) != Some(false) {
             return Ok(());

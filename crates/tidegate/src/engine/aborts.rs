@@ -1,4 +1,4 @@
-//! Aborts that go on after their writers are gone, and those that failed.
+//! Aborts that outlive their writers, and the errors of aborts that failed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,10 +16,10 @@ use crate::types::error::{Error, Result};
 #[cfg(test)]
 mod tests;
 
-/// Most failed aborts that are kept until somebody asks for them; the earliest go first.
+/// Most errors of failed aborts that are kept until they are asked for; the earliest are dropped first.
 const KEPT: usize = 1000;
 
-/// The aborts of one engine. A clone is the same.
+/// The aborts of one engine. Clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Aborts {
     tasks: TaskTracker,
@@ -27,13 +27,13 @@ pub(crate) struct Aborts {
     given_up: Arc<Uploads>,
 }
 
-/// An upload that was given up and whose end is not certain yet.
+/// An abandoned upload that may still have left a session or an object in the store.
 pub(crate) trait Settling: fmt::Debug + Send + Sync {
-    /// What would be left of it if the process ended now.
+    /// The session or object that would be left if the process ended now.
     fn unsettled(&self) -> Unsettled;
 }
 
-/// An upload that was given up, as far as its end is not certain.
+/// An abandoned upload that may have left a session or an object in the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unsettled {
@@ -41,17 +41,17 @@ pub struct Unsettled {
     pub object: String,
     /// The id of the upload session that the store may still hold.
     pub session: Option<String>,
-    /// Whether the request that publishes the object was in flight: the object may be there.
+    /// Whether the request that publishes the object was in flight, so that the object may exist.
     pub may_be_there: bool,
 }
 
-/// The uploads of one engine that were given up.
+/// The abandoned uploads of one engine.
 #[derive(Debug, Default)]
 struct Uploads {
     next: AtomicU64,
-    /// Uploads whose abort is under way.
+    /// Uploads whose abort is in flight.
     under_way: Mutex<BTreeMap<u64, Arc<dyn Settling>>>,
-    /// Uploads whose abort failed or proved nothing; at most [`KEPT`].
+    /// Uploads whose abort failed or left the result uncertain; at most [`KEPT`].
     uncertain: Mutex<Vec<Unsettled>>,
 }
 
@@ -68,14 +68,14 @@ impl Uploads {
 impl Default for Aborts {
     fn default() -> Self {
         let tasks = TaskTracker::new();
-        tasks.close(); // takes tasks all the same; what is waited for is that there are none
+        tasks.close(); // a closed tracker still takes tasks; `wait` needs it closed to return once there are none
         Self { tasks, failed: Arc::default(), given_up: Arc::default() }
     }
 }
 
 impl Aborts {
-    /// Runs an abort on `runtime`, whether or not somebody waits for it, and keeps its error; `lost` where it
-    /// has something to abort and the runtime ends before it has.
+    /// Runs an abort on `runtime`, whether or not a caller waits for it, and keeps its error. `lost` is the error to
+    /// keep where there is something to abort and the runtime ends first.
     pub(crate) fn spawn_on(
         &self,
         abort: impl Future<Output = Result<()>> + Send + 'static,
@@ -92,28 +92,28 @@ impl Aborts {
         self.tasks.spawn_on(abort, runtime)
     }
 
-    /// Counts `upload` as one whose abort is under way, until the guard is dropped.
+    /// Counts the abort of `upload` as in flight until the guard is dropped.
     pub(crate) fn begin(&self, upload: Arc<dyn Settling>) -> UnderWay {
         let id = self.given_up.next.fetch_add(1, Ordering::Relaxed);
         self.given_up.under_way().insert(id, upload);
         UnderWay { given_up: self.given_up.clone(), id, is_certain: false }
     }
 
-    /// The uploads that were given up and whose end is not certain (yet).
+    /// The abandoned uploads that may (still) have left a session or an object.
     pub(crate) fn unsettled(&self) -> Vec<Unsettled> {
         let mut all = self.given_up.uncertain().clone();
         all.extend(self.given_up.under_way().values().map(|upload| upload.unsettled()));
         all
     }
 
-    /// Waits until none is under way; the errors of those that failed, each told once.
+    /// Waits until no abort is in flight; returns the errors of failed aborts, each error once.
     pub(crate) async fn settled(&self) -> Vec<Error> {
         self.tasks.wait().await;
         std::mem::take(&mut *self.failed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// An abort that is under way.
+/// An abort in flight.
 pub(crate) struct UnderWay {
     given_up: Arc<Uploads>,
     id: u64,
@@ -138,7 +138,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// What an abort has come to; told when it is dropped.
+/// The result of an abort; its error, if any, is recorded on drop.
 struct Outcome {
     failed: Arc<Mutex<Vec<Error>>>,
     error: Option<Error>,

@@ -1,4 +1,4 @@
-//! What an upload or a download needs of the engine and of its store.
+//! Everything an upload or a download needs: the shared engine, the store's backend, its endpoint and its keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,31 +17,31 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
 
-/// One bucket or root, or a prefix of it, as uploads and downloads see it. A clone is the same.
+/// One bucket or root, or a prefix of it, as uploads and downloads see it. A clone is the same store.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     engine: Arc<Engine>,
     backend: Arc<dyn Backend>,
     endpoint: Arc<Endpoint>,
-    /// All keys begin with this.
+    /// The prefix of all keys.
     prefix: String,
-    /// Where objects are whose keys are spread over prefixes.
+    /// Maps keys to objects, where keys are spread over prefixes.
     keys: Option<Arc<dyn KeyMap>>,
-    /// The prefixes that requests are limited by, where keys are those of the whole bucket.
+    /// Maps keys to the prefixes that limit requests, where keys are those of the whole bucket.
     lanes: Option<Arc<dyn KeyMap>>,
 }
 
-/// Maps a key to where its object is, for keys that are spread over prefixes.
+/// Maps a key to the place of its object, where keys are spread over prefixes.
 pub(crate) trait KeyMap: fmt::Debug + Send + Sync {
-    /// All keys of the root begin with this: nothing, or something with a slash at its end.
+    /// The beginning of every key of the root: empty, or ends with a slash.
     fn root(&self) -> &str;
-    /// Where `key` is written now.
+    /// The place that `key` is written to now.
     fn current(&self, key: &str) -> String;
-    /// The key of the object at `place`, a key of the bucket; `None` where `place` is below no prefix.
+    /// The key of the object at `place`, a key of the bucket; `None` where `place` is outside of every prefix.
     fn key<'a>(&self, place: &'a str) -> Option<&'a str>;
     /// The prefix that requests for `key` are limited by.
     fn lane(&self, key: &str) -> String;
-    /// The prefix that requests for the object at `place` are limited by.
+    /// The prefix whose lane limits requests for the object at `place`.
     fn lane_at(&self, place: &str) -> Option<String>;
     /// Lists the keys that begin with `prefix`, in key order.
     /// Each page is one of `requests`.
@@ -71,7 +71,7 @@ impl Context {
         self.keys.as_ref()
     }
 
-    /// The URL of the store, without a slash at its end.
+    /// The URL of the store, without a slash at the end.
     pub(crate) fn location(&self) -> String {
         self.url("").trim_end_matches('/').to_owned()
     }
@@ -82,7 +82,7 @@ impl Context {
         format!("{}/{root}{}{key}", self.backend.location(), self.prefix)
     }
 
-    /// The key as the backend has it. Where keys are spread, that is where the object is written now.
+    /// The backend's key for `key`. Where keys are spread, this is the place that the object is written to now.
     pub(crate) fn full_key(&self, key: &str) -> String {
         let key = self.prefixed(key);
         match &self.keys {
@@ -96,12 +96,12 @@ impl Context {
         format!("{}{key}", self.prefix)
     }
 
-    /// A key of the bucket or the spread root as this store has it.
+    /// Turns a key of the bucket or the spread root into a key of this store.
     pub(crate) fn relative_key(&self, key: &str) -> String {
         key.strip_prefix(&self.prefix).unwrap_or(key).to_owned()
     }
 
-    /// What the backend says of an object, with the key as this store has it.
+    /// The backend's description of an object, with the key as this store has it.
     pub(crate) fn relative(&self, mut object: Object) -> Object {
         if let Some(key) = self.keys.as_ref().and_then(|keys| keys.key(&object.key)) {
             object.key = key.to_owned();
@@ -110,7 +110,7 @@ impl Context {
         object
     }
 
-    /// The same store from `prefix` on. A slash is added to a prefix that does not end with one.
+    /// The part of this store below `prefix`. Adds a slash if `prefix` does not end with one.
     pub(crate) fn within(&self, prefix: &str) -> Self {
         let mut within = self.clone();
         within.prefix.push_str(prefix);
@@ -125,7 +125,7 @@ impl Context {
         Self { prefix: String::new(), keys: None, lanes: None, ..self.clone() }
     }
 
-    /// The whole bucket or root. A request is limited by the prefix that its key is below.
+    /// The whole bucket or root, where the lane of each key's prefix limits requests.
     pub(crate) fn root_in_lanes(&self, lanes: Arc<dyn KeyMap>) -> Self {
         Self { lanes: Some(lanes), ..self.root() }
     }
@@ -135,7 +135,7 @@ impl Context {
         Self { backend, prefix: String::new(), keys: Some(keys), ..self.clone() }
     }
 
-    /// Refuses an operation on places in the bucket where keys are spread over prefixes.
+    /// Refuses an operation that works on places in the bucket if keys are spread over prefixes.
     pub(crate) fn refuse_spread(&self, operation: Operation, what: &str) -> Result<()> {
         if self.keys.is_none() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Context {
         Err(Error::new(ErrorKind::Unsupported, operation, self.location(), message))
     }
 
-    /// Refuses a key or options that the backend can't take, before anything is sent.
+    /// Refuses a key or options that the backend can't take, before sending anything.
     pub(crate) fn check(
         &self,
         operation: Operation,
@@ -157,7 +157,7 @@ impl Context {
         checked.map_err(|fault| Error::from_fault(fault, operation, self.url(key), 0, Duration::ZERO))
     }
 
-    /// Makes the requests for one object.
+    /// The [`Requests`] of one object.
     pub(crate) fn requests(&self, key: &str, progress: Progress) -> Requests {
         Requests {
             object: self.url(key),
@@ -184,7 +184,7 @@ impl Context {
         Some(self.endpoint.lanes.lane(&format!("{}/{lane}", self.backend.location())))
     }
 
-    /// The most requests that the limiter ever lets be in flight to the endpoint.
+    /// The most requests that the limiter will ever allow in flight to the endpoint.
     pub(crate) fn most_requests(&self) -> usize {
         self.endpoint.limiter.most()
     }
@@ -204,7 +204,7 @@ impl Context {
             .map_err(|failure| failure.into_error(Operation::Head, &self.url(key)))
     }
 
-    /// The tags of an object; none where the store knows no tags.
+    /// The tags of an object; empty where the store has no tags.
     pub(crate) async fn tags(&self, key: &str, progress: &Progress) -> Result<BTreeMap<String, String>> {
         let full = self.full_key(key);
         let requests = self.requests(key, progress.clone());
@@ -212,13 +212,13 @@ impl Context {
         tags.map_err(|failure| failure.into_error(Operation::Copy, &requests.object))
     }
 
-    /// Whether `key` and `to_key` of `to` are one place, so that a write to one replaces the other.
+    /// Whether `key` and `to_key` of `to` are the same place, so that a write to one replaces the other.
     pub(crate) async fn is_one_place(&self, key: &str, to: &Self, to_key: &str) -> bool {
         if self.backend.endpoint() != to.backend.endpoint() {
             return false;
         }
         match (&self.keys, &to.keys) {
-            // Only the layout knows where the objects of a spread key are.
+            // Only the layout knows the objects of a spread key.
             (Some(_), Some(_)) => self.url(key) == to.url(to_key),
             (None, None) => {
                 let (location, from) = (self.backend.location(), self.full_key(key));
@@ -228,7 +228,7 @@ impl Context {
         }
     }
 
-    /// Whether the store itself copies objects from here to `to`.
+    /// Whether the store itself can copy objects from here to `to`.
     pub(crate) fn is_one_with(&self, to: &Self) -> bool {
         let is_spread = self.keys.is_some() || to.keys.is_some();
         let (from, to) = (&self.backend, &to.backend);

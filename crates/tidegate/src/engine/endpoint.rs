@@ -1,4 +1,4 @@
-//! What all requests to one endpoint share.
+//! The state that all requests to one endpoint share.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -10,24 +10,24 @@ use crate::engine::limiter::{Concurrency, Lanes, Limiter};
 use crate::engine::retry::{Allowance, RetryPolicy};
 use crate::types::error::Operation;
 
-/// One endpoint, as the engine has come to know it.
+/// One endpoint, with all that the engine has learned about it.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    /// How many requests may fly.
+    /// How many requests may be in flight.
     pub(crate) limiter: Limiter,
-    /// How many a second, of key prefixes that are limited by themselves.
+    /// How many requests a second, for key prefixes that are limited separately.
     pub(crate) lanes: Lanes,
-    /// How many retries it may be sent.
+    /// How many retries the endpoint may be sent.
     pub(crate) allowance: Allowance,
-    /// How long its requests take.
+    /// How long the endpoint's requests take.
     pub(crate) pace: Pace,
-    /// How many slow parts it may be sent again.
+    /// How many slow parts may be hedged.
     hedged_parts: Hedges,
-    /// How many slow ranges it may be asked for again.
+    /// How many slow ranges may be hedged.
     hedged_ranges: Hedges,
-    /// How many slabs its requests may hold that carry journaled bytes.
+    /// How many slabs requests with journaled bytes may hold.
     pub(crate) journaled: Semaphore,
-    /// Whether it answered a request for a range with the whole object.
+    /// Whether the endpoint answered a request for a range with the whole object.
     ignores_ranges: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Endpoint {
         }
     }
 
-    /// The hedges of parts, or those of what is read.
+    /// The hedges of reads for a get, else those of parts.
     pub(crate) fn hedges_of(&self, operation: Operation) -> &Hedges {
         if operation == Operation::Get { &self.hedged_ranges } else { &self.hedged_parts }
     }

@@ -1,29 +1,27 @@
-//! Hedged parts: a part that is far slower than its peers is sent once more, over another connection,
-//! and the first answer counts ("The Tail at Scale", Dean and Barroso, 2013).
+//! Hedges: a part or range that is far slower than its peers is requested a second time over another connection, and
+//! the first answer counts ("The Tail at Scale", Dean and Barroso, 2013).
 //!
 //! # When
 //!
-//! Where all of this holds:
-//! - the part has been in flight for longer than twice what 95 in 100 of the last parts took that were
-//!   not much smaller, so that it is none of the ordinary slow ones (S3's guide to latency has the
-//!   slowest 5 in 100 sent again);
-//! - hedges are at most one in twenty of the parts that the endpoint has stored, and a hedge that was
-//!   no faster counts twice: where they do not pay they fade out;
+//! All of this must hold:
+//! - the part has been in flight for more than twice the 95th percentile of the latest parts of at least half its
+//!   size, so an ordinary slow part is not hedged (S3's guide to latency resends the slowest 5 in 100);
+//! - hedges are at most one in twenty of the parts that the endpoint has stored, and a hedge that was no faster
+//!   counts twice: where hedges do not pay, they fade out;
 //! - the endpoint has not throttled, or left a request unanswered, for half a minute;
-//! - the part's bytes can be had a second time without waiting for memory;
-//! - a turn comes free: a hedge is first in the queue, and never more than the limiter's bound.
+//! - the part's bytes can be read a second time without waiting for memory;
+//! - a permit is free: a hedge goes to the front of the queue, but never above the limiter's limit.
 //!
 //! # Why the object is right whichever copy the store keeps
 //!
-//! Both copies carry the same bytes: those in memory do not change, and those of a file are refused
-//! when they differ from the other copy's (they share one checksum) or the file has changed. A copy
-//! that is cancelled may still arrive whole and replace the other, and the receipt that we hold is
-//! then of a copy that is gone: on S3 the tags of equal bytes are equal, on others and under some
-//! encryption they are not. The store compares every receipt when it completes, so such an upload is
-//! refused and never published wrong; the engine then asks which copies the store has, takes their
-//! tags where size and checksum are those that were sent, and completes with them
-//! (`Upload::complete`). A copy can arrive once, and none after the session has ended, so this ends.
-//! Only backends that can answer that question may be hedged: [`Capabilities::hedge`].
+//! Both copies carry the same bytes. Bytes in memory do not change; bytes of a file are refused if they differ from
+//! the other copy's (both share one checksum) or if the file has changed. A cancelled copy may still arrive whole and
+//! replace the other, and then our receipt is for a copy that is gone: on S3 the tags of equal bytes are equal; on
+//! other stores, and under some encryption, they are not. The store compares every receipt when it completes, so it
+//! refuses such an upload and never publishes a wrong one. The engine then asks which copies the store has, takes
+//! their tags where size and checksum match the bytes sent, and completes with those tags (`Upload::complete`). Each
+//! copy can arrive only once, and no copy can arrive after the session has ended, so this terminates. Only backends
+//! that can answer that question may be hedged: [`Capabilities::hedge`].
 //!
 //! [`Capabilities::hedge`]: crate::backend::Capabilities::hedge
 
@@ -54,35 +52,35 @@ pub(crate) struct Hedges {
 struct State {
     /// Bytes and time of the last parts that were stored.
     peers: VecDeque<(u64, Duration)>,
-    /// Hedges that may be made; below zero after some that did not pay.
+    /// Hedges that may be made; below zero after hedges that did not pay.
     tokens: f64,
 }
 
-/// What is to be done about a part that has been in flight for a while.
+/// Whether to hedge a part that has been in flight for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Look {
     /// Send it again.
     Now,
-    /// Look again after so long.
+    /// Check again after this time.
     Later(Duration),
 }
 
 impl Hedges {
-    /// How many parts are remembered, and how few tell nothing yet.
+    /// How many parts are remembered, and how few are too few to judge by.
     const PEERS: usize = 128;
     const FEWEST: usize = 16;
     /// One hedge for twenty parts.
     const SHARE: f64 = 0.05;
-    /// As many at once after a quiet time: what 160 parts have earned.
+    /// The most hedges at once after a quiet time: as many as 160 parts earn.
     const MOST: f64 = 8.0;
     /// How much slower than 95 in 100 of its peers a part must be.
     const FACTOR: u32 = 2;
-    /// What is over sooner than this is not worth a request: near stores answer in less, and there a
-    /// slow part is this machine's own.
+    /// A part that takes less than this is never hedged: near stores answer sooner, and there this machine is
+    /// the cause of a slow part.
     const LEAST: Duration = Duration::from_millis(500);
-    /// How soon to look again, where a hedge can't be made now.
+    /// How soon to check again where a hedge can't be made now.
     const BEAT: Duration = Duration::from_millis(100);
-    /// How long a store must not have throttled.
+    /// For how long the store must not have throttled.
     const CALM: Duration = Duration::from_secs(30);
 
     /// A part of `bytes` was stored, after `took`.
@@ -95,24 +93,24 @@ impl Hedges {
         state.tokens = (state.tokens + Self::SHARE).min(Self::MOST);
     }
 
-    /// A hedge was slower than what it was to replace.
+    /// A hedge was slower than the request it was made for.
     fn lost(&self) {
         self.lock().tokens -= 1.0;
     }
 
-    /// A hedge was paid for and not made.
+    /// A hedge was paid for but not made: the token goes back.
     fn unused(&self) {
         self.lock().tokens += 1.0;
     }
 
-    /// What to do about a part of `bytes` that was sent `elapsed` ago; a hedge is paid for by this.
+    /// Decides whether to hedge a part of `bytes` that was sent `elapsed` ago; [`Look::Now`] takes a token.
     fn look(&self, bytes: u64, elapsed: Duration) -> Look {
-        // Most requests end before anything is slow: for them nothing is worked out.
+        // Most requests end before any is slow: skip the lock and the statistics for those.
         if let Some(rest) = Self::LEAST.checked_sub(elapsed).filter(|rest| !rest.is_zero()) {
             return Look::Later(rest);
         }
         let mut state = self.lock();
-        // Nothing is known, or to be had, now: looks become rarer with time.
+        // Nothing is known, or no token is left: check less often as time passes.
         let later = Look::Later((elapsed / 4).max(Self::BEAT));
         let Some(slow) = state.slow(bytes) else { return later };
         match slow.checked_sub(elapsed) {
@@ -131,11 +129,11 @@ impl Hedges {
 }
 
 impl State {
-    /// From when on a part of `bytes` is far slower than its peers.
+    /// How long a part of `bytes` may take before it counts as far slower than its peers.
     fn slow(&self, bytes: u64) -> Option<Duration> {
-        // What a small part takes says nothing of how fast a large one moves: most objects end with one.
+        // The time of a small part does not predict the time of a large one: most objects end with a small part.
         let peers = self.peers.iter().filter(|(size, _)| *size >= bytes / 2);
-        // A larger part may take longer in proportion; that a smaller one takes less is not counted on.
+        // A part larger than its peer may take proportionally longer; a smaller one is given the peer's whole time.
         let scaled = peers.map(|(size, took)| match size {
             0 => *took,
             size => took.mul_f64((bytes as f64 / *size as f64).max(1.0)),
@@ -150,11 +148,11 @@ impl State {
     }
 }
 
-/// Moves a part of `bytes` by `first`, and once more by `second`, on a connection of its own, where it is far
-/// slower than its peers and what a second one takes can be had. Gives the first success, or the first's fault,
-/// and whether the second was the one.
+/// Moves a part of `bytes` by `first`; if that is far slower than its peers, also by `second` on a connection of its
+/// own, where `second` can get its memory. Returns the first success, or else the first request's fault, and whether
+/// the second request was the one that succeeded.
 ///
-/// Dropping it cancels both.
+/// Dropping the future cancels both.
 pub(crate) async fn race<T, F>(
     requests: &Requests,
     operation: Operation,
@@ -222,7 +220,7 @@ where
                 hedges.lost();
                 return took_first(result);
             };
-            // The copy may do better than its original.
+            // The hedge may succeed where the original failed.
             let result = second.await;
             take_second(&result);
             let by_second = result.is_ok();

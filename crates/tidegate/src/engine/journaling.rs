@@ -1,4 +1,4 @@
-//! Where an engine's journals are, and how they are kept and sent.
+//! The journal directories of an engine: their settings, their disks, and which one takes the next journal.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,25 +19,26 @@ mod live;
 pub(crate) use disk::{Disk, Feed, Leaving};
 pub(crate) use live::{InUse, Live};
 
-/// The journal directories of an engine, and what holds for every journal in them.
+/// The journal directories of an engine, and the settings of every journal in them.
 #[derive(Debug)]
 pub(crate) struct Journaling {
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) durability: Durability,
-    /// How many bytes that the store has acknowledged a journal keeps, against a session that is lost.
+    /// How many acknowledged bytes a journal keeps, in case the session is lost.
     pub(crate) keep: u64,
-    /// How long a full disk is waited for while nothing leaves it.
+    /// How long to wait for a full disk while no bytes leave it.
     pub(crate) patience: Duration,
-    /// What journaled bytes are sent through: set aside when the engine is built, where it has directories, for
-    /// what producers hold may wait for room on a disk that only requests can make. Else that of all.
+    /// The memory that journaled bytes are sent through. With journal directories it is set aside when the engine is
+    /// built: producers may hold the rest while they wait for room on a disk, and only requests can make that room.
+    /// Without directories it is the common budget.
     pub(crate) memory: Budget,
     disks: Mutex<BTreeMap<u64, Arc<Disk>>>,
-    /// The journals that writers of this engine have.
+    /// The journals that writers of this engine use.
     pub(crate) live: Live,
 }
 
 impl Journaling {
-    /// This share of the memory is set aside.
+    /// One part in this many of the memory is set aside.
     const SHARE: u64 = 4;
 
     /// How much memory to set aside, of `total` bytes in slabs of `slab`.
@@ -46,8 +47,8 @@ impl Journaling {
         (total / Self::SHARE / ring).max(1) * ring
     }
 
-    /// How many slabs of that requests to one endpoint may hold: while it is down they keep them from attempt
-    /// to attempt, and others go on.
+    /// How many slabs of this memory requests to one endpoint may hold. While the endpoint is down, its requests keep
+    /// their slabs from attempt to attempt, and other endpoints use the rest.
     pub(crate) fn of_endpoint(&self) -> u64 {
         let ring = RING * self.memory.slab_size() as u64;
         (self.memory.total() / 2 / ring).max(1) * RING
@@ -72,16 +73,16 @@ impl Journaling {
         }
     }
 
-    /// The disk that a journal, or a directory for them, is on.
+    /// The disk of a journal or of a directory for journals.
     pub(crate) async fn disk(&self, path: &Path) -> Arc<Disk> {
-        // One that can't be asked is told by whoever writes to it.
+        // If the path can't be examined, the write that follows reports the error.
         let id = tokio::fs::metadata(path).await.map_or(0, |found| found.dev());
         self.disks.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default().clone()
     }
 
-    /// The directories, the best one for a new journal first.
+    /// The directories, in order of preference for a new journal.
     pub(crate) async fn order(&self) -> Vec<PathBuf> {
-        // Where there is nothing to choose, nothing is counted: there may be ten thousand journals.
+        // With one directory there is no choice: don't count its journals, which may be ten thousand.
         if self.directories.len() < 2 {
             return self.directories.clone();
         }
@@ -95,25 +96,26 @@ impl Journaling {
     }
 }
 
-/// Each directory once, by the first of its names: what is in one that has two would be listed twice.
+/// Removes directories that have another name earlier in the list: their journals would be listed twice.
 fn distinct(directories: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut known = BTreeSet::new();
-    // One that can't be asked is told by whoever reads it.
+    // A directory that can't be examined is kept; reading it reports the error.
     let is_new = |directory: &PathBuf| {
         fs::metadata(directory).map_or(true, |found| known.insert((found.dev(), found.ino())))
     };
     directories.into_iter().filter(is_new).collect()
 }
 
-/// A directory with less space for each of its journals comes behind those with more, however fast its disk.
+/// A directory with less free space than this for each of its journals ranks below those with more, however fast its
+/// disk is.
 const ENOUGH: u64 = 1 << 30;
 
-/// A directory that a journal could be in.
+/// A candidate directory for a journal.
 struct Place<'a> {
     directory: &'a PathBuf,
-    /// Bytes that are free for each of its journals, the new one among them.
+    /// Free bytes for each of its journals, the new one included.
     share: u64,
-    /// As [`Disk::cost`].
+    /// From [`Disk::cost`].
     cost: f64,
 }
 
@@ -125,8 +127,8 @@ impl Place<'_> {
     }
 }
 
-/// What is free of a directory's disk for each of its journals: those that were begun just now have not
-/// taken their space yet.
+/// The free space of a directory's disk, divided by its journals: journals that have just begun have not used their
+/// space yet.
 fn share(directory: &Path) -> u64 {
     let free =
         rustix::fs::statvfs(directory).map_or(0, |found| found.f_bavail.saturating_mul(found.f_frsize));

@@ -1,17 +1,17 @@
-//! How long requests take at one endpoint, and from that how long one may stand still.
+//! Measures how long requests to one endpoint take, to set the time that a request may stand still.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A request of at most this many bytes tells of latency, a larger one of the rate.
+/// A request of at most this many bytes measures the latency, a larger one the rate.
 const SMALL: u64 = 64 << 10;
 
-/// An upload of so many bytes tells what a connection carries, whatever its latency is taken for.
+/// An upload of at least this many bytes measures a connection's rate, even if the latency estimate is off.
 const LARGE: u64 = 1 << 20;
 
-/// What one endpoint has shown.
+/// The measured latency and rate of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
     shown: Mutex<Shown>,
@@ -19,22 +19,22 @@ pub(crate) struct Pace {
 
 #[derive(Debug, Default)]
 struct Shown {
-    /// Seconds of a small request.
+    /// Seconds that a small request takes.
     small: Option<Estimate>,
-    /// Seconds of a byte of a large one, its latency included.
+    /// Seconds that each byte of a larger request takes, its latency included.
     byte: Option<Estimate>,
     best: Best,
-    /// Requests that are in flight, and how many have begun.
+    /// Requests in flight, and how many have ever begun.
     in_flight: usize,
     begun: u64,
 }
 
-/// The least that uploads have taken of late that shared the way with no other request.
+/// The shortest recent times, of requests that shared the link with no other request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Best {
-    /// Seconds of a small request.
+    /// Seconds that a small request takes.
     pub(crate) small: Option<f64>,
-    /// Seconds of a byte of a large upload, its latency taken off.
+    /// Seconds that each byte of a large upload takes, its latency subtracted.
     pub(crate) byte: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Best {
         } else {
             return;
         };
-        // Slowly forgotten, for a store or the way to it may become another.
+        // Old minima fade slowly, because the store or the route to it may change.
         *best = Some(best.map_or(value, |best| value.min(best + (value - best) / 64.0)));
     }
 }
@@ -58,17 +58,17 @@ impl Best {
 pub(crate) struct Flight<'a> {
     pace: &'a Pace,
     began: Instant,
-    /// Its number where it began alone.
+    /// The request's number, if no other was in flight when it began.
     alone: Option<u64>,
 }
 
 impl Flight<'_> {
-    /// It carried `bytes` and was answered well.
+    /// The request succeeded and carried `bytes`.
     pub(crate) fn went_well(self, bytes: u64, is_upload: bool) {
         let took = self.began.elapsed();
         self.pace.took(bytes, took);
         let mut shown = self.pace.lock();
-        // Whoever began meanwhile has a later number.
+        // If another request began meanwhile, `begun` is larger.
         if self.alone == Some(shown.begun) {
             shown.best.take_in(bytes, took, is_upload);
         }
@@ -95,7 +95,7 @@ impl Pace {
         Flight { pace: self, began: Instant::now(), alone }
     }
 
-    /// A request that carried `bytes` was answered well after `took`.
+    /// A request that carried `bytes` succeeded after `took`.
     fn took(&self, bytes: u64, took: Duration) {
         let mut shown = self.lock();
         if bytes <= SMALL {
@@ -105,12 +105,12 @@ impl Pace {
         }
     }
 
-    /// The least that uploads have taken of late.
+    /// The shortest recent times.
     pub(crate) fn best(&self) -> Best {
         self.lock().best
     }
 
-    /// The longest that a request with `bytes` should take in all; `None` where nothing like it was seen.
+    /// The longest that a request with `bytes` should take in total; `None` where no such request was measured.
     pub(crate) fn expected(&self, bytes: u64) -> Option<Duration> {
         let shown = self.lock();
         let seconds = if bytes <= SMALL {
@@ -122,8 +122,8 @@ impl Pace {
     }
 }
 
-/// A smoothed mean and deviation, with the gains and the bound of TCP's retransmission timer (RFC 6298,
-/// section 2): measured for decades to be rarely exceeded, and quick to follow.
+/// A smoothed mean and deviation, with the gains and the bound of TCP's retransmission timer (RFC 6298, section 2):
+/// decades of measurements show that the bound is rarely exceeded and adapts quickly.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     mean: f64,
@@ -155,7 +155,7 @@ mod tests {
         let pace = Pace::default();
         assert_eq!((pace.expected(0), pace.expected(16 << 20)), (None, None));
         pace.took(0, Duration::from_millis(20));
-        // A small request tells nothing of a large one.
+        // A small request does not predict a large one.
         assert_eq!(pace.expected(16 << 20), None);
         assert_eq!(pace.expected(10), Some(Duration::from_millis(60)));
         for _ in 0..50 {
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(pace.best().byte, None);
         tokio::join!(request(&pace, 4 * MIB, true, 100), request(&pace, 0, true, 50));
         assert_eq!((pace.best().byte, pace.best().small), (None, None));
-        // One that failed counts as well.
+        // A failed request counts as well.
         let failed = pace.begin();
         let beside = pace.begin();
         drop(failed);

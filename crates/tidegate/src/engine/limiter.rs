@@ -1,7 +1,7 @@
-//! How many requests may fly to one endpoint: fixed, or found by climbing while throughput climbs.
+//! How many requests may be in flight to one endpoint: a fixed number, or one found by hill climbing on throughput.
 //!
-//! Turns go round the writers, so that one with a thousand parts does not hold up one with a single
-//! part; within a writer the oldest request goes first.
+//! Writers take turns, so that a writer with a thousand parts does not hold up a writer with a single part; within a
+//! writer the oldest request goes first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
@@ -47,14 +47,14 @@ struct State {
     climb: Option<Climb>,
     in_flight: usize,
     next_id: u64,
-    /// Whose turn it is next, and the requests of each that wait, oldest first.
+    /// Writers that have waiting requests, the next one first; `queues` has each writer's requests, oldest first.
     turns: VecDeque<u64>,
-    /// Requests that go before all of these, oldest first.
+    /// Requests that go before all of those in `turns`, oldest first.
     first: VecDeque<u64>,
     queues: BTreeMap<u64, VecDeque<u64>>,
     waiters: BTreeMap<u64, Waker>,
     granted: BTreeMap<u64, ()>,
-    /// Those who would make requests, had they memory for what these carry, and when one of them last asked for it.
+    /// How many writers would send more requests if they had memory, and when one of them last asked for memory.
     wanting: usize,
     asked: Option<Instant>,
     /// When the store last asked for fewer requests, or did not answer in time.
@@ -66,20 +66,20 @@ struct State {
 pub(crate) enum Outcome {
     /// Answered; this many bytes were moved.
     Moved(u64),
-    /// The same, where it was to read an object.
+    /// As `Moved`, for a read of an object.
     Brought(u64),
-    /// Answered in another way, which says nothing of the store's capacity.
+    /// Answered with an error or in another way that does not measure the store's capacity.
     Answered,
     /// The store asked for fewer requests.
     Throttled,
     /// The store did not answer in time.
     Overload,
-    /// Anything else: whether the store took it is not known.
+    /// Anything else: whether the store received the request is not known.
     Other,
 }
 
 impl Outcome {
-    /// Of a request that was answered as it should be.
+    /// The outcome of a request that succeeded.
     pub(crate) fn of(operation: Operation, bytes: u64) -> Self {
         match operation {
             Operation::Get => Self::Brought(bytes),
@@ -111,7 +111,7 @@ impl Limiter {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// A writer's or reader's place in the round.
+    /// Adds a writer or a reader to the round.
     pub(crate) fn flow(&self) -> Flow {
         Flow { limiter: self.clone(), id: self.lock().take_id() }
     }
@@ -121,29 +121,29 @@ impl Limiter {
         self.lock().overloaded.is_some_and(|at| at.elapsed() < span)
     }
 
-    /// Whether it finds out by itself how many requests pay.
+    /// Whether the limiter adapts the number of requests by itself.
     pub(crate) fn adapts(&self) -> bool {
         self.lock().climb.is_some()
     }
 
-    /// Most that it may ever let fly.
+    /// The most requests that the limiter will ever allow in flight.
     pub(crate) fn most(&self) -> usize {
         let state = self.lock();
         state.climb.as_ref().map_or(state.limit, |_| Climb::MOST)
     }
 
-    /// How many may fly now.
+    /// How many requests may be in flight now.
     pub(crate) fn limit(&self) -> usize {
         self.lock().limit
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is made whole before the lock is given up, so a poisoned state is sound.
+        // Every change completes before the lock is released, so a poisoned state is still sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A writer's place in the round.
+/// A writer's or reader's place in the round.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     limiter: Limiter,
@@ -151,38 +151,40 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Waits for its turn to make one request.
+    /// Waits for a permit to make one request.
     pub(crate) fn permit(&self) -> Turn {
         Turn { flow: self.clone(), id: None, is_first: false, widening: None }
     }
 
-    /// Waits for the next turn that comes free, before all who wait in line: for the few requests that
-    /// stand for one which has its turn already.
+    /// Waits for the next free permit, ahead of the whole queue: for the few requests that stand in for a request
+    /// that already has had its turn.
     pub(crate) fn next_permit(&self) -> Turn {
         Turn { flow: self.clone(), id: None, is_first: true, widening: None }
     }
 
-    /// How many requests may fly now, of all flows together.
+    /// How many requests of all flows together may be in flight now.
     pub(crate) fn limit(&self) -> usize {
         self.limiter.limit()
     }
 
-    /// For as long as it is held, and asked about, there would be more requests, had they memory for what they carry.
+    /// While the guard is held and its `asks` is called, the limiter assumes that more requests are waiting, which
+    /// lack only memory.
     pub(crate) fn wanting(&self) -> Wanting {
         self.limiter.lock().wanting += 1;
         Wanting(self.limiter.clone())
     }
 }
 
-/// A want of memory: whether more requests pay can be found out only where there would be more of them.
+/// A writer that lacks memory for more requests: the limiter can learn whether more requests pay only if there would
+/// be more of them.
 #[derive(Debug)]
 pub(crate) struct Wanting(Limiter);
 
 impl Wanting {
-    /// One that is not asked about for so long is of somebody who went away.
+    /// A writer that has not asked for this long is taken to be gone.
     const LASTS: Duration = Duration::from_secs(60);
 
-    /// The memory was asked for, again perhaps, and is not there.
+    /// The writer asked for memory, perhaps once more, and got none.
     pub(crate) fn asks(&self) {
         self.0.lock().asked = Some(Instant::now());
     }
@@ -194,7 +196,7 @@ impl Drop for Wanting {
     }
 }
 
-/// Leave to make one request; given back when dropped.
+/// Permission to make one request; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     limiter: Limiter,
@@ -204,13 +206,13 @@ pub(crate) struct Permit {
 }
 
 impl Permit {
-    /// The same, for a request that its lane has admitted.
+    /// Attaches the lane's admission to the permit.
     pub(crate) fn in_lane(mut self, lane: Option<Admitted>) -> Self {
         self.lane = lane;
         self
     }
 
-    /// Gives it back, saying how the request ended. That a lane is throttled says nothing of the endpoint.
+    /// Gives the permit back with the request's outcome. A throttled lane does not count against the endpoint.
     pub(crate) fn end(mut self, outcome: Outcome) {
         self.outcome = match (outcome, &mut self.lane) {
             (Outcome::Throttled, None) => Outcome::Overload,
@@ -241,13 +243,13 @@ impl Drop for Permit {
     }
 }
 
-/// A wait for a permit. Dropping it gives up the place.
+/// A wait for a permit. Dropping it leaves the queue.
 #[derive(Debug)]
 pub(crate) struct Turn {
     flow: Flow,
     id: Option<u64>,
     is_first: bool,
-    /// Until there may be more than the first few.
+    /// Wakes when the limit may rise above the first few requests.
     widening: Option<Pin<Box<Sleep>>>,
 }
 
@@ -340,7 +342,7 @@ impl State {
     fn serve(&mut self) {
         while self.in_flight < self.limit {
             let Some(next) = self.first.pop_front().or_else(|| self.pop_turn()) else { return };
-            // One that gave up its place is no longer among the waiters.
+            // A wait that was dropped is no longer among the waiters.
             if let Some(waker) = self.waiters.remove(&next) {
                 if self.in_flight == 0
                     && let Some(climb) = &mut self.climb

@@ -1,12 +1,12 @@
-//! Which server-side sessions live processes have, so that a sweep leaves those alone.
+//! Records the upload sessions of live processes, so that a sweep leaves those alone.
 //!
-//! Each process keeps one file in the records directory, made when its first session opens and removed
-//! when its last one has ended. It holds an advisory lock on the file (`flock`) for as long as it lives:
-//! a file whose lock can be taken is of a process that is gone. The object is written down before the
-//! store is asked for a session, the session's name when the store has given it. So whoever lists
-//! sessions first and reads the records then finds every listed session of a live process in them.
+//! Each process keeps one file in the records directory, made when its first session opens and removed when its last
+//! one has ended. It holds an advisory lock on the file (`flock`) for as long as it lives: a file whose lock can be
+//! taken is from a process that is gone. The object is recorded before the store is asked for a session, and the
+//! session's id when the store has returned it. So a sweep that lists sessions first and reads the records then finds
+//! every listed session of a live process in them.
 //!
-//! Records are of one machine. That a record cannot be written fails no upload: it is logged, once.
+//! Records cover one machine. A record that can't be written fails no upload: the error is logged, once.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -32,27 +32,27 @@ mod tests;
 use file::Log;
 pub(crate) use roll::{Gone, Roll};
 
-/// A session, or one that is asked for.
+/// A session that is open or being opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// Which endpoint it is at, as [`Backend::endpoint`] has it.
+    /// Its endpoint, from [`Backend::endpoint`].
     pub(crate) endpoint: String,
-    /// The object that it will become, see [`place`].
+    /// The object that it will become, from [`place`].
     pub(crate) object: String,
-    /// The store's name for it, once it is known.
+    /// The store's id of the session, once it is known.
     pub(crate) id: Option<String>,
-    /// When the store was asked for it.
+    /// When the store was asked for the session.
     pub(crate) since: SystemTime,
-    /// Whether its process has given it up without being able to end it.
+    /// Whether its process has abandoned the session without being able to end it.
     pub(crate) left: bool,
 }
 
-/// The object of `key` wherever it is written from: a URL, or an absolute path.
+/// The name of the object at `key`, the same from every directory: a URL or an absolute path.
 pub(crate) fn place(backend: &dyn Backend, key: &str) -> String {
     format!("{}/{key}", root(backend))
 }
 
-/// Where a backend is, whatever directory the process goes to; without a slash at its end.
+/// The location of a backend, whatever the process's working directory; without a slash at the end.
 pub(crate) fn root(backend: &dyn Backend) -> String {
     let location = backend.location();
     if backend.endpoint() == "file://"
@@ -63,7 +63,7 @@ pub(crate) fn root(backend: &dyn Backend) -> String {
     location.to_owned()
 }
 
-/// The records of this process. A clone is the same records.
+/// The records of this process. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     inner: Arc<Inner>,
@@ -71,9 +71,9 @@ pub(crate) struct Records {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// `None`: they are kept in memory only.
+    /// `None`: records are kept in memory only.
     directory: Option<PathBuf>,
-    /// Whose files are read.
+    /// Users whose files are trusted.
     owners: TrustedOwners,
     state: Mutex<State>,
     warned: AtomicBool,
@@ -91,7 +91,7 @@ impl Records {
         Self { inner: Arc::new(Inner { directory, owners, ..Inner::default() }) }
     }
 
-    /// Writes down that a session of `object` is about to be asked for.
+    /// Records that a session of `object` is about to be opened.
     pub(crate) async fn begin(&self, endpoint: &str, object: String) -> Entry {
         let record =
             Record { endpoint: endpoint.to_owned(), object, id: None, since: SystemTime::now(), left: false };
@@ -108,10 +108,11 @@ impl Records {
         Entry { records: self.clone(), number, settled: AtomicBool::new(false) }
     }
 
-    /// What every process of this machine has now, as far as it is recorded here.
+    /// The recorded sessions of every process of this machine.
     ///
     /// # Errors
-    /// Those of reading the directory, which is named: who can't know what lives ends nothing.
+    /// Errors of reading the directory, which the message names: a caller that can't know which sessions are alive
+    /// must not end any.
     pub(crate) async fn roll(&self) -> io::Result<Roll> {
         self.off(|inner| {
             let ours = inner.state().log.as_ref().map(|log| log.path().to_owned());
@@ -133,8 +134,8 @@ impl Records {
         .await
     }
 
-    /// Strikes out what was found to be at an end, of processes that are gone and of this one; and what is so
-    /// old that nobody will find it.
+    /// Removes the records of sessions that were found to have ended, of this process and of processes that are gone;
+    /// and files so old that no sweep will need them.
     pub(crate) async fn forget(&self, ended: Vec<Gone>) {
         self.off(move |inner| {
             let mut files: HashMap<PathBuf, Vec<u64>> = HashMap::new();
@@ -156,7 +157,7 @@ impl Records {
         .await;
     }
 
-    /// Does `work` where waiting for a disk is allowed; without a directory there is nothing to wait for.
+    /// Runs `work` where it may block on a disk; without a directory nothing blocks, and it runs here.
     async fn off<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> T + Send + 'static) -> T {
         if self.inner.directory.is_none() {
             return work(&self.inner);
@@ -171,7 +172,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes lines to the file, which is made where there is none, and made short where it is long.
+    /// Appends lines to the file; creates the file if there is none, and rewrites it if earlier lines are missing.
     fn write(&self, state: &mut State, lines: &[file::Line<'_>]) {
         let Some(directory) = &self.directory else { return };
         let State { log, open, .. } = state;
@@ -205,7 +206,7 @@ impl Inner {
     fn leave(&self, number: u64) {
         let mut state = self.state();
         match state.open.get_mut(&number) {
-            // A session without a name can't be found again but by its age.
+            // A session without an id can only be found by its age.
             Some(record) if record.id.is_none() => {
                 drop(state);
                 self.end(number);
@@ -226,7 +227,7 @@ impl Inner {
     }
 }
 
-/// A session in the records. Dropped while its end is not known, it stays there as given up.
+/// A recorded session. If it is dropped before its end is known, it stays recorded as abandoned.
 #[derive(Debug)]
 pub(crate) struct Entry {
     records: Records,
@@ -235,7 +236,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// The store has opened the session and named it.
+    /// The store has opened the session and returned its id.
     pub(crate) async fn opened(&self, id: &str) {
         let (number, id) = (self.number, id.to_owned());
         self.records
@@ -249,14 +250,14 @@ impl Entry {
             .await;
     }
 
-    /// The session has ended, or never was.
+    /// The session has ended, or was never opened.
     pub(crate) async fn ended(&self) {
         self.settled.store(true, Ordering::Relaxed);
         let number = self.number;
         self.records.off(move |inner| inner.end(number)).await;
     }
 
-    /// Nobody works on the session any more, and it could not be ended.
+    /// The upload has stopped using the session and could not end it.
     pub(crate) async fn left(&self) {
         self.settled.store(true, Ordering::Relaxed);
         let number = self.number;

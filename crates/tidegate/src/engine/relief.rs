@@ -1,6 +1,6 @@
-//! What is done when half-filled parts hold the memory that others wait for, and nothing in flight can
-//! end the wait: they go to the spool, the largest first; where none takes them, writers that were idle
-//! beyond their limit are ended; and where even that does not help, the wait becomes an error.
+//! Ends waits for memory that nothing in flight can end, because half-filled parts hold the memory. First it spills
+//! those parts to the spool, the largest first; where no spool takes them, it ends writers that were idle beyond
+//! their limit; where that does not help either, the longest wait becomes an error.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,33 +15,33 @@ use super::spooling::Spooling;
 use crate::memory::budget::{Acquire, Budget, HalfFilled, Pressure, Relieving, Share, Starved};
 use crate::types::amount::About;
 
-/// Looks after one budget.
+/// Watches one budget.
 #[derive(Debug)]
 pub(crate) struct Relief {
     budget: Budget,
     spooling: Option<Arc<Spooling>>,
     /// How long a wait that nothing in flight can end may last.
     patience: Duration,
-    /// The runtime of the writer that was started last: for those who wait outside of any.
+    /// The runtime of the writer that was started last: for waits outside of any runtime.
     runtime: Mutex<Option<Handle>>,
 }
 
 impl Relief {
-    /// This share of the budget is spilled at once, so that thousands of small holders are few calls.
+    /// One part in this many of the budget is spilled at once, so that thousands of small holders need few calls.
     const BATCH: u64 = 8;
-    /// How many are spilled together.
+    /// How many parts are spilled in parallel.
     const TOGETHER: usize = 16;
-    /// Memory that was granted is filled, and room on a disk is made, without a word to anyone here.
+    /// Polling interval: nothing notifies relief when granted memory is filled or a disk gains room.
     const LOOK_AGAIN: Duration = Duration::from_millis(100);
-    /// How long the next wait is not ended after one was.
+    /// After one wait was ended with an error, no other is ended for this long.
     const SEEN: Duration = Duration::from_millis(5);
-    /// The longest between two looks.
+    /// The longest time between two checks.
     const LONGEST: Duration = Duration::from_secs(3600);
-    /// A look that takes longer than this, at thousands of holders, is followed by none for so many times
-    /// that long.
+    /// A check that takes longer than this, with thousands of holders, is followed by a pause of `RARER` times its
+    /// duration, unless the spool frees blocks.
     const QUICK: Duration = Duration::from_micros(100);
     const RARER: u32 = 10;
-    /// How many holders an error names.
+    /// The most holders that an error names.
     const NAMED: usize = 3;
 
     pub(crate) fn new(budget: Budget, spooling: Option<Arc<Spooling>>, patience: Duration) -> Arc<Self> {
@@ -65,7 +65,7 @@ impl Relief {
         self.spooling.as_ref()
     }
 
-    /// A writer was started there.
+    /// A writer was started on this runtime.
     pub(crate) fn on(&self, runtime: &Handle) {
         *self.runtime.lock().unwrap_or_else(PoisonError::into_inner) = Some(runtime.clone());
     }
@@ -103,7 +103,7 @@ impl Relief {
             let began = Instant::now();
             let (spilled, works) = self.spill(&seen.holders).await;
             let now = Instant::now();
-            // A slow disk was what was waited for, though the part was sent from memory meanwhile.
+            // The wait was for a slow disk that works, even where the part was sent from memory meanwhile.
             if works && now - began > Self::LOOK_AGAIN {
                 tried_at = Some(now);
             }
@@ -111,8 +111,8 @@ impl Relief {
                 continue;
             }
             if now - began > Self::LOOK_AGAIN {
-                // What was seen before a slow write is not so any more. It is not tried again at once: where
-                // disks are slow to fail, that would never end.
+                // The state from before a slow write is out of date. Do not spill again at once: where disks are slow
+                // to fail, that would never end.
                 let Pressure::HalfFilled(since) = self.budget.pressure() else { continue };
                 seen = since;
             }
@@ -123,11 +123,13 @@ impl Relief {
             }
             let moves = |spooling: &Arc<Spooling>| spooling.draining() > 0 || spooling.spool().is_writing();
             let draining = self.spooling.as_ref().is_some_and(moves);
-            // What leaves the spool makes room in it, and what is on its way there leaves memory.
+            // Progress of the spool counts: a part that leaves it makes room there, a part on its way there leaves
+            // memory.
             let since = if draining { now } else { freed_at.map_or(since, |at| at.max(since)) };
             let since = [going_on(&holders), tried_at].into_iter().flatten().fold(since, Instant::max);
-            // What one gives back that was refused may be enough for the others. Where it is not, half of the
-            // time is enough to see that. None: nothing ends it, for the patience has no end.
+            // A writer whose wait is refused gives back its memory, which may be enough for the others; half of the
+            // time is enough to see whether it is, so each refusal halves the patience. `None`: the patience is
+            // endless, and nothing ends the wait.
             let moved = since.checked_add(self.patience / 2_u32.saturating_pow(refusals));
             let waited = waited_since.checked_add(self.patience);
             let until = moved.zip(waited).map(|(moved, waited)| moved.max(waited));
@@ -135,7 +137,7 @@ impl Relief {
                 let starved = self.starved(&holders, now - waited_since);
                 warn!(%starved, "memory is held by writers that do not go on");
                 self.budget.refuse_longest(starved, Self::SEEN);
-                // What its writer held comes back when it has seen that, and may be enough for the others.
+                // The writer gives back its memory when it sees the error, which may be enough for the others.
                 if timeout(Self::SEEN, freed).await.is_ok() {
                     freed_at = Some(Instant::now());
                 }
@@ -147,7 +149,7 @@ impl Relief {
                 wake = wake.min(now + Self::LOOK_AGAIN);
             }
             tokio::select! {
-                // Requests that pass change something all the while.
+                // While requests pass, something changes all the time.
                 () = changed => {
                     if look > Self::QUICK && timeout(look * Self::RARER, freed).await.is_ok() {
                         freed_at = Some(Instant::now());
@@ -159,7 +161,7 @@ impl Relief {
         }
     }
 
-    /// Waits until blocks of the spool are given back, from this call on.
+    /// Waits until the spool frees blocks, counted from this call on.
     fn freed(&self) -> impl Future<Output = ()> {
         let notified = self.spooling.as_ref().map(|spooling| spooling.spool().freed().notified());
         async move {
@@ -170,8 +172,8 @@ impl Relief {
         }
     }
 
-    /// Brings a share of the budget back from those who hold most; how many bytes that was, and whether
-    /// no write failed.
+    /// Spills a share of the budget from the holders with the most bytes. Returns how many bytes it spilled, and
+    /// whether no write failed.
     async fn spill(&self, holders: &[Share]) -> (u64, bool) {
         let Some(spooling) = self.spooling.as_ref().filter(|spooling| spooling.spool().has_room()) else {
             return (0, false);
@@ -179,8 +181,8 @@ impl Relief {
         let least = self.budget.total() / Self::BATCH;
         let (mut asked, mut spills) = (0, Vec::new());
         for (place, share) in holders.iter().enumerate() {
-            // The first that waits can go on once those before it are out of the way; where it is the
-            // very first, it is itself what its own bytes leave no room for.
+            // Stop at the first waiting holder: it can proceed once those before it have spilled. If it is the very
+            // first, spill it too: its own bytes are what leave it no room.
             if asked >= least || (share.waits && place > 0) {
                 break;
             }
@@ -234,15 +236,15 @@ impl Relief {
     }
 }
 
-/// When one of those who hold most last took a byte: what it was granted before is filled without a
-/// word to the budget, and its part comes to its end. Of others that would help nobody.
+/// When a holder of the most bytes last took a byte: it fills memory granted earlier without notifying the budget,
+/// and so completes its part. Progress of smaller holders would help nobody.
 fn going_on(holders: &[Share]) -> Option<Instant> {
     let most = holders.first()?.bytes;
     let fill = holders.iter().take_while(|share| share.bytes == most).filter(|share| !share.waits);
     fill.filter_map(|share| Some(share.holder.upgrade()?.last_write())).max()
 }
 
-/// Ends writers that are idle beyond their own limit: how many that were, and when the next would be.
+/// Ends writers that are idle beyond their own limit. Returns how many, and when the next would be due.
 fn end_idle(holders: &[Share], now: Instant) -> (usize, Option<Instant>) {
     let (mut ended, mut next) = (0, None::<Instant>);
     for share in holders.iter().filter(|share| !share.waits) {

@@ -1,4 +1,5 @@
-//! One request, made as often as it takes: its turn, its deadline, its pauses, its counts.
+//! Makes one request, with retries: waits for its permit, sets its deadline, pauses between attempts, counts
+//! progress.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -32,21 +33,21 @@ pub(crate) struct Requests {
     /// The object (or bucket), as a URL.
     pub(crate) object: String,
     pub(crate) flow: Flow,
-    /// The key prefix that the object is below, where keys are spread.
+    /// The key prefix that the object is below, where keys are spread over prefixes.
     pub(crate) lane: Option<Arc<Lane>>,
     pub(crate) endpoint: Arc<Endpoint>,
     pub(crate) retry: Arc<Retry>,
     pub(crate) progress: Progress,
-    /// Bytes that a request is known to bring, though it is answered before they come; 0 where it may be the beginning
-    /// of something large.
+    /// Bytes that a request is known to bring, though the answer is counted before they arrive; 0 where the answer
+    /// may be the beginning of something large.
     pub(crate) brings: u64,
 }
 
 impl Requests {
-    /// Waits for its turn to make one request.
+    /// Waits for a permit to make one request.
     pub(crate) async fn turn(&self) -> Permit {
         let mut turn = pin!(async {
-            // A turn is not held while the lane is waited for: others can use it.
+            // Wait for the lane first, without holding a permit: other requests can use the permit meanwhile.
             let admitted = match &self.lane {
                 Some(lane) => Some(lane.admit().await),
                 None => None,
@@ -70,7 +71,8 @@ impl Requests {
             || self.lane.as_ref().is_some_and(|lane| lane.was_refused(span))
     }
 
-    /// The retries that may be made after a fault, and those that a retry is given back to.
+    /// The retry allowance that pays for a retry after this kind of fault, and gets the token back if the retry
+    /// succeeds.
     fn allowance(&self, kind: FaultKind) -> &Allowance {
         match &self.lane {
             Some(lane) if kind == FaultKind::Throttled => &lane.allowance,
@@ -78,7 +80,7 @@ impl Requests {
         }
     }
 
-    /// A request succeeded: at once, or as the retry after a fault that was paid for.
+    /// A request succeeded; `paid` is the fault that its retry was paid for, if it was a retry.
     pub(crate) fn succeeded(&self, paid: Option<FaultKind>) {
         let refused = self.lane.is_some() && paid == Some(FaultKind::Throttled);
         self.endpoint.allowance.succeeded(paid.is_some() && !refused);
@@ -87,7 +89,7 @@ impl Requests {
         }
     }
 
-    /// Makes a request that carries `payload`, if any, again where that can help.
+    /// Makes a request that carries `payload`, if any, and retries it where a retry can help.
     pub(crate) async fn send<T, F>(
         &self,
         operation: Operation,
@@ -101,7 +103,7 @@ impl Requests {
         self.make(operation, payload, permit, request).await.map(|made| made.answer)
     }
 
-    /// As `send`; with what its attempts have met with.
+    /// As `send`, and also returns how many attempts there were and whether an earlier one is in doubt.
     pub(crate) async fn make<T, F>(
         &self,
         operation: Operation,
@@ -120,7 +122,8 @@ impl Requests {
         .await
     }
 
-    /// As `send`, for a part; one that is far slower than its peers is sent once more beside itself.
+    /// As `send`, for a part; with `hedge`, a part that is far slower than its peers is sent a second time in
+    /// parallel.
     pub(crate) async fn send_part<T, F>(
         &self,
         payload: &Payload,
@@ -150,9 +153,9 @@ impl Requests {
         made.await.map(|made| made.answer)
     }
 
-    /// Receives what `inflow` counts, by `first`; with `hedge` once more beside it by `again` where that is far
-    /// slower than its peers. An attempt goes on where the last one broke; once they have brought much, as many may
-    /// follow as the policy has.
+    /// Downloads a range, resuming after the last byte received. `first` makes the request; with `hedge`, `again`
+    /// makes a second request in parallel where the first is far slower than its peers. Attempts that make enough
+    /// progress together reset the policy's count of attempts.
     pub(crate) async fn receive<F, H>(
         &self,
         inflow: &Inflow,
@@ -180,7 +183,8 @@ impl Requests {
         made.await.map(drop)
     }
 
-    /// Tells subscribers of `tidegate::retry` that a request failed for the time of this number and is made again.
+    /// Tells subscribers of `tidegate::retry` that attempt number `attempt` failed and that the request will be
+    /// retried.
     pub(crate) fn tell_retry(&self, operation: Operation, attempt: u32, pause: Duration, fault: &Fault) {
         let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         debug!(
@@ -197,7 +201,8 @@ impl Requests {
         );
     }
 
-    /// Pauses before a retry after `fault`, and waits for leave to make it; the fault says so where there is none.
+    /// Pauses before a retry after `fault` and waits for a token of the retry allowance. Where none comes in time,
+    /// the fault's message says so.
     pub(crate) async fn wait_to_retry(&self, pause: Duration, fault: &mut Fault) -> Result<(), UsedUp> {
         let _waiting = self.progress.waiting(Waiting::Backoff);
         tokio::time::sleep(pause).await;
@@ -208,8 +213,8 @@ impl Requests {
         })
     }
 
-    /// Has one attempt after the other made, until one succeeds or no other can help. An attempt also tells
-    /// whether it was its hedge that did.
+    /// Makes attempts one after another until one succeeds or a retry can't help. `make` also returns whether the
+    /// hedge was the one that succeeded.
     async fn attempts<T, F>(
         &self,
         operation: Operation,
@@ -222,7 +227,7 @@ impl Requests {
     {
         let began = Instant::now();
         let mut seen = Seen::default();
-        // The fault that a retry was paid for, if this is one.
+        // `paid` is the fault that this attempt's retry token was taken for, if the attempt is a retry.
         let (mut attempt, mut row, mut paid) = (0, Row::at(carried.got()), None);
         loop {
             attempt += 1;
@@ -230,7 +235,7 @@ impl Requests {
                 matches!(carried, Carried::Answer(inflow, _) if inflow.opened.swap(false, Relaxed));
             let turn = match permit.take() {
                 Some(permit) => permit,
-                // It had a turn to be opened, and holds a connection.
+                // The request had a permit when it was opened, and holds a connection: it goes before the queue.
                 None if was_open => self.flow.next_permit().await,
                 None => self.turn().await,
             };
@@ -248,9 +253,9 @@ impl Requests {
             carried.is_sent();
             let mut fault = match result {
                 Ok(answer) => {
-                    // What a hedge has moved is counted with its own turn; a completion takes long
-                    // because of its parts, and says nothing of how far the store is; and of an answer that
-                    // was open some has come before.
+                    // Only a plain request measures the store. A hedge's bytes are counted with the hedge's own
+                    // permit; a completion takes long because of its parts, not because the store is far; and a
+                    // request that was opened before has already received some of its bytes.
                     let tells = !by_hedge && !operation.is_work_of_store() && !was_open;
                     let moved = Outcome::of(operation, bytes.max(self.brings));
                     turn.end(if tells { moved } else { Outcome::Answered });
@@ -277,7 +282,7 @@ impl Requests {
                 return Err(seen.failure(fault, attempt, began.elapsed()));
             };
             self.tell_retry(operation, attempt, pause, &fault);
-            // New credentials are no burden on a store that is well.
+            // Renewing expired credentials puts no load on a store that is well, so it takes no retry token.
             paid = Some(fault.kind).filter(|kind| *kind != FaultKind::Expired);
             if paid.is_none() {
                 continue;
@@ -289,11 +294,11 @@ impl Requests {
     }
 }
 
-/// How an attempt is to be made.
+/// How to make an attempt.
 struct Attempt {
-    /// The connection of the one before broke, or stood still.
+    /// The previous attempt's connection broke or stood still, so this one uses a fresh connection.
     broken: bool,
-    /// How long it may go without moving a byte.
+    /// How long the attempt may go without moving a byte.
     patience: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! When a failed request is made again, and how long one may take.
+//! When a failed request is retried, and the deadline of each attempt.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -11,50 +11,49 @@ mod allowance;
 
 pub(crate) use allowance::{Allowance, UsedUp};
 
-/// How failed requests are made again.
+/// How failed requests are retried.
 ///
-/// Pauses grow by doubling; half of each is fixed and half drawn at random ("equal jitter" in the AWS
-/// Architecture Blog's "Exponential Backoff And Jitter"), so that by default no request is given up
-/// within the first 22 seconds of an outage. A store's `Retry-After` is the least pause.
+/// Pauses grow by doubling; half of each is fixed and half is random ("equal jitter" in the AWS Architecture Blog's
+/// "Exponential Backoff And Jitter"), so that by default no request is given up within the first 22 seconds of an
+/// outage. No pause is shorter than the store's `Retry-After`.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RetryPolicy {
-    /// Most attempts of one request, the first among them. What is read is gone on with from where it broke:
-    /// once 64 KiB more have come, as many may follow again.
+    /// Most attempts of one request, the first included. A download resumes after the last byte received: each 64 KiB
+    /// of progress allows as many attempts again.
     pub attempts: u32,
     /// Span of the first pause.
     pub first_pause: Duration,
-    /// Longest pause, a store's `Retry-After` among them.
+    /// Longest pause; also the limit of a store's `Retry-After`.
     pub longest_pause: Duration,
-    /// The longest that one attempt may go without moving a byte; ten times this for a completion, in
-    /// which stores put the parts together ("several minutes", says S3's CompleteMultipartUpload), and for
-    /// what a store copies itself. It holds until the endpoint has shown how long its requests take, and for the last attempt. A retry
-    /// waits as long for its share of `reserve` and `trickle`.
+    /// The longest that one attempt may go without moving a byte; ten times this for a completion, in which stores
+    /// put the parts together ("several minutes", says S3's CompleteMultipartUpload), and for a copy within the
+    /// store. It applies until the endpoint has shown how long its requests take, and to the last attempt. A retry
+    /// also waits at most this long for its share of `reserve` and `trickle`.
     pub patience: Duration,
-    /// The least that one attempt may go without moving a byte: where the endpoint has shown its pace,
-    /// four times what such a request takes in all, but never less than this. Twice as long after each
-    /// attempt that was given up so, until it is `patience`: a store that has become slow is met.
+    /// The shortest deadline for an attempt that moves no byte. Once the endpoint has shown how long its requests
+    /// take, the deadline is four times the total time of such a request, but never less than this. It doubles after
+    /// each attempt that timed out, up to `patience`, so that a store that has become slow still succeeds.
     pub least_patience: Duration,
-    /// The slowest rate, in bytes a second, at which bytes that a socket has taken are waited for: they
-    /// are at most 4 MiB, and add the time that they take at this rate to `patience`.
+    /// The slowest rate, in bytes a second, at which the peer is expected to read bytes that the sockets hold: these
+    /// are at most 4 MiB, and the time that they take at this rate is added to `patience`.
     pub slowest: u64,
-    /// The least rate, in bytes a second, at which a response body is to come once it has begun: one that brings less
-    /// over `min_rate_over` counts as stalled, is given up as one that times out, and is resumed. 0 for none. A reader
-    /// that does not ask for bytes is not counted.
+    /// The least rate, in bytes a second, of a response body once it has begun. A body that brings less over
+    /// `min_rate_over` counts as stalled: it is cancelled like a timeout and resumed. 0 turns this off. Time in which
+    /// the reader does not ask for bytes does not count.
     pub min_rate: u64,
     /// The time over which `min_rate` is measured.
     pub min_rate_over: Duration,
-    /// Retries that one endpoint may be sent at once, for all objects together. One that succeeds is
-    /// given back, and every success brings a tenth of one more.
+    /// Retries that one endpoint may be sent at once, for all objects together. A retry that succeeds is given back,
+    /// and every success adds a tenth of a retry.
     pub reserve: u32,
-    /// Retries a second that come back whatever happens. Past `reserve`, retries wait for these.
+    /// Retries a second that are added whatever happens. Once `reserve` is used up, retries wait for these.
     pub trickle: u32,
 }
 
 impl Default for RetryPolicy {
     /// 10 attempts, pauses from 100 ms to 20 s, 10 to 60 s of patience, 16 KiB/s; bodies of at least 1 KiB/s over a
-    /// minute; a reserve of 100
-    /// retries (the AWS SDKs' retry quota) and 10 more a second (Finagle's `RetryBudget`).
+    /// minute; a reserve of 100 retries (the AWS SDKs' retry quota) and 10 more a second (Finagle's `RetryBudget`).
     fn default() -> Self {
         Self {
             attempts: 10,
@@ -71,15 +70,14 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What the sockets on both sides hold at most of one request (Linux's `tcp_wmem` by default).
+/// The most bytes of one request that the sockets on both sides hold (Linux's `tcp_wmem` by default).
 const IN_SOCKETS: u64 = 4 << 20;
 
-/// How often over a request may stand still for what it should take in all before it is given up. That
-/// it moves nothing for as long as all of it should take is odd, and twice over hardly chance; sending
-/// it again costs all of it.
+/// A request is cancelled after it has stood still for this many times its expected total time. A pause as long as
+/// the whole request is odd, and one of twice that is hardly chance; but a retry costs the whole request again.
 const SLACK: u32 = 4;
 
-/// Attempts in a row at something that is gone on with from where it broke.
+/// Failed attempts in a row at one download, which resumes where it broke.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     /// How many attempts failed, and how many of them timed out.
@@ -89,16 +87,16 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// What they must bring together for the next to be the first of a new row: a store that ends every answer after
-    /// a few bytes is given up as one that brings none.
+    /// The progress that begins a new row. Anything less counts as none: a store that ends every answer after a few
+    /// bytes is given up like a store that sends no bytes.
     const HELPS: u64 = 64 << 10;
 
-    /// One that begins at byte `at`.
+    /// A row that begins at byte `at`.
     pub(crate) fn at(at: u64) -> Self {
         Self { failed: 0, timeouts: 0, since: at }
     }
 
-    /// All bytes before `at` are here; whether that begins a new row.
+    /// All bytes before `at` are received; returns whether this begins a new row.
     pub(crate) fn reaches(&mut self, at: u64) -> bool {
         let is_new = at >= self.since + Self::HELPS;
         if is_new {
@@ -113,7 +111,7 @@ impl Row {
     }
 }
 
-/// A policy with its own random numbers.
+/// A policy with its own random number generator.
 #[derive(Debug)]
 pub(crate) struct Retry {
     pub(crate) policy: RetryPolicy,
@@ -126,8 +124,8 @@ impl Retry {
         Self { policy, random: Mutex::new(random) }
     }
 
-    /// How long attempt `attempt` (from 1) that carries `bytes` may go without moving one, where such a
-    /// request is `expected` to take so long in all, and `timeouts` attempts were given up before.
+    /// How long attempt `attempt` (from 1) of a request with `bytes` may go without moving a byte. `expected` is the
+    /// total time of such a request, `timeouts` the number of earlier attempts that timed out.
     pub(crate) fn deadline(
         &self,
         operation: Operation,
@@ -141,7 +139,7 @@ impl Retry {
         let in_sockets = Duration::from_millis(bytes.min(IN_SOCKETS) * 1000 / policy.slowest.max(1));
         let longest = patience.saturating_add(in_sockets);
         match expected {
-            // How long a completion takes depends on its parts, and a cut one is in doubt: no guess.
+            // A completion's time depends on its parts, and a cancelled one is in doubt: use no estimate.
             Some(expected) if !operation.is_work_of_store() && attempt < policy.attempts => {
                 let quiet = expected.saturating_mul(SLACK).max(policy.least_patience);
                 quiet.saturating_mul(1 << timeouts.min(20)).min(longest)
@@ -150,7 +148,7 @@ impl Retry {
         }
     }
 
-    /// The pause before the attempt after `attempt` (from 1); `None` where it is not to be made.
+    /// The pause before the attempt after `attempt` (from 1); `None` where there is to be no other attempt.
     pub(crate) fn pause(&self, fault: &Fault, attempt: u32) -> Option<Duration> {
         if !fault.kind.is_retriable() || attempt >= self.policy.attempts {
             return None;
@@ -163,13 +161,13 @@ impl Retry {
         Some(drawn.max(asked))
     }
 
-    /// How long all pauses after attempt `attempt` (from 1) take at most.
+    /// The longest that all pauses after attempt `attempt` (from 1) can take together.
     pub(crate) fn longest(&self, attempt: u32) -> Duration {
         let policy = &self.policy;
         let span = |attempt: u32| {
             policy.first_pause.saturating_mul(1 << (attempt - 1).min(20)).min(policy.longest_pause)
         };
-        // Later pauses are as long as the longest: it need not be counted to the end.
+        // All later pauses are equally long, so they need not be added up one by one.
         let counted = policy.attempts.min(attempt.saturating_add(64));
         let pauses = (attempt.max(1)..counted).map(span).fold(Duration::ZERO, Duration::saturating_add);
         pauses.saturating_add(
@@ -177,7 +175,7 @@ impl Retry {
         )
     }
 
-    /// A mark that no other writer has.
+    /// A random token that no other writer has.
     pub(crate) fn token(&self) -> String {
         let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
         format!("{:032x}", random.u128(..))

@@ -1,4 +1,4 @@
-//! The spool and the buffers through which spooled parts are sent.
+//! The spool, and the memory that spooled parts are sent through.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,27 +8,27 @@ use crate::memory::budget::Budget;
 use crate::memory::payload::{RING, Ring};
 use crate::memory::spool::Spool;
 
-/// Spooled parts are sent through rings of slabs out of memory that was set aside when the engine was
-/// built: a part in the spool never waits for memory that only another could give back.
+/// Spooled parts are sent through rings of slabs, from memory that was set aside when the engine was built: so a
+/// spooled part never waits for memory that only another writer could give back.
 ///
-/// A connection whose peer does not read holds slabs after its request is gone. One ring more is set aside
-/// than is lent, where there is memory enough: a retry takes that, or the next who is lent one.
+/// A connection whose peer does not read still holds its slabs after its request is gone. So where there is enough
+/// memory, one more ring is set aside than may be lent at once: a retry, or the next writer, takes the spare ring.
 #[derive(Debug)]
 pub(crate) struct Spooling {
     spool: Spool,
-    /// Of its own: nobody else can take it.
+    /// Memory for rings alone; nothing else can take it.
     budget: Budget,
-    /// Rings go round the writers, so that one with a thousand parts does not hold up one with two.
+    /// Writers take turns for rings, so that a writer with a thousand parts does not hold up one with two.
     turns: Limiter,
-    /// Spooled parts that are being sent, or wait for a ring.
+    /// Spooled parts that are being sent or wait for a ring.
     draining: AtomicUsize,
 }
 
 impl Spooling {
-    /// This share of the budget is set aside for rings, at least one.
+    /// One part in this many of the budget is set aside for rings, at least one ring.
     const SHARE: u64 = 8;
 
-    /// With room for so many rings there is one to spare.
+    /// A budget with room for this many rings sets aside a spare one.
     const SPARE_FROM: u64 = 4;
 
     /// How much memory to set aside, of a budget of `total` bytes in slabs of `slab`.
@@ -55,18 +55,18 @@ impl Spooling {
         &self.spool
     }
 
-    /// How many spooled parts are being sent, or wait for that.
+    /// How many spooled parts are being sent or wait for a ring.
     pub(crate) fn draining(&self) -> usize {
         self.draining.load(Relaxed)
     }
 
-    /// A writer's place among those who wait for rings.
+    /// A writer's place in the queue for rings.
     pub(crate) fn line(self: &Arc<Self>) -> Line {
         Line { spooling: self.clone(), flow: self.turns.flow() }
     }
 }
 
-/// A writer's place among those who wait for rings.
+/// A writer's place in the queue for rings.
 #[derive(Debug)]
 pub(crate) struct Line {
     spooling: Arc<Spooling>,
@@ -74,14 +74,14 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Waits for a ring, which is lent for as long as the guard is held.
+    /// Waits for a ring, which is lent until the guard is dropped.
     pub(crate) async fn ring(&self) -> (Ring, Lent) {
         self.spooling.draining.fetch_add(1, Relaxed);
         let draining = Draining(self.spooling.clone());
         let permit = self.flow.permit().await;
         let budget = &self.spooling.budget;
-        // What is waited for here are slabs that connections hold whose requests are gone. Nobody refuses
-        // such a wait: there is no relief for this memory.
+        // This waits only for slabs that connections still hold after their requests are gone. The wait is never
+        // refused: this memory has no relief.
         let ring = match budget.lease(RING * budget.slab_size() as u64).await {
             Ok(lease) => Ring::of(lease).without_hedges(),
             Err(_) => Ring::new(Vec::new()),
@@ -90,7 +90,7 @@ impl Line {
     }
 }
 
-/// That a ring is lent.
+/// The loan of a ring; ends on drop.
 #[derive(Debug)]
 pub(crate) struct Lent {
     _permit: Permit,

@@ -1,13 +1,13 @@
-//! A journal that is new.
+//! A new journal.
 
 use std::path::Path;
 
 use super::{Journal, directory};
 
-/// A new journal, which is removed where this is dropped and not [kept](Self::keep).
+/// A new journal, removed when this is dropped without being [kept](Self::keep).
 #[derive(Debug)]
 pub(crate) struct Begun {
-    /// Dropped first: the journal is locked until its file is gone.
+    /// Dropped first: the journal stays locked until its file is removed.
     pub(super) file: directory::Begun,
     pub(super) journal: Journal,
 }

@@ -1,7 +1,7 @@
-//! Journals in directories: made, found, locked, listed, removed.
+//! Creates, finds, locks, lists and removes journals in directories.
 //!
-//! A journal has its name once it is whole: it is written under another one, synced, then renamed, and
-//! the directory synced. Whoever appends to it holds an exclusive `flock` on it.
+//! A journal gets its name once it is whole: it is written under another name, synced, then renamed, and the
+//! directory is synced. The process that appends to a journal holds an exclusive `flock` on it.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -18,11 +18,11 @@ use super::recover::{self, Check, Recovered};
 use crate::types::printable::printable;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
-/// How a journal's name ends.
+/// Extension of a journal's name.
 const END: &str = "journal";
-/// The same, until the journal is whole.
+/// Its extension until the journal is whole.
 const UNBORN: &str = "unborn";
-/// How long it may be without its name.
+/// How long a file may have that extension before a listing removes it.
 const BIRTH: Duration = Duration::from_secs(86_400);
 
 /// A journal that was found in a directory.
@@ -31,21 +31,22 @@ const BIRTH: Duration = Duration::from_secs(86_400);
 pub struct Listed {
     /// The file.
     pub path: PathBuf,
-    /// What is left in it, or why that can't be told: [`JournalError::InUse`] while a process appends to it.
+    /// The recovered contents, or why it can't be read: [`JournalError::InUse`] while a process appends to it.
     pub found: Result<Recovered, JournalError>,
 }
 
-/// Finds the journals of a directory, in the order of their names, and reads what each has, without
-/// changing it. Those that a user may have written who is not among `owners` are [refused](JournalError::Untrusted). What processes left that died before their journal was whole is removed after a day, and
-/// one whose upload has ended at once.
+/// Finds the journals of a directory, in the order of their names, and reads each without changing it. A journal
+/// that a user who is not among `owners` may have written is [refused](JournalError::Untrusted). Files of processes
+/// that died before their journal was whole are removed after a day; a journal whose upload has ended is removed at
+/// once.
 ///
 /// # Errors
-/// Those of reading the directory; what is wrong with one journal is told in its place.
+/// Those of reading the directory. An error of one journal is in its entry.
 pub fn list(directory: &Path, owners: &TrustedOwners) -> Result<Vec<Listed>, JournalError> {
     list_of(directory, "", owners)
 }
 
-/// As [`list`], of uploads whose ids begin so; no other file is opened.
+/// As [`list`], but only for uploads whose ids begin with `ids`; no other journal is opened.
 pub(crate) fn list_of(
     directory: &Path,
     ids: &str,
@@ -68,18 +69,18 @@ pub(crate) fn list_of(
     Ok(listed.filter(|listed| !is_gone(&listed.found) && !is_over(listed, owners)).collect())
 }
 
-/// Reads a journal and checks all that it has, each byte of the object too.
+/// Reads a journal and checks everything in it, including each byte of the object.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error says what is wrong with the journal.
 pub fn verify(path: &Path, owners: &TrustedOwners) -> Result<Recovered, JournalError> {
     look(path, Check::Whole, owners)
 }
 
-/// As [`verify`], of a file wherever it is; `path` is its name in errors.
+/// As [`verify`], for any `JournalFile`, wherever it is; `path` is its name in errors.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error says what is wrong with the journal.
 pub fn examine(path: &Path, file: &dyn JournalFile) -> Result<Recovered, JournalError> {
     Ok(recover::scan(path, file, Check::Whole)?.recovered())
 }
@@ -96,24 +97,24 @@ fn look(path: &Path, check: Check, owners: &TrustedOwners) -> Result<Recovered, 
     Ok(recover::scan(path, &*disk::of(path, file), check)?.recovered())
 }
 
-/// Whether its upload has ended meanwhile.
+/// Whether the file was removed meanwhile, because its upload has ended.
 fn is_gone(found: &Result<Recovered, JournalError>) -> bool {
     matches!(found, Err(JournalError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// Whether its upload has ended and only its file is there yet, which is of no use then: its process died
-/// before it had removed it.
+/// Whether the upload has ended and only the file is left, because the process died before it removed the file.
+/// Removes the file, unless another process has it.
 fn is_over(listed: &Listed, owners: &TrustedOwners) -> bool {
     let over = listed.found.as_ref().is_ok_and(|found| found.state.end.is_some());
     let opened = || trusted_file::open(&listed.path, Access::Read, owners);
     if over && opened().is_ok_and(|file| file.try_lock().is_ok()) {
-        // It will be tried again by whoever lists next.
+        // On failure, the next listing tries again.
         let _ = fs::remove_file(&listed.path);
     }
     over
 }
 
-/// A journal that is made, and goes again where nobody takes it.
+/// The file of a new journal; removed when this is dropped, unless it is kept.
 #[derive(Debug)]
 pub(super) struct Begun(Option<PathBuf>);
 
@@ -133,7 +134,7 @@ impl Drop for Begun {
     }
 }
 
-/// Makes a journal in the first of these directories that takes one. The error is that of the last one.
+/// Creates a journal in the first of these directories that accepts one. The error is that of the last directory.
 pub(super) fn create(directories: &[PathBuf], header: &Header) -> Result<(Begun, Log), JournalError> {
     let mut last = JournalError::refused(Path::new("(none)"), "there is no journal directory to put it in");
     for directory in directories {
@@ -176,13 +177,13 @@ fn create_in(directory: &Path, header: &Header) -> Result<Log, JournalError> {
     born
 }
 
-/// Renames without replacing.
+/// Renames a file, but never replaces another one.
 fn rename(from: &Path, to: &Path) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // Not every file system knows the flag: rename(2).
+            // Not every file system knows the flag: see rename(2).
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
             renamed => return Ok(renamed?),
         }
@@ -193,8 +194,8 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Opens a journal and locks it. Where it is only looked at, and `waits` is set, that is soon done: there
-/// is no file then, and it is to be tried again.
+/// Opens a journal and locks it. If `waits` is set and other processes only read the journal, returns `None`: they
+/// soon release it, and the caller tries again.
 pub(super) fn open(path: &Path, waits: bool, owners: &TrustedOwners) -> Result<Option<File>, JournalError> {
     let io = |error| JournalError::io(path, "opening", error);
     let file = trusted_file::open(path, Access::ReadWrite, owners).map_err(io)?;
@@ -206,9 +207,10 @@ pub(super) fn open(path: &Path, waits: bool, owners: &TrustedOwners) -> Result<O
     Ok(Some(file))
 }
 
-/// Makes a journal that was [opened](open) fit to be gone on with. See [`recover::resume`].
+/// Prepares a journal that was [opened](open) for appending. See [`recover::resume`].
 pub(super) fn resume(path: &Path, file: File) -> Result<(Log, Recovered), JournalError> {
-    // Its name may be as new as it is: who made it may have been killed before that was durable.
+    // The name may not be durable yet: the process that created the journal may have been killed before it synced
+    // the directory.
     sync_directory(path).map_err(|error| JournalError::io(path, "syncing its directory", error))?;
     let file = disk::of(path, file);
     let (log, recovered) = recover::resume(path, file.clone())?;
@@ -222,20 +224,20 @@ pub(super) fn remove(path: &Path) -> Result<(), JournalError> {
     removed.map_err(|error| JournalError::io(path, "removing", error))
 }
 
-/// Removes a journal that nobody has, whatever is in it: it is not read.
+/// Removes a journal that no process has, without reading it.
 pub(crate) fn discard(path: &Path, owners: &TrustedOwners) -> Result<(), JournalError> {
-    // Locked until it is gone.
+    // Keeps the journal locked until its file is removed.
     let _file = open(path, false, owners)?;
     remove(path)
 }
 
-/// Makes durable what the directory of this file says of it.
+/// Syncs the directory of this file, so that the file's name, or its removal, is durable.
 fn sync_directory(path: &Path) -> io::Result<()> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// The error that a lock is that could not be had. What was locked is unlocked when it is closed.
+/// Turns a lock that failed into an error. A lock ends when its file is closed.
 fn lock(path: &Path, file: &File, locked: Result<(), TryLockError>) -> Result<(), JournalError> {
     match locked {
         Ok(()) => Ok(()),
@@ -246,7 +248,7 @@ fn lock(path: &Path, file: &File, locked: Result<(), TryLockError>) -> Result<()
     }
 }
 
-/// Writes down who has the journal, for the message to others. It is as good without.
+/// Records which process has the journal, for the error message of other processes. A failure does no harm.
 fn name_holder(file: &dyn JournalFile) {
     let name = this_process();
     let mut sector = [0; SECTOR];
@@ -264,13 +266,13 @@ fn holder(file: &File) -> Option<String> {
 }
 
 fn remove_unborn(path: &Path, owners: &TrustedOwners) {
-    // One that is refused is not ours to remove.
+    // A file that is refused is not ours to remove.
     let Ok(file) = trusted_file::open(path, Access::Read, owners) else { return };
     let modified = file.metadata().and_then(|found| found.modified());
     let old = modified
         .is_ok_and(|modified| SystemTime::now().duration_since(modified).is_ok_and(|age| age > BIRTH));
     if old && file.try_lock().is_ok() {
-        // It will be tried again by whoever lists next.
+        // On failure, the next listing tries again.
         let _ = fs::remove_file(path);
     }
 }

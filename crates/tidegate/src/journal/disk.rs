@@ -1,4 +1,4 @@
-//! What a journal needs of its file, and the real one.
+//! The operations that a journal needs of its file, and their implementation for a real one.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -11,47 +11,48 @@ use std::sync::Arc;
 use super::error::JournalError;
 use crate::memory::payload::CachedFile;
 
-/// How much is read at once where all is read.
+/// Bytes of one read where a whole range is read.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// A journal's file. Everything blocks, but for [`read_cached`](Self::read_cached).
+/// A journal's file. Everything blocks, except [`read_cached`](Self::read_cached).
 ///
-/// One caller at a time writes; reads and syncs go on beside that.
+/// One caller at a time writes; reads and syncs may run at the same time.
 pub trait JournalFile: Debug + Send + Sync + 'static {
     /// Its length in bytes.
     fn length(&self) -> io::Result<u64>;
 
-    /// Writes the pieces one behind the other, from `offset` on. After an error any of them may be
-    /// written, or parts of them.
+    /// Writes the pieces one after the other, from `offset` on. After an error any of them may be written, whole or
+    /// in part.
     fn write(&self, offset: u64, pieces: &[&[u8]]) -> io::Result<()>;
 
     /// Reads, waiting for the disk; 0 at the end.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Reads what is in memory without waiting for a disk; `None` where that is nothing, or unknown.
+    /// Reads bytes that are in memory, without waiting for a disk; `None` if the bytes are not in memory, or if
+    /// that is unknown.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
 
-    /// The next offset from `offset` on where there may be something else than a hole; `None` where there is none up to
-    /// the end. A file system that does not say has no holes.
+    /// The first offset from `offset` on that may not be in a hole; `None` if there are only holes up to the end. A
+    /// file system that can't tell has no holes.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
         Ok(Some(offset))
     }
 
-    /// Cuts it off.
+    /// Cuts the file off at `length`.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
-    /// Returns when all that was written, and the length, would survive a loss of power: `fdatasync`.
+    /// Returns when everything that was written, and the length, would survive a loss of power: `fdatasync`.
     fn sync(&self) -> io::Result<()>;
 
-    /// Gives the space of a range back, which reads as zeros then. The length stays.
+    /// Gives back the space of a range, which then reads as zeros. The length stays.
     fn punch(&self, range: Range<u64>) -> io::Result<()>;
 
-    /// Sets space aside for a range, so that what is written there finds it. The length stays. Cutting
-    /// the file off gives it back.
+    /// Reserves space for a range, so that a later write there finds it. The length stays. Cutting the file off
+    /// gives the space back.
     fn allocate(&self, range: Range<u64>) -> io::Result<()>;
 }
 
-/// What `file`, at `path`, is to a journal.
+/// Wraps `file`, which is at `path`, for a journal.
 #[cfg_attr(not(test), expect(unused_variables, reason = "only tests have other disks"))]
 pub(super) fn of(path: &Path, file: File) -> Arc<dyn JournalFile> {
     #[cfg(test)]
@@ -112,7 +113,7 @@ impl JournalFile for RealFile {
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        // What is read and written says where, so the file's own position is of no matter.
+        // Every read and write names its offset, so the file's own position does not matter.
         match rustix::fs::seek(self.file(), rustix::fs::SeekFrom::Data(offset)) {
             Ok(next) => Ok(Some(next)),
             Err(rustix::io::Errno::NXIO) => Ok(None),
@@ -127,7 +128,7 @@ impl JournalFile for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.file().sync_data()?;
-        // What is in a file without a name is gone with the process.
+        // The bytes of a file without a name are gone when the process ends.
         if self.file().metadata()?.nlink() == 0 {
             return Err(io::Error::new(io::ErrorKind::NotFound, "the file was removed"));
         }

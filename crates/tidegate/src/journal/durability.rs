@@ -1,4 +1,4 @@
-//! When bytes of a journal become durable: the syncs that nobody waits for.
+//! When bytes of a journal become durable, and the background syncs that make them so.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,14 +10,15 @@ use tokio::sync::watch;
 use super::Shared;
 use super::log::Log;
 
-/// When bytes in a journal are safe from a loss of power. From the end of their process they always are.
+/// When bytes in a journal are safe from a loss of power. They always survive the end of their process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
     /// When the write returns.
     Write,
-    /// At the latest when so many bytes have been written since the last sync, or this long after
-    /// the first of them, and with a `sync`. A write waits where twice as many are.
+    /// After the next sync, which begins once so many bytes were written since the last sync, this long after the
+    /// first of them, or when `sync` is called, whichever comes first. A write waits for the sync if twice as many
+    /// bytes are not durable.
     Group {
         /// Bytes of the file.
         bytes: u64,
@@ -28,20 +29,20 @@ pub enum Durability {
     Sync,
 }
 
-/// A log that is left, with a group that is not durable yet. It is when this is dropped.
+/// The log of a dropped journal, with a group that is not durable yet. Dropping this syncs it.
 struct Last {
     log: Arc<Log>,
     _open: Arc<watch::Sender<()>>,
 }
 
-/// Sees to it that a group is synced when it is full or old.
+/// Syncs a group in the background when it is full or old.
 pub(super) fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
     let Durability::Group { bytes, delay } = shared.durability else { return };
     let unsynced = shared.log.unsynced();
     if unsynced >= bytes && !shared.flying.swap(true, Ordering::AcqRel) {
         let shared = shared.clone();
         runtime.spawn_blocking(move || {
-            // Whoever appends or syncs next is told the same.
+            // The next append or sync reports the error.
             let _ = shared.log.sync();
             shared.flying.store(false, Ordering::Release);
         });
@@ -50,7 +51,7 @@ pub(super) fn sync_later(shared: &Arc<Shared>, runtime: &Handle) {
         runtime.spawn(async move {
             tokio::time::sleep(delay).await;
             if let Some(shared) = weak.upgrade() {
-                // Bytes that come from here on have a time of their own.
+                // Later bytes have a delay of their own.
                 shared.timed.store(false, Ordering::Release);
                 tokio::task::spawn_blocking(move || shared.log.sync());
             }
@@ -65,7 +66,7 @@ impl Drop for Shared {
         }
         let last = Last { log: self.log.clone(), _open: self.open.clone() };
         match Handle::try_current() {
-            // A runtime that is being shut down drops it here.
+            // A runtime that is shutting down drops `last` here.
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(last))),
             Err(_) => drop(last),
         }
@@ -74,7 +75,7 @@ impl Drop for Shared {
 
 impl Drop for Last {
     fn drop(&mut self) {
-        // There is nobody any more to be told.
+        // No caller is left that the error could be returned to.
         if let Err(error) = self.log.sync() {
             tracing::warn!(%error, "the last bytes of a journal may not be durable");
         }

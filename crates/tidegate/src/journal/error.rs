@@ -1,4 +1,4 @@
-//! What can go wrong with a journal.
+//! Errors of a journal.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::types::trusted_file::UntrustedFile;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The disk or a quota is full. What was to be written is not in the journal, what was there is, and
-    /// it may be tried again.
+    /// The disk or a quota is full. The new bytes are not in the journal, the earlier ones are, and the write may
+    /// be tried again.
     #[error(
         "journal {}: no space to write to it: {source} (free some, or add a journal directory)",
         name(path)
@@ -22,7 +22,7 @@ pub enum JournalError {
     Full {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file system refused something.
@@ -30,13 +30,13 @@ pub enum JournalError {
     Io {
         /// The file, or its directory.
         path: PathBuf,
-        /// What was being done.
+        /// The step that failed.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The disk did not take what was written, and what of it will survive is unknown: no later sync can
-    /// be believed. The journal takes nothing any more.
+    /// The disk did not take the written bytes, and which of them will survive is unknown: no later sync can be
+    /// believed. The journal accepts nothing more.
     #[error(
         "journal {}: bytes from offset {durable} of the object on may be lost: the disk did not take \
          them: {reason} ({}, then resume the upload from the journal)",
@@ -48,12 +48,12 @@ pub enum JournalError {
         path: PathBuf,
         /// All bytes of the object below this offset are safe.
         durable: u64,
-        /// What the system said.
+        /// The system's error.
         reason: String,
-        /// Whether that is that the disk or a quota is full, as some file systems say only then.
+        /// Whether the disk or a quota is full, which some file systems report only when they sync.
         is_full: bool,
     },
-    /// A frame that was whole once is not any more.
+    /// A frame that was once whole is damaged.
     #[error(
         "journal {} is damaged at byte {offset}: {what} (that is no interrupted write: look at the disk, \
          and restore the file or upload the object again)",
@@ -64,19 +64,19 @@ pub enum JournalError {
         path: PathBuf,
         /// Where in the file.
         offset: u64,
-        /// What is wrong, as half a sentence.
+        /// The fault, as half a sentence.
         what: &'static str,
     },
-    /// Another process has it.
+    /// Another process, or another writer of this process, has the journal.
     #[error("journal {} is in use{}", name(path), by(.holder.as_deref()))]
     InUse {
         /// The file.
         path: PathBuf,
-        /// The process that opened it for writing last, as `PID on HOST`, where that is known. It need not be
-        /// the one that has it now: who only reads all of it, to verify it, is not named.
+        /// The process that last opened the journal for writing, as `PID on HOST`, if that is known. It need not be
+        /// the process that has the journal now: a process that only reads the journal, to verify it, is not named.
         holder: Option<String>,
     },
-    /// Another user may have written it, so what it says is not done.
+    /// Another user may have written the file, so it is not used.
     #[error("journal {0}")]
     Untrusted(UntrustedFile),
     /// A later version of Tidegate wrote it.
@@ -99,7 +99,7 @@ pub enum JournalError {
         /// Why, as half a sentence.
         why: &'static str,
     },
-    /// Bytes that the store has acknowledged were asked for, and their space was given back.
+    /// The bytes that were to be read were acknowledged by the store, and their space was given back.
     #[error(
         "journal {} has no bytes of the object below offset {first} any more: the store has acknowledged \
          them (if its session is gone, upload the object again)",
@@ -111,7 +111,7 @@ pub enum JournalError {
         /// The first byte that is still there.
         first: u64,
     },
-    /// Something that the journal's state does not allow.
+    /// The journal's state does not allow the operation.
     #[error("journal {}: {what}", name(path))]
     Refused {
         /// The file.
@@ -143,7 +143,7 @@ impl JournalError {
         matches!(self, Self::InUse { holder: Some(holder), .. } if *holder == this_process())
     }
 
-    /// What kind of [`Error`](crate::Error) an operation ends with for it.
+    /// The kind of the [`Error`](crate::Error) with which an operation fails because of this one.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Full { .. } | Self::Lost { is_full: true, .. } => ErrorKind::NoSpace,
@@ -203,7 +203,7 @@ fn by(holder: Option<&str>) -> String {
     }
 }
 
-/// How this process is named in a journal that it has.
+/// The name of this process, as a journal that it has records it.
 pub(super) fn this_process() -> String {
     format!("{} on {}", std::process::id(), rustix::system::uname().nodename().to_string_lossy())
 }

@@ -1,10 +1,9 @@
-//! The bytes of a journal file, as docs/JOURNAL.md specifies them. No I/O.
+//! Encodes and decodes the bytes of a journal file, as docs/JOURNAL.md specifies them. No I/O.
 //!
-//! A file is a head of 16 KiB and frames behind it. What was learnt from others, in their own words'
-//! absence: a frame binds itself to its file by a salt, as in SQLite's WAL ("WAL File Format",
-//! sqlite.org/fileformat2.html), to its place by its offset, and to the frame before it by that one's
-//! checksum, so that frames of an earlier use of the same blocks are never taken for the log's. It
-//! says how far the log was durable when it was written; see [`FrameHeader::synced`] for why.
+//! A file is a head of 16 KiB, followed by frames. A frame is bound to its file by a salt, as in SQLite's WAL ("WAL
+//! File Format", sqlite.org/fileformat2.html), to its place by its offset, and to the frame before it by that
+//! frame's checksum, so that frames of an earlier use of the same blocks are never taken for the log's. A frame
+//! also says how far the log was durable when the frame was written; see [`FrameHeader::synced`] for why.
 
 use std::ops::Range;
 
@@ -14,24 +13,25 @@ use crc_fast::CrcAlgorithm::Crc32Iscsi;
 pub(super) const VERSION: u32 = 1;
 /// Bytes of the head; the first frame follows.
 pub(super) const HEAD: u64 = 4 * BLOCK as u64;
-/// What a disk is taken to write as a whole. SQLite and etcd assume the same 512 bytes.
+/// The unit that a disk is assumed to write as a whole. SQLite and etcd assume the same 512 bytes.
 pub(super) const SECTOR: usize = 512;
-/// What a disk may lose as a whole where it loses its power while it writes some of it: many have physical
-/// sectors of this size and write smaller ones by reading the rest. In each of the head's is one thing.
+/// The unit that a disk may lose as a whole if its power fails while it writes some of it: many disks have physical
+/// sectors of this size, and write smaller units by reading the rest. So each block of the head holds one thing
+/// only.
 pub(super) const BLOCK: usize = 4096;
-/// Where the two slots are.
+/// Offsets of the two slots.
 pub(super) const SLOTS: [u64; 2] = [BLOCK as u64, 2 * BLOCK as u64];
-/// Where the holder's name is, for people.
+/// Offset of the name of the process that holds the journal, for people.
 pub(super) const HOLDER: u64 = 3 * BLOCK as u64;
-/// Some of the head that is zeros, and of no matter.
+/// A range of the head that is zeros and otherwise unused: punching it shows whether the file system can punch
+/// holes.
 pub(super) const ZEROS: Range<u64> = HOLDER + BLOCK as u64 / 2..HEAD;
 /// Bytes of a frame's header.
 pub(super) const HEADER: usize = 48;
-/// Frames begin at multiples of this, so that a lost one's successors are found again.
+/// Frames begin at multiples of this, so that the frames after a damaged one can be found.
 pub(super) const ALIGN: u64 = 8;
-/// Most object bytes of one frame. A read of any byte reads all of its frame; a CRC-32C finds every error
-/// of up to three bits in up to 2^31 bits (Koopman, "32-Bit Cyclic Redundancy Codes for Internet
-/// Applications", DSN 2002).
+/// Most object bytes in one frame. Reading any byte reads its whole frame; a CRC-32C finds every error of up to
+/// three bits in up to 2^31 bits (Koopman, "32-Bit Cyclic Redundancy Codes for Internet Applications", DSN 2002).
 pub(super) const DATA_LIMIT: usize = 128 << 10;
 /// Most bytes of a mark.
 const MARK_LIMIT: usize = 8;
@@ -45,12 +45,13 @@ const SLOT_MAGIC: [u8; 4] = *b"TGJS";
 /// Binds frames to their file.
 pub(super) type Salt = [u8; 16];
 
-/// What a frame is. The numbers are the format's.
+/// The contents of a frame. The numbers are part of the file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Bytes of the object.
     Data = 1,
-    /// Nothing: it carries how far the log was durable. It may have some random bytes, to be like no other.
+    /// Nothing but a header, which says how far the log was durable. It may carry random bytes, to differ from
+    /// every other mark.
     Mark = 2,
     /// A record: what happened to the upload, in JSON.
     Record = 3,
@@ -70,31 +71,31 @@ impl Kind {
     }
 }
 
-/// Between two frames: everything that the next one depends on.
+/// A position between two frames: everything that the next frame depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// Offset in the file.
     pub(super) file: u64,
-    /// Bytes of the object before it.
+    /// Bytes of the object before this place.
     pub(super) object: u64,
-    /// The checksum of those.
+    /// The checksum of those bytes.
     pub(super) running: u64,
-    /// The checksum of the header before it; of the file's head before the first one.
+    /// The checksum of the frame header before this place; of the preamble before the first frame.
     pub(super) previous: u32,
 }
 
-/// What stands before a frame's payload.
+/// The header of a frame, before its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHeader {
     pub(super) kind: Kind,
-    /// Bytes of the payload, without what fills it up to the next multiple of [`ALIGN`].
+    /// Bytes of the payload, without the padding to the next multiple of [`ALIGN`].
     pub(super) length: u32,
-    /// CRC-32C of the payload with its filling.
+    /// CRC-32C of the payload with its padding.
     pub(super) payload: u32,
     /// Bytes of the object before this frame.
     pub(super) object: u64,
-    /// All below this offset of the file was durable when the frame was written. So a bad frame below it
-    /// has been whole, and one that no good frame says this of may never have reached the disk.
+    /// Everything below this offset of the file was durable when the frame was written. So a bad frame below the
+    /// offset was whole once; a bad frame that lies below no such offset may never have reached the disk.
     pub(super) synced: u64,
     /// The checksum of the object up to the end of this frame.
     pub(super) running: u64,
@@ -119,7 +120,7 @@ impl FrameHeader {
         (bytes, sum)
     }
 
-    /// The header that `bytes` are at `offset`, and its checksum; `None` where they are none.
+    /// Decodes the header at `offset`, and returns it with its checksum; `None` if the bytes are not a header.
     pub(super) fn decode(bytes: &[u8; HEADER], salt: &Salt, offset: u64) -> Option<(Self, u32)> {
         if bytes[..4] != FRAME_MAGIC || bytes[5..8] != [0; 3] {
             return None;
@@ -140,7 +141,7 @@ impl FrameHeader {
         (header.length as usize <= header.kind.limit() && header.synced <= offset).then_some((header, sum))
     }
 
-    /// Bytes of the payload in the file, filled up.
+    /// Bytes of the payload in the file, with its padding.
     pub(super) fn padded(&self) -> u64 {
         u64::from(self.length).next_multiple_of(ALIGN)
     }
@@ -150,13 +151,13 @@ impl FrameHeader {
         HEADER as u64 + self.padded()
     }
 
-    /// Bytes of the object in it.
+    /// Bytes of the object in this frame.
     pub(super) fn data(&self) -> u64 {
         if self.kind == Kind::Data { u64::from(self.length) } else { 0 }
     }
 
-    /// The place behind this frame, which is at `place` and whose header has the checksum `sum`. `None`
-    /// where the frame does not follow on what is before it.
+    /// The place after this frame, which is at `place` and whose header has the checksum `sum`. `None` if the frame
+    /// does not continue the one before it.
     pub(super) fn follow(&self, place: Place, sum: u32) -> Option<Place> {
         let continues = self.previous == place.previous && self.object == place.object;
         let same = self.kind == Kind::Data || self.running == place.running;
@@ -177,7 +178,7 @@ fn header_sum(bytes: &[u8; HEADER], salt: &Salt, offset: u64) -> u32 {
     crc32c(&bound)
 }
 
-/// What a file begins with.
+/// The first sector of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Preamble {
     pub(super) version: u32,
@@ -185,7 +186,7 @@ pub(super) struct Preamble {
 }
 
 impl Preamble {
-    /// The first sector.
+    /// The bytes of the sector.
     pub(super) fn encode(&self) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
         bytes[..8].copy_from_slice(&FILE_MAGIC);
@@ -196,12 +197,12 @@ impl Preamble {
         bytes
     }
 
-    /// The checksum that the first frame follows on.
+    /// The checksum to which the first frame is bound, as other frames are to the header before them.
     pub(super) fn sum(&self) -> u32 {
         get32(&self.encode(), 32)
     }
 
-    /// What the first sector says, of whatever version. An error is half a sentence.
+    /// Decodes a first sector of any version. An error is half a sentence.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let Some(bytes) = bytes.get(..SECTOR) else { return Err("it is too short") };
         if bytes[..8] != FILE_MAGIC {
@@ -220,16 +221,16 @@ impl Preamble {
     }
 }
 
-/// Where the log begins now: what is before was given back.
+/// Where the log begins: the space before it was given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    /// The higher one counts.
+    /// The valid slot with the higher sequence counts.
     pub(super) sequence: u64,
-    /// The first frame that is still there.
+    /// The place of the first frame that is still there.
     pub(super) first: Place,
-    /// Where the checkpoint is that has all records before it; 0 where nothing was given back yet.
+    /// Offset of the checkpoint, which contains all records before it; 0 if no space was given back yet.
     pub(super) checkpoint: u64,
-    /// All below this offset was durable when the slot was written.
+    /// Everything below this offset was durable when the slot was written.
     pub(super) synced: u64,
 }
 
@@ -249,7 +250,7 @@ impl Slot {
         bytes
     }
 
-    /// `None` where the block is not a whole slot.
+    /// `None` if the block is not a whole slot.
     pub(super) fn decode(bytes: &[u8], salt: &Salt) -> Option<Self> {
         let bytes = bytes.get(..BLOCK)?;
         if bytes[..4] != SLOT_MAGIC || slot_sum(bytes, salt) != get32(bytes, 60) {
@@ -300,7 +301,7 @@ impl Crc32c {
     }
 }
 
-/// A checksum of 32 bits, which comes in 64.
+/// A 32-bit checksum, which crc_fast returns in 64 bits.
 fn narrow(sum: u64) -> u32 {
     u32::try_from(sum & u64::from(u32::MAX)).unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! Where in the file the object's bytes are, roughly.
+//! A sparse index: roughly where in the file the object's bytes are.
 
 use super::format::Place;
 
 /// Object bytes between two entries, at first.
 const STRIDE: u64 = 1 << 20;
-/// Most entries, of 32 bytes each. Past that every other one goes: a journal of a terabyte has one for
-/// 64 to 128 MiB, and a search reads the headers in between.
+/// Most entries, of 32 bytes each. Beyond that every other entry is dropped: a journal of a terabyte has one entry
+/// for 64 to 128 MiB, and a search reads the headers in between.
 const LIMIT: usize = 16 << 10;
 
 /// Places of some frames, in order. The first entry is where the log begins.
@@ -20,7 +20,7 @@ impl Index {
         Self { places: vec![first], stride: STRIDE }
     }
 
-    /// A frame begins at `place`, behind all that are known.
+    /// A frame begins at `place`, after all known places.
     pub(super) fn push(&mut self, place: Place) {
         let last = self.places.last().map_or(0, |last| last.object);
         if place.object.saturating_sub(last) < self.stride {
@@ -37,14 +37,14 @@ impl Index {
         self.places.push(place);
     }
 
-    /// The last known place with no byte of the object from `offset` on before it. The first one where
-    /// the log begins behind `offset`.
+    /// The last known place that is not after the byte at `offset`; the first place if the log begins after that
+    /// byte.
     pub(super) fn find(&self, offset: u64) -> Place {
         let behind = self.places.partition_point(|place| place.object <= offset);
         self.places[behind.saturating_sub(1)]
     }
 
-    /// The first known place that is behind `offset`.
+    /// The first known place that is after the byte at `offset`.
     pub(super) fn behind(&self, offset: u64) -> Option<Place> {
         self.places.get(self.places.partition_point(|place| place.object <= offset)).copied()
     }
@@ -55,7 +55,7 @@ impl Index {
         self.places.insert(0, first);
     }
 
-    /// No frame begins at `end` or behind it.
+    /// No frame begins at `end` or after it.
     pub(super) fn cut(&mut self, end: Place) {
         let first = self.places[0];
         self.places.retain(|place| place.file < end.file);

@@ -1,8 +1,9 @@
-//! One journal file, open for appending: frames behind frames, synced in groups.
+//! One journal file that is open for appending: writes frames, and syncs them in groups.
 //!
-//! Everything here blocks. Three locks, taken in this order: the turn, held over a sync; the tail, held
-//! while a frame is written; the view, never held over I/O. So frames are appended while a sync is under
-//! way, whoever comes to sync meanwhile finds it done or does one for all, and readers wait for nobody.
+//! Everything here blocks. There are three locks, taken in this order: the turn, held during a sync; the tail, held
+//! while a frame is written; the view, never held during I/O. So frames are appended while a sync is under way;
+//! callers that ask for a sync meanwhile find it done when they get the turn, or one of them syncs for all; and
+//! readers wait for no writer.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,37 +32,37 @@ pub(super) struct Log {
     view: Mutex<View>,
 }
 
-/// What the next frame depends on.
+/// The writer's state: everything that the next frame depends on.
 #[derive(Debug)]
 pub(super) struct Tail {
     pub(super) state: State,
     pub(super) hasher: Hasher,
     pub(super) end: Place,
     pub(super) slot: Slot,
-    /// Below this offset of the file, space was given back.
+    /// The space below this offset of the file was given back.
     pub(super) punched: u64,
-    /// Whether the file system can give space back, once that is known.
+    /// Whether the file system can punch holes, once that is known.
     pub(super) punches: Option<bool>,
     pub(super) reserve: Reserve,
-    /// The object's bytes below this offset are given back, or will be by whoever resumes: a slot that says
-    /// so may be in the file, though writing it failed.
+    /// The object's bytes below this offset were given back, or will be when the upload is resumed: a slot that
+    /// says so may be in the file even if writing it failed.
     pub(super) given_back: u64,
-    /// Frames that are no part of the log may be on the disk where its next one goes, whole, and would
-    /// follow on its last one: those of an append that failed, or of an earlier process. Another one must
-    /// be durable in their place first, or a loss of power could bring them back in the next one's stead.
+    /// True if whole frames that are not part of the log may be on the disk where its next frame goes, and would
+    /// continue its last frame: frames of a failed append, or of an earlier process. Another frame must be durable
+    /// in their place first, or a loss of power could bring them back instead of the next frame.
     pub(super) unfenced: bool,
 }
 
-/// What is in the file, for those who read and sync.
+/// The contents of the file, for readers and syncs.
 #[derive(Debug)]
 pub(super) struct View {
     /// Where the log begins.
     pub(super) first: Place,
-    /// Behind the last frame that is whole.
+    /// The end of the last whole frame.
     pub(super) end: Place,
-    /// Behind the last one that is more than a mark.
+    /// The end of the last frame that needs a sync. The marks that a sync writes need none.
     pub(super) content: Place,
-    /// All before it is durable.
+    /// Everything before this place is durable.
     pub(super) synced: Place,
     pub(super) index: Index,
     /// Why a sync failed, once one has.
@@ -76,7 +77,7 @@ pub(super) struct Failed {
     pub(super) is_full: bool,
 }
 
-/// A log as it was found or made.
+/// A log as a scan found it, or as it was created.
 pub(super) struct Found {
     pub(super) salt: Salt,
     pub(super) slot: Slot,
@@ -87,7 +88,7 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Goes on at the end of what was found, all of which is durable.
+    /// Continues at the end of `found`, all of which counts as durable.
     pub(super) fn new(path: &Path, file: Arc<dyn JournalFile>, found: Found) -> Self {
         let Found { salt, slot, state, end, content, index } = found;
         let algorithm = state.header.checksum.algorithm();
@@ -102,7 +103,7 @@ impl Log {
         Self { path, file, salt, turn: Mutex::default(), tail: Mutex::new(tail), view: Mutex::new(view) }
     }
 
-    /// Makes a journal of an empty file: head and header, durable.
+    /// Creates a journal in an empty file: writes the head and the header, and makes them durable.
     pub(super) fn create(
         path: &Path,
         file: Arc<dyn JournalFile>,
@@ -125,8 +126,8 @@ impl Log {
         Ok(log)
     }
 
-    /// Appends object bytes and returns the object's length then. They are in the file, not durable yet.
-    /// Where it fails, the journal is as before.
+    /// Appends object bytes and returns the object's new length. The bytes are in the file, but not durable yet. If
+    /// this fails, the journal is as before.
     pub(super) fn append(&self, pieces: &[Bytes]) -> Result<u64, JournalError> {
         let mut tail = self.fenced()?;
         self.check(&tail)?;
@@ -155,7 +156,7 @@ impl Log {
         Ok(tail.end.object)
     }
 
-    /// Appends a record and returns where it is. As with bytes, it is not durable yet.
+    /// Appends a record and returns its offset in the file. As with object bytes, it is not durable yet.
     pub(super) fn record(&self, record: Record) -> Result<u64, JournalError> {
         let mut tail = self.fenced()?;
         if tail.state.end.is_some() {
@@ -167,7 +168,7 @@ impl Log {
         self.write_record(&mut tail, record)
     }
 
-    /// No byte follows. Returns the whole object's checksum.
+    /// Records that no byte follows. Returns the whole object's checksum.
     pub(super) fn finish(&self) -> Result<Checksum, JournalError> {
         let mut tail = self.fenced()?;
         self.check(&tail)?;
@@ -192,7 +193,7 @@ impl Log {
         if matches!(record, Record::Checkpoint(_)) {
             tail.reserve.checkpoint = length;
         } else {
-            // No less than it will be.
+            // The next checkpoint is no larger than this.
             tail.reserve.checkpoint += length;
             tail.state.apply(record);
         }
@@ -233,7 +234,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes what was written known, or takes it back where some of it failed.
+    /// Publishes the written frames to readers and syncs, or takes all of them back if a write failed.
     pub(super) fn settle(
         &self,
         tail: &mut Tail,
@@ -253,7 +254,7 @@ impl Log {
         (tail.end, tail.hasher) = before;
         tail.unfenced = true;
         self.view().index.cut(tail.end);
-        // To have the space back.
+        // To free the space.
         let _ = self.file.truncate(tail.end.file);
         tail.reserve.to = tail.end.file;
         self.refill(tail);
@@ -264,7 +265,7 @@ impl Log {
         self.tail().hasher.finish()
     }
 
-    /// What is known of the upload.
+    /// The state of the upload.
     pub(super) fn state(&self) -> State {
         self.tail().state.clone()
     }

@@ -1,4 +1,4 @@
-//! Object bytes, read back out of the file and checked.
+//! Reads object bytes back from the file, and checks them.
 
 use std::io;
 
@@ -7,16 +7,16 @@ use super::error::JournalError;
 use super::format::{Crc32c, FrameHeader, HEADER, Kind, Place};
 use super::log::Log;
 
-/// What is read beside the bytes that are wanted, to check their frame, goes through this much; small
-/// frames are read with those behind them.
+/// Size of the buffer for bytes that are read only to check their frame. Small frames are read together with the
+/// frames after them.
 const SCRATCH: usize = 4096;
 
-/// Some of the file, read a moment ago.
+/// A piece of the file that was read a moment ago.
 pub(super) struct Window {
     bytes: [u8; SCRATCH],
     at: u64,
     length: usize,
-    /// All before this offset is what it will be.
+    /// Everything before this offset is written and does not change.
     end: u64,
 }
 
@@ -25,7 +25,7 @@ impl Window {
         Self { bytes: [0; SCRATCH], at: 0, length: 0, end }
     }
 
-    /// `length` bytes at `offset`, no more than fit in.
+    /// Returns `length` bytes at `offset`; they must fit into the window.
     fn get(&mut self, file: &dyn JournalFile, offset: u64, length: usize, wait: bool) -> Result<&[u8], Stop> {
         let inside = |at: u64, has: usize| {
             let start = usize::try_from(offset.checked_sub(at)?).ok()?;
@@ -47,21 +47,21 @@ impl Window {
     }
 }
 
-/// Why reading at some place of the file came to nothing.
+/// Why a read at some place of the file failed.
 pub(super) enum Stop {
-    /// It is not in memory, and the disk is not to be waited for.
+    /// The bytes are not in memory, and the read may not wait for the disk.
     NotCached,
-    /// There is no such frame, or not its bytes.
+    /// At this offset the frame is missing, or its bytes are wrong.
     Bad(u64, &'static str),
     Failed(io::Error),
 }
 
 impl Log {
-    /// Reads object bytes at `offset`, into all of `buffer` where there are as many, and returns how many;
-    /// `None` where they are not in memory and `wait` is not set. They are the bytes that were appended:
-    /// every frame that is touched is checked as a whole first.
+    /// Reads object bytes at `offset` into `buffer`, all of it if there are as many, and returns how many. Without
+    /// `wait` it reads only bytes that are in memory, and returns `None` if there are no such bytes at `offset`.
+    /// The bytes are those that were appended: every frame that a read touches is checked as a whole first.
     ///
-    /// `near` is where the last read ended, so that one that goes on there need not search.
+    /// `near` is where the last read ended, so that a read that continues there need not search.
     pub(super) fn read(
         &self,
         buffer: &mut [u8],
@@ -94,7 +94,7 @@ impl Log {
                     if !is_behind || !matches!(stop, Stop::Bad(at, _) if at < first.file) {
                         return Err(self.why(stop));
                     }
-                    // Frames before those that are wanted were given back while they were looked at.
+                    // The frames before the wanted ones were given back during this read.
                     (place, window) = (first, Window::new(end.file));
                 }
             }
@@ -102,7 +102,8 @@ impl Log {
         Ok(Some(done))
     }
 
-    /// Copies what the frame at `place` has from `offset` on. With it, what is behind the frame.
+    /// Copies the object bytes of the frame at `place` from `offset` on. Returns how many, and the place after the
+    /// frame.
     fn read_frame(
         &self,
         buffer: &mut [u8],
@@ -168,7 +169,7 @@ impl Log {
             .ok_or(Stop::Bad(place.file, "the header of a frame is not the one that was written"))
     }
 
-    /// The error that a stop is.
+    /// Turns a stop into an error.
     pub(super) fn why(&self, stop: Stop) -> JournalError {
         let (at, what) = match stop {
             Stop::Bad(at, what) => (at, what),
@@ -179,7 +180,7 @@ impl Log {
         if at < view.first.file {
             return JournalError::GivenBack { path: self.path.clone(), first: view.first.object };
         }
-        // Of what the disk did not take, the system may give back what was there before.
+        // For bytes that the disk did not take, the system may return the file's earlier content.
         match &view.failed {
             Some(failed) if at >= view.synced.file => self.lost(&view, failed),
             _ => JournalError::damaged(&self.path, at, what),
@@ -191,7 +192,7 @@ impl Log {
     }
 }
 
-/// Reads at least so many bytes, and up to all of `buffer`, and returns how many.
+/// Reads at least `least` bytes, and up to all of `buffer`, and returns how many.
 fn fetch(
     file: &dyn JournalFile,
     buffer: &mut [u8],

@@ -1,4 +1,4 @@
-//! A journal as a source of requests.
+//! A journal as a source of the bytes of requests.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,8 @@ use super::Shared;
 use super::format::Place;
 use crate::memory::payload::ReadAt;
 
-/// Reads object bytes of a journal, each checked. Best one for each that reads on from where it was.
+/// Reads object bytes of a journal, and checks each. A reader remembers where its last read ended, so each stream
+/// of reads should have a reader of its own.
 #[derive(Debug)]
 pub(crate) struct JournalReader {
     pub(super) shared: Arc<Shared>,
@@ -16,7 +17,7 @@ pub(crate) struct JournalReader {
 
 impl JournalReader {
     fn read_at(&self, buffer: &mut [u8], offset: u64, wait: bool) -> io::Result<Option<usize>> {
-        // Not held while waiting for the disk.
+        // The lock is not held while waiting for the disk.
         let mut near = *self.near.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.shared.log.read(buffer, offset, &mut near, wait)?;
         *self.near.lock().unwrap_or_else(PoisonError::into_inner) = near;

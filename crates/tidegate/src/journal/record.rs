@@ -1,4 +1,4 @@
-//! What happened to an upload, one record after the other, and what all of them amount to.
+//! The records of a journal, and the state of the upload that they add up to.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::Receipt;
 use crate::types::checksum::Checksum;
 
-/// What an upload is for: the first record of its journal.
+/// Describes an upload: the first record of its journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// The upload's own id, which also names the file: letters, digits, `-` and `_`.
@@ -16,12 +16,12 @@ pub struct Header {
     pub url: String,
     /// The object's key.
     pub key: String,
-    /// The checksum of no bytes, of the kind that is taken of the object.
+    /// The checksum of no bytes, in the algorithm that is used for the object.
     #[serde(with = "sum")]
     pub checksum: Checksum,
-    /// When it was begun, in seconds since 1970.
+    /// When the upload was begun, in seconds since 1970.
     pub created: u64,
-    /// How it is to be written, as whoever resumes it needs to know; the journal does not look into it.
+    /// Options of the upload, for the process that resumes it; the journal does not interpret them.
     #[serde(default)]
     pub options: serde_json::Value,
 }
@@ -33,7 +33,7 @@ pub struct Header {
 pub enum SessionKind {
     /// Numbered parts, in any order.
     Parts,
-    /// At its end only.
+    /// Bytes at its end only.
     Append,
 }
 
@@ -69,7 +69,7 @@ impl Part {
         Self { number, offset, size, etag, checksum }
     }
 
-    /// What the store gave.
+    /// The store's receipt for this part.
     pub fn receipt(&self) -> Receipt {
         let Self { number, size, etag, checksum, .. } = self.clone();
         Receipt { number, size, etag, checksum }
@@ -81,9 +81,9 @@ impl Part {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum End {
-    /// The object is there.
+    /// The object was published.
     Completed,
-    /// It was given up. Its session has ended, but where the upload was [forgotten](crate::Left::forget).
+    /// The upload was aborted. Its session has ended, unless the upload was [forgotten](crate::Left::forget).
     Aborted,
 }
 
@@ -96,23 +96,23 @@ pub(super) enum Record {
     Part(Part),
     /// The store has acknowledged all bytes below this offset.
     Committed(u64),
-    /// No byte follows: the whole object's checksum, which has its size.
+    /// No byte follows: the whole object's checksum, which includes its size.
     #[serde(with = "sum")]
     Finish(Checksum),
     End(End),
-    /// All records so far.
+    /// The state that all records so far add up to.
     Checkpoint(Box<State>),
 }
 
-/// What a journal knows of its upload, but for the bytes.
+/// Everything that a journal knows about its upload, except the bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct State {
-    /// What the upload is for.
+    /// Describes the upload.
     pub header: Header,
-    /// The session, once one was opened; the last, where one was lost and another opened.
+    /// The session, once a session was opened; the latest, if one was lost and another opened.
     pub session: Option<Session>,
-    /// What that session has acknowledged, by part number.
+    /// The parts that this session has acknowledged, by number.
     #[serde(with = "listed")]
     pub parts: BTreeMap<u32, Part>,
     /// The session has acknowledged all bytes below this offset.
@@ -120,7 +120,7 @@ pub struct State {
     /// The whole object's checksum and size, once its producer has finished.
     #[serde(with = "sum::option")]
     pub finish: Option<Checksum>,
-    /// How it ended, if it has.
+    /// How the upload ended, if it has.
     pub end: Option<End>,
 }
 
@@ -129,7 +129,7 @@ impl State {
         Self { header, session: None, parts: BTreeMap::new(), committed: 0, finish: None, end: None }
     }
 
-    /// What is known after `record`, if this was known before. An error says why it can't follow.
+    /// The state after `record`, given the state before. An error says why the record can't follow.
     pub(super) fn after(before: Option<Self>, record: Record) -> Result<Self, &'static str> {
         match (before, record) {
             (None, Record::Header(header)) => Ok(Self::new(header)),
@@ -143,11 +143,11 @@ impl State {
         }
     }
 
-    /// Takes in what happened next.
+    /// Applies the next record.
     pub(super) fn apply(&mut self, record: Record) {
         match record {
             Record::Header(header) => self.header = header,
-            // What another session had is not in this one.
+            // Parts and bytes that another session had are not in this one.
             Record::Session(session) => {
                 self.session = Some(session);
                 self.parts.clear();
@@ -164,8 +164,8 @@ impl State {
     }
 }
 
-/// A checksum with its kind, its value in hexadecimal (JSON numbers are not exact beyond 2^53
-/// everywhere) and how many bytes it covers.
+/// A checksum as JSON: its algorithm, its value in hexadecimal (JSON numbers are not exact beyond 2^53 everywhere)
+/// and how many bytes it covers.
 mod sum {
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -222,7 +222,7 @@ mod sum {
     }
 }
 
-/// Parts as a list: what is the key in memory is in each of them.
+/// Parts as a list: each part contains its number, which is the key in memory.
 mod listed {
     use std::collections::BTreeMap;
 

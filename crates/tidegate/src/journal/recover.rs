@@ -1,10 +1,10 @@
-//! What a journal file has, after whatever became of its writer.
+//! Recovers a journal file, however its writer ended.
 //!
-//! The log goes on from where the slot says, frame by frame, until one is bad: cut short, never written,
-//! or not following on the one before it. What is behind it decides. Where some good frame, or the slot,
-//! says that the log was durable beyond the bad frame, that frame was whole once: the file is damaged.
-//! Where none does, the bad one and what is behind it are of a tail that was not synced, of which a loss
-//! of power leaves any sectors in any order, and the log ends before it.
+//! The log is read from where the slot says, frame by frame, until a frame is bad: cut short, never written, or not
+//! a continuation of the frame before it. The rest of the file decides what a bad frame means. If a good frame, or
+//! the slot, says that the log was durable beyond the bad frame, that frame was whole once: the file is damaged.
+//! Otherwise the bad frame and everything after it are a tail that was not synced. A loss of power may have left
+//! any of its sectors, so the log ends before the bad frame.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,33 +17,33 @@ use super::record::State;
 use super::walk::Walk;
 use crate::types::checksum::Checksum;
 
-/// How much of the object's bytes is read to check them.
+/// Which of the object's bytes are read and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
-    /// Those that are not known to have been durable; others are checked when they are read.
+    /// Bytes that are not known to have been durable; others are checked when they are read.
     Tail,
-    /// All.
+    /// All bytes.
     Whole,
 }
 
-/// What is left of a journal.
+/// The recovered contents of a journal.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Recovered {
-    /// What is known of the upload.
+    /// The state of the upload.
     pub state: State,
-    /// The object's bytes below this offset were given back when the session had acknowledged them.
+    /// The object's bytes below this offset were given back after the session had acknowledged them.
     pub first: u64,
-    /// The checksum of all bytes of the object that were recovered, with how many those are.
+    /// The checksum of the object up to the last byte that was recovered, which includes the number of bytes.
     pub checksum: Checksum,
-    /// Bytes behind the last good frame, which were not synced and are no part of the journal.
+    /// Bytes after the last good frame, which were not synced and are not part of the journal.
     pub cut: u64,
 }
 
 /// The result of a scan.
 pub(super) struct Scan {
     pub(super) found: Found,
-    /// All below this offset has been durable.
+    /// Everything below this offset was durable once.
     witnessed: u64,
     /// The file's length.
     length: u64,
@@ -62,12 +62,13 @@ impl Scan {
     }
 }
 
-/// Makes a journal fit to be gone on with: cuts off what is torn and makes all that is left durable.
+/// Prepares a journal for appending: cuts off a torn tail, and makes everything before it durable.
 pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Recovered), JournalError> {
     let mut scan = scan(path, &*file, Check::Tail)?;
     let found = &scan.found.state;
     if found.finish.is_some() && found.session.is_none() {
-        // It may be published by one request, as it is; where it goes in parts, their checksums are compared before.
+        // Without a session, one request may publish the object as it is, so all bytes are checked now. When an
+        // object goes in parts, their checksums are compared before it is published.
         scan = self::scan(path, &*file, Check::Whole)?;
     }
     let recovered = scan.recovered();
@@ -78,11 +79,11 @@ pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Re
         file.truncate(end).map_err(io("cutting off its torn tail"))?;
     }
     let log = Log::new(path, file.clone(), scan.found);
-    // What was set aside went with the tail.
+    // The space that was reserved went with the tail.
     log.refill(&mut log.tail());
-    // That a frame can be read does not mean that it is on the disk, and after a sync that failed in
-    // another process a sync alone would change nothing about that: what was not written is forgotten
-    // ("Can Applications Recover from fsync Failures?", USENIX ATC 2020). So it is written again.
+    // A frame that can be read need not be on the disk. After a sync that failed in another process, a sync alone
+    // would not change that: the system forgets which bytes it did not write ("Can Applications Recover from fsync
+    // Failures?", USENIX ATC 2020). So the bytes are written again.
     let mut at = witnessed.max(first);
     let mut chunk = vec![0; CHUNK];
     while at < end {
@@ -101,7 +102,7 @@ pub(super) fn resume(path: &Path, file: Arc<dyn JournalFile>) -> Result<(Log, Re
     Ok((log, recovered))
 }
 
-/// Reads what a file has.
+/// Reads a journal file and checks it.
 pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<Scan, JournalError> {
     let length = file.length().map_err(|error| JournalError::io(path, "looking at its size", error))?;
     let (salt, slot) = read_head(path, file, length)?;
@@ -128,7 +129,7 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     let Some(state) = walk.state else {
         return Err(JournalError::damaged(path, slot.first.file, "its header is missing"));
     };
-    // Nothing was given back, so the checksums of all frames follow on that of no bytes.
+    // No space was given back, so the checksums of all frames must continue that of no bytes.
     if slot.first.object == 0 && slot.first.running != state.header.checksum.value() {
         return Err(JournalError::damaged(path, SLOTS[0], "the object does not begin where the log does"));
     }
@@ -144,7 +145,7 @@ pub(super) fn scan(path: &Path, file: &dyn JournalFile, check: Check) -> Result<
     Ok(Scan { found, witnessed, length })
 }
 
-/// The salt, and where the log begins.
+/// Reads the salt, and where the log begins.
 pub(super) fn read_head(
     path: &Path,
     file: &dyn JournalFile,

@@ -1,8 +1,8 @@
-//! Disk space that is set aside behind the end of the log.
+//! Reserves disk space after the end of the log, so that a full disk can be relieved.
 //!
-//! To give space back on a full disk, what the store has acknowledged must be written down first. So
-//! object bytes are only appended where, behind them, there is space for that: the reserve, which only
-//! records and marks use. The file's length does not tell of it.
+//! Giving space back on a full disk takes space itself: the state must be written again first, with all that the
+//! store has acknowledged. So object bytes are only appended if there is space for that after them: the reserve,
+//! which only records and marks use. It is not part of the file's length.
 
 use std::io;
 
@@ -11,52 +11,52 @@ use super::format::{ALIGN, BLOCK, DATA_LIMIT, HEADER};
 use super::log::{Log, Tail};
 use super::record::Record;
 
-/// Beside checkpoints: some fifty parts and their syncs' marks.
+/// Reserved besides checkpoints: for the records of some fifty parts, and the marks of their syncs.
 const RESERVE: u64 = 16 << 10;
-/// What only the last record may use, which is of an upload that is over.
+/// Reserved for the last record, which says how the upload ended.
 const LAST: u64 = BLOCK as u64;
-/// Most that is set aside beyond the reserve, so that not each append has to.
+/// Most that is reserved beyond the reserve itself, so that not every append has to allocate.
 const AHEAD: u64 = 1 << 20;
 
-/// What a writer knows of it.
+/// The writer's knowledge of the reserve.
 #[derive(Debug)]
 pub(super) struct Reserve {
-    /// There is space for all below this offset of the file.
+    /// There is space for everything below this offset of the file.
     pub(super) to: u64,
-    /// About as many bytes as a checkpoint has.
+    /// About how many bytes a checkpoint has.
     pub(super) checkpoint: u64,
-    /// Whether the file system can set space aside.
+    /// Whether the file system can reserve space.
     pub(super) can: bool,
 }
 
 impl Tail {
-    /// Bytes behind the end that object bytes leave free: for records, and for a checkpoint, twice in case
-    /// that somebody else takes the space that the first one gave back.
+    /// Bytes after the end that object bytes leave free: for records, and for two checkpoints, in case somebody
+    /// else takes the space that the first one gave back.
     fn reserved(&self) -> u64 {
         RESERVE + LAST + 2 * self.cost()
     }
 
     /// Bytes that giving space back takes.
     fn cost(&self) -> u64 {
-        // With a mark before and behind it.
+        // With a mark before the checkpoint and one after it.
         self.reserve.checkpoint + 4 * HEADER as u64
     }
 
-    /// Bytes from which on giving space back gives more than it takes.
+    /// From this many bytes on, giving space back is worth its cost.
     pub(super) fn worth(&self) -> u64 {
         2 * self.cost()
     }
 }
 
 impl Log {
-    /// Sees to it that there is space for so many bytes of the object, and for the reserve behind them.
+    /// Reserves space for so many bytes of the object, and for the reserve after them.
     pub(super) fn room_for_bytes(&self, tail: &mut Tail, bytes: u64) -> io::Result<()> {
         let frames = bytes.div_ceil(DATA_LIMIT as u64);
         self.set_aside(tail, bytes + frames * (HEADER as u64 + ALIGN))
     }
 
-    /// Sees to it that a record leaves what more important ones need. Where no space is left, it is taken
-    /// from the reserve.
+    /// Reserves space for a record. If the disk is full, the record takes its space from the reserve, as long as it
+    /// leaves what more important records need.
     pub(super) fn room_for_record(&self, tail: &mut Tail, record: &Record, bytes: u64) -> io::Result<()> {
         let bytes = bytes + HEADER as u64 + ALIGN;
         let Err(error) = self.set_aside(tail, bytes) else { return Ok(()) };
@@ -68,9 +68,9 @@ impl Log {
         if tail.end.file + bytes + leaves <= tail.reserve.to { Ok(()) } else { Err(error) }
     }
 
-    /// The reserve once more, where it was used or cut off and there is space.
+    /// Renews the reserve if it was used or cut off, and if there is space.
     pub(super) fn refill(&self, tail: &mut Tail) {
-        // Whoever appends object bytes is told.
+        // The next append of object bytes reports the error.
         let _ = self.set_aside(tail, 0);
     }
 
@@ -92,7 +92,7 @@ impl Log {
         match done {
             Err(error) if is_full(&error) => Err(error),
             Err(error) => {
-                // Not every file system can; then a full disk is found when it is written to.
+                // Not every file system can reserve space. A full disk is then noticed when it is written to.
                 tracing::debug!(path = %self.path.display(), %error, "space can't be set aside for a journal");
                 tail.reserve.can = error.kind() != io::ErrorKind::Unsupported;
                 Ok(())
@@ -101,7 +101,7 @@ impl Log {
         }
     }
 
-    /// Makes a new log's reserve.
+    /// Reserves the space of a new log.
     pub(super) fn first_reserve(&self) -> Result<(), JournalError> {
         let mut tail = self.tail();
         self.set_aside(&mut tail, 0)

@@ -1,7 +1,7 @@
-//! Whether what a journal says of its upload can be true.
+//! Checks whether the records of a journal can be true.
 //!
-//! The frames prove that nothing was changed by accident. A file that somebody made up can have good frames that
-//! contradict each other, so what the records say is compared with the rest of the file before anything is done with it.
+//! The frames prove that no accident has changed the file. A forged file can have good frames that contradict each
+//! other, so the records are compared with the rest of the file before anything is done with it.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::error::JournalError;
 use super::record::{Part, SessionKind, State};
 use super::recover::Recovered;
 
-/// Most bytes of a name that a store has given: for a session, for a part.
+/// Most bytes of a name that a store has given to a session or a part.
 const LONGEST_NAME: usize = 64 << 10;
 /// The first second of the year 10000.
 const YEAR_10000: u64 = 253_402_300_800;
@@ -74,7 +74,7 @@ impl Recovered {
             if *offset < behind {
                 return Some("it has parts that overlap");
             }
-            // Inside of the object: that was checked when the file was read.
+            // The part is inside the object: that was checked when the file was read.
             behind = offset.saturating_add(*size);
             if *number == index && *offset == in_a_row {
                 in_a_row = behind;

@@ -1,4 +1,4 @@
-//! Giving disk space back for what the store has.
+//! Gives back the disk space of bytes that the store has acknowledged.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use super::record::Record;
 use super::walk::Walk;
 
 impl Log {
-    /// Gives back the space of what the session has acknowledged, where that is at least `least` bytes,
-    /// and as much as that takes, and returns how many. What is at most lost where it fails is space.
+    /// Gives back the space of the bytes that the session has acknowledged, if that is at least `least` bytes and
+    /// worth its cost, and returns how many bytes of the file it was. A failure can lose space, but no bytes.
     pub(super) fn give_back(&self, least: u64) -> Result<u64, JournalError> {
         self.check_failed()?;
         if !self.may_give_back(least) {
@@ -29,8 +29,8 @@ impl Log {
         if punchable.saturating_sub(punched) < least.max(worth) || !self.punches()? {
             return Ok(0);
         }
-        // What is punched away has records in it: all of them are written again, and durable, before the
-        // log begins behind them; and that is durable before anything is punched.
+        // The range to punch contains records. So all records are written again and synced first; then the log's
+        // new beginning is written and synced; only then is the range punched.
         let (checkpoint, behind) = {
             let mut tail = self.tail();
             self.fence(&mut tail)?;
@@ -40,7 +40,7 @@ impl Log {
         self.sync_to(behind)?;
         let sequence = {
             let mut tail = self.tail();
-            // A session that was replaced meanwhile has acknowledged nothing.
+            // If the session was replaced meanwhile, the new one has acknowledged nothing.
             if tail.state.committed < committed {
                 return Ok(0);
             }
@@ -57,14 +57,15 @@ impl Log {
             view.index.begin(first);
         }
         self.punch(punched, punchable)?;
-        // Before somebody else has it.
+        // At once, before somebody else takes the space.
         self.refill(&mut self.tail());
-        // A second copy, against a sector that goes bad; of no use before the next sync, and not needed.
+        // A second copy, in case a sector goes bad. It is durable only after the next sync, and not required.
         let _ = self.write_slot(&slot, sequence + 1);
         Ok(punchable - punched)
     }
 
-    /// Whether it is worth a look: mostly it is not, and nobody is to wait for a sync to see that.
+    /// A quick check whether enough space can be given back. Usually it can't, and the caller should not wait for a
+    /// sync to find that out.
     fn may_give_back(&self, least: u64) -> bool {
         let (committed, punched, worth) = {
             let tail = self.tail();
@@ -75,7 +76,7 @@ impl Log {
         block(at_most).saturating_sub(punched) >= least.max(worth)
     }
 
-    /// Whether the file system can give space back; where it can't, nothing must be begun.
+    /// Whether the file system can punch holes; if it can't, giving back must not begin.
     fn punches(&self) -> Result<bool, JournalError> {
         if let Some(known) = self.tail().punches {
             return Ok(known);
@@ -92,7 +93,7 @@ impl Log {
         Ok(punches)
     }
 
-    /// Punches from where it ended last to `to`.
+    /// Punches `from..to`, and remembers `to`.
     fn punch(&self, from: u64, to: u64) -> Result<(), JournalError> {
         let give = |error| JournalError::io(&self.path, "giving space back", error);
         self.file.punch(from..to).map_err(give)?;
@@ -100,9 +101,10 @@ impl Log {
         Ok(())
     }
 
-    /// Punches again what a crash may have left. That the slot was read does not mean that it is on the
-    /// disk, so it is made durable first, where it may not be. Where the log can't begin as the other slot
-    /// says any more, it is: nothing is punched before. Then it is the only good one, and not written over.
+    /// Punches again the range that a crash may have left. The current slot was read, but need not be on the disk,
+    /// so it is written again and synced first where that is in doubt. If the log can't be read any more from where
+    /// the other slot says, there is no doubt: space is punched only after the current slot is durable. The current
+    /// slot is then the only good one, and is not written over.
     pub(super) fn punch_again(&self) -> Result<(), JournalError> {
         let _turn = self.turn();
         let slot = self.tail().slot;
@@ -120,7 +122,7 @@ impl Log {
         self.punch(HEAD, to)
     }
 
-    /// Whether the log can be read from where a slot says to this frame.
+    /// Whether the log can be read from where `slot` says up to the frame at `first`.
     fn leads_to(&self, slot: Slot, first: Place) -> bool {
         let mut walk = Walk::new(&self.path, &*self.file, self.salt, slot, first.file);
         walk.run(None).is_ok() && walk.place.file == first.file
@@ -137,7 +139,7 @@ impl Log {
         written.map_err(|error| JournalError::io(&self.path, "writing where it begins", error))
     }
 
-    /// The place of the first frame with a byte of the object from `offset` on; the end where none has.
+    /// The place of the first frame with a byte of the object from `offset` on; the end if no frame has one.
     pub(super) fn frame_of(&self, offset: u64) -> Result<Place, JournalError> {
         let (mut place, end) = {
             let view = self.view();
@@ -157,12 +159,12 @@ impl Log {
     }
 }
 
-/// Where a slot is written: the two take turns.
+/// Offset of the slot for this turn: the two slots alternate.
 fn place_of(turn: u64) -> u64 {
     if turn.is_multiple_of(2) { SLOTS[0] } else { SLOTS[1] }
 }
 
-/// Whole blocks: no file system gives back less.
+/// Rounds down to whole blocks: no file system gives back less.
 fn block(offset: u64) -> u64 {
     offset / BLOCK as u64 * BLOCK as u64
 }

@@ -1,4 +1,4 @@
-//! Making a journal durable, group by group, and what it means where that fails.
+//! Makes a journal durable, group by group, and handles a failed sync.
 
 use std::io;
 use std::sync::MutexGuard;
@@ -8,8 +8,8 @@ use super::format::Kind;
 use super::log::{Failed, Log, Tail, View};
 
 impl Log {
-    /// Makes everything that was appended before durable, and returns how many bytes of the object are.
-    /// Once it has failed, it fails for good: the system forgets what it could not write.
+    /// Makes everything that was appended before durable, and returns how many bytes of the object that is. After
+    /// one failure, every later call fails too: the system forgets which bytes it could not write.
     pub(super) fn sync(&self) -> Result<u64, JournalError> {
         let asked = {
             let view = self.view();
@@ -22,7 +22,7 @@ impl Log {
         self.sync_to(asked)
     }
 
-    /// For whoever has the turn.
+    /// As `sync`, for a caller that holds the turn. Does nothing if everything below `asked` is durable.
     pub(super) fn sync_to(&self, asked: u64) -> Result<u64, JournalError> {
         self.check_failed()?;
         let content = {
@@ -38,8 +38,8 @@ impl Log {
         Ok(content.object)
     }
 
-    /// Writes down how far the log is durable, for whoever finds a bad frame below that. As good as
-    /// nothing is lost where it can't be written, so it is not synced, and no error.
+    /// Appends a mark that says how far the log is durable, so that a bad frame below that is recognized as damage.
+    /// Little is lost without the mark, so it is not synced, and a failure is not an error.
     fn mark(&self) {
         let mut tail = self.tail();
         if tail.unfenced {
@@ -53,7 +53,7 @@ impl Log {
         }
     }
 
-    /// The tail, where a frame can be appended.
+    /// Returns the tail, fenced, so that a frame can be appended.
     pub(super) fn fenced(&self) -> Result<MutexGuard<'_, Tail>, JournalError> {
         self.check_failed()?;
         let tail = self.tail();
@@ -67,14 +67,14 @@ impl Log {
         Ok(tail)
     }
 
-    /// For whoever has the turn: sees to it that nothing else follows on the log's last frame.
+    /// For a caller that holds the turn: makes sure that no other frame on the disk continues the log's last frame.
     pub(super) fn fence(&self, tail: &mut Tail) -> Result<(), JournalError> {
         if !tail.unfenced {
             return Ok(());
         }
         self.check_failed()?;
         let before = tail.before();
-        // A mark as no other, so that nothing on the disk follows on it either.
+        // A mark with random bytes, so that no frame on the disk continues it either.
         let written = self.put(tail, Kind::Mark, &[&fastrand::u64(..).to_le_bytes()]);
         self.settle(tail, before, written)?;
         let content = self.view().content;
@@ -84,9 +84,9 @@ impl Log {
         Ok(())
     }
 
-    /// What follows in the file was cut off: see [`fence`](Self::fence). That the cut was synced is not
-    /// relied on: `fdatasync` need not keep a length that became smaller (fdatasync(2)). A disk that is
-    /// full is none the worse for it, until something is appended.
+    /// Fences a log after its torn tail was cut off: see [`fence`](Self::fence). A sync of the cut is not relied
+    /// on: `fdatasync` need not keep a length that became smaller (fdatasync(2)). A full disk is not an error until
+    /// something is appended.
     pub(super) fn begin(&self) -> Result<(), JournalError> {
         let _turn = self.turn();
         let mut tail = self.tail();

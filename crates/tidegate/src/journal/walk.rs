@@ -1,4 +1,4 @@
-//! From frame to frame through a journal file.
+//! Reads a journal file frame by frame.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::index::Index;
 use super::record::{Record, State};
 use crate::types::checksum::{Checksum, Hasher};
 
-/// Most parts that a journal may have: more than any store takes of one object, and few enough to hold in memory.
+/// Most parts that a journal may have: more than any store allows in one object, and few enough to hold in memory.
 const MOST_PARTS: usize = 1_000_000;
 
 /// A walk over frames.
@@ -21,11 +21,11 @@ pub(super) struct Walk<'a> {
     length: u64,
     pub(super) place: Place,
     pub(super) content: Place,
-    /// As far as any frame so far, or the slot, says that the log was durable.
+    /// How far the log was durable, by the slot and all frames so far.
     pub(super) synced: u64,
     pub(super) state: Option<State>,
     pub(super) index: Index,
-    /// What was read last: headers of small frames come with those before them.
+    /// The bytes that were read last: one read covers the headers of several small frames.
     window: Vec<u8>,
     window_at: u64,
 }
@@ -54,8 +54,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes on to the end, or to the first bad frame, and says what is bad about it. Object bytes are
-    /// checked in frames from `check_from` on, records everywhere.
+    /// Walks to the end, or to the first bad frame, and returns what is bad about it. Object bytes are checked in
+    /// frames from `check_from` on, or nowhere if it is `None`; records are checked everywhere.
     pub(super) fn run(&mut self, check_from: Option<u64>) -> Result<Option<&'static str>, JournalError> {
         let mut chunk = vec![0; CHUNK];
         while self.place.file < self.length {
@@ -114,11 +114,11 @@ impl<'a> Walk<'a> {
         Ok(FrameHeader::decode(&bytes, &self.salt, at))
     }
 
-    /// Takes in a record; `false` where its bytes are not those that were written. What was written and
-    /// means nothing is damage, or a mistake of the writer's.
+    /// Applies a record; `false` if its bytes are not those that were written. A record that was written so and
+    /// makes no sense is an error: damage, or a bug of the writer.
     fn record(&mut self, header: &FrameHeader) -> Result<bool, JournalError> {
         let at = self.place.file;
-        // As long as the format allows, and no longer than the file.
+        // Its length is within the format's limit and within the file.
         let mut bytes = vec![0; usize::try_from(header.padded()).unwrap_or_default()];
         read_full(self.path, self.file, &mut bytes, at + HEADER as u64)?;
         let mut crc = Crc32c::new();
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         if crc.finish() != header.payload {
             return Ok(false);
         }
-        // What is before the checkpoint is in it.
+        // The checkpoint contains the records before it.
         if at < self.checkpoint {
             return Ok(true);
         }
@@ -166,13 +166,13 @@ impl<'a> Walk<'a> {
         Ok(same && crc.finish() == header.payload)
     }
 
-    /// As far as any frame behind `bad` says that the log was durable.
+    /// How far the log was durable, by the frames after the bad one at `bad`.
     pub(super) fn synced_behind(&self, bad: u64) -> Result<u64, JournalError> {
         let mut synced = 0;
         let mut chunk = vec![0; CHUNK];
         let mut at = bad + ALIGN;
         while at < self.length && self.length - at >= HEADER as u64 {
-            // Nobody waits for terabytes of holes. A header may begin in the hole before the next data.
+            // Skips holes, which may have terabytes. A header may begin in the hole before the next data.
             let next = self.file.next_data(at);
             let next = next.map_err(|error| JournalError::io(self.path, "looking for its bytes", error))?;
             let Some(next) = next else { break };

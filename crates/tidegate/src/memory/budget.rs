@@ -1,39 +1,38 @@
-//! Memory: one budget in bytes for every writer and reader of a [`Tidegate`](crate::Tidegate).
+//! Memory: one budget, in bytes, for all writers and readers of a [`Tidegate`](crate::Tidegate).
 //!
-//! Three kinds of memory are told apart. *Half-filled* memory holds bytes of a part that is not full:
-//! only its producer can bring it back. Memory *in flight* belongs to a request, which needs no more
-//! to finish: it always comes back. Memory that readers were *lent* comes back when it is called for (`borrow.rs`).
+//! There are three kinds of memory. *Half-filled* memory holds bytes of a part that is not full: only its producer
+//! can bring it back. Memory *in flight* belongs to a request, which needs no more memory to finish: it always
+//! comes back. Memory that readers were *lent* comes back when it is called back (`borrow.rs`).
 //!
 //! # Why it cannot deadlock
 //!
-//! Let `h(w)` be what writer `w` holds in a half-filled part, and `P` the largest part of any open
+//! Let `h(w)` be the memory that writer `w` holds in a half-filled part, and `P` the largest part of any open
 //! writer. A grant is made only if afterwards
 //!
 //! ```text
 //! sum of h  -  largest h  +  P  <=  total
 //! ```
 //!
-//! or if it goes to the writer that holds most already, which leaves the first two terms as they are
-//! (the rule can be broken for a while when a writer with larger parts is opened). So once everything
-//! in flight has come back, the writer that holds most can always fill its part: nobody waits for
-//! memory that only a waiting writer could return. When it has, its part is in flight and the next
-//! largest takes its place, with no less room.
+//! or if it goes to the writer that already holds most, which leaves the first two terms as they are. (The rule can
+//! be broken for a while when a writer with larger parts is opened.) So once everything in flight has come back,
+//! the writer that holds most can always fill its part: nobody waits for memory that only a waiting writer could
+//! return. When that part is full it is in flight, and the next largest takes its place, with no less room.
 //!
-//! Waiting is first come, first served, by parts: a writer comes when it begins a part, and is behind all
-//! others when it begins the next. So memory goes into parts that become whole, not into the beginnings
-//! of thousands, and each waits for no more than one part of everyone before it. Where the rule stops the writer at the head, only a writer
-//! that holds most and requests (which need nobody else) pass it. A writer does so at most once for
-//! each of its parts. Requests may pass without end, and bring the writer at the head nothing: it counts
-//! as stopped all the while, so that what half-filled memory keeps from it is dealt with as below, and
-//! nobody starves. Where half-filled memory leaves no room for a request at the head (one that streams
-//! a file needs three slabs to begin), a writer that holds most passes it likewise.
+//! Waiting is first come, first served, by parts: a writer joins the queue when it begins a part, and is behind all
+//! others when it begins the next. So memory goes into parts that become full, not into the beginnings of
+//! thousands, and each writer waits for at most one part of every writer before it. If the rule stops the writer at
+//! the head of the queue, only a writer that holds most and requests (which need nobody else) pass the head. A
+//! writer does so at most once for each of its parts. Requests may do so without end, and bring the writer at the
+//! head nothing, so it counts as stopped all the while: the half-filled memory in its way is dealt with as
+//! described below, and nobody starves. If half-filled memory leaves no room for a request at the head (a request
+//! that streams a file needs three slabs to begin), a writer that holds most passes the request likewise.
 //!
-//! Memory that was granted for a request, and that nobody has come to take, is not in flight: nothing but its
-//! waiter would bring it back. Where it stands in the way, it is taken back after a while.
+//! Memory that was granted for a request, and that its waiter has not taken, is not in flight: only the waiter
+//! would bring it back. Where it stands in the way, it is reclaimed after a while.
 //!
-//! What remains is a writer that holds most and whose producer does not go on: a wait that only it
-//! can end is seen here ([`Budget::pressure`]), and dealt with in `engine/relief.rs`: its bytes go to
-//! the spool, or it has been idle beyond its limit and is ended, or the wait becomes an error.
+//! One case remains: a writer that holds most and whose producer does not continue. A wait that only this producer
+//! can end is detected here ([`Budget::pressure`]) and dealt with in `engine/relief.rs`: the writer's bytes are
+//! spilled to the spool, or the writer has been idle beyond its limit and is ended, or the wait becomes an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -68,18 +67,18 @@ pub(crate) struct Budget {
     shared: Arc<Shared>,
 }
 
-/// What a budget holds at one moment, in bytes.
+/// The figures of a budget at one moment, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Usage {
     /// The whole budget.
     pub total: u64,
-    /// Held now, in flight, half-filled or lent to those who read ahead.
+    /// Held now: in flight, half-filled, or lent to readers that read ahead.
     pub held: u64,
     /// Held in half-filled parts.
     pub half_filled: u64,
-    /// At most this much was ever held at once: with journals it is the sum of two peaks, what producers and
-    /// what requests held, which need not have been at the same moment.
+    /// The most that was ever held at once. With journals it is an upper bound: the sum of the peaks of producers
+    /// and of requests, which need not have been at the same moment.
     pub peak: u64,
     /// How many writers and requests wait for memory.
     pub waiting: usize,
@@ -91,9 +90,9 @@ struct Shared {
     total: u64,
     slab: usize,
     state: Mutex<State>,
-    /// Told when what is waited for may have changed.
+    /// Notified when the reason of a wait may have changed.
     changed: Notify,
-    /// Called when half-filled memory stands in the way.
+    /// Called when half-filled memory stands in the way of waiters.
     relief: OnceLock<Start>,
 }
 
@@ -110,34 +109,35 @@ struct State {
     half_filled: u64,
     next_id: u64,
     accounts: BTreeMap<u64, Holding>,
-    /// `(half-filled bytes, account)`: the last is the writer that holds most.
+    /// `(half-filled bytes, account)`: the last entry is the writer that holds most.
     by_holding: BTreeSet<(u64, u64)>,
-    /// Those of them that wait: thousands may hold the same, and be passed over at every change.
+    /// The entries of writers that wait. They are kept apart because thousands of writers may hold the same, and
+    /// would be passed over at every change.
     holding_waiters: BTreeSet<(u64, u64)>,
-    /// Part size and how many open writers have it: the last is `P`.
+    /// How many open writers have each part size: the last size is `P`.
     parts: BTreeMap<u64, usize>,
     waiters: BTreeMap<u64, Waiter>,
     runtimes: Runtimes,
-    /// Those of the waiters that wait for memory in flight.
+    /// The waiters that wait for memory in flight.
     requests: BTreeSet<u64>,
-    /// `(bytes, waiter)`: the last waits for most.
+    /// `(bytes, waiter)`: the last entry waits for most.
     by_bytes: BTreeSet<(u64, u64)>,
-    /// Since when each of the waiters waits: the first waits longest.
+    /// Since when each waiter waits: the first waits longest.
     by_wait: BTreeSet<(Instant, u64)>,
     granted: BTreeMap<u64, Granted>,
-    /// The sum of their bytes.
+    /// The sum of the bytes in `granted`.
     granted_bytes: u64,
-    /// That of those for memory in flight: nobody's request has it yet.
+    /// The sum of those that were granted as memory in flight: no request has them yet.
     untaken: u64,
-    /// Waits that were ended with an error which was not taken yet, and when.
+    /// Waits that ended with an error that the waiter has not taken yet, and when they ended.
     refused: BTreeMap<u64, (Starved, Instant)>,
     /// When a wait was last ended with an error.
     refused_at: Option<Instant>,
-    /// How often that was since a part last left.
+    /// How many waits ended with an error since a part was last dispatched.
     refusals: u32,
-    /// When half-filled memory last became more or less.
+    /// When half-filled memory last grew or shrank.
     half_moved: Option<Instant>,
-    /// Whether half-filled memory stood in the way when it was last looked at.
+    /// Whether waiters were stopped at the last check.
     stopped: bool,
     lent: Lent,
     pool: Pool,
@@ -147,10 +147,10 @@ struct State {
 struct Holding {
     half_filled: u64,
     part: u64,
-    /// Its place in line, from the first byte of its part to the last.
+    /// The writer's place in the queue, from the first byte of its part to the last.
     place: Option<u64>,
     waiting: Option<u64>,
-    /// A grant that its writer has not taken yet.
+    /// A grant that the writer has not taken yet.
     granted: Option<u64>,
     holder: Weak<dyn Holder>,
 }
@@ -162,11 +162,11 @@ struct Waiter {
     bytes: u64,
     since: Instant,
     waker: Waker,
-    /// Where it was polled last.
+    /// The runtime on which it was polled last.
     runtime: Option<Id>,
 }
 
-/// Memory that its waiter was told of and has not taken.
+/// Memory that was granted and that its waiter has not taken.
 #[derive(Debug)]
 struct Granted {
     account: Option<u64>,
@@ -220,7 +220,7 @@ impl Budget {
         Account { budget: self.clone(), id }
     }
 
-    /// Memory of a request in flight where there is some at once, past any that wait.
+    /// Takes memory for a request if there is enough now, ahead of all waiters.
     pub(crate) fn try_lease(&self, bytes: u64) -> Option<Lease> {
         let mut state = self.shared.lock();
         if state.held + bytes > self.shared.total {
@@ -232,13 +232,13 @@ impl Budget {
         Some(Lease { budget: self.clone(), bytes })
     }
 
-    /// Waits for memory of a request in flight.
+    /// Waits for memory for a request.
     pub(crate) fn lease(&self, bytes: u64) -> Acquire {
         Acquire { budget: self.clone(), account: None, bytes, id: None }
     }
 }
 
-/// A writer's standing with the budget. Dropping it closes it; leases that it took live on.
+/// A writer's account with the budget. Dropping it closes the account; the writer's leases live on.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Budget,
@@ -246,12 +246,12 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Waits for memory to fill the current part further; one wait at a time.
+    /// Waits for memory to fill the current part further; only one wait at a time.
     pub(crate) fn grow(&self, bytes: u64) -> Acquire {
         Acquire { budget: self.budget.clone(), account: Some(self.id), bytes, id: None }
     }
 
-    /// The current part was handed to a request: what it held is in flight now.
+    /// The current part was handed to a request: its memory is in flight now.
     pub(crate) fn dispatched(&self) {
         let mut state = self.budget.shared.lock();
         state.hold(self.id, 0);
@@ -262,7 +262,7 @@ impl Account {
         self.budget.shared.settle(state);
     }
 
-    /// The next part is of `part` bytes.
+    /// Sets the size of the next part, in bytes.
     pub(crate) fn set_part(&self, part: u64) {
         let mut state = self.budget.shared.lock();
         let Some(holding) = state.accounts.get_mut(&self.id) else { return };
@@ -305,14 +305,14 @@ impl Lease {
         self.budget.slab_size()
     }
 
-    /// Takes in another of the same budget.
+    /// Adds another lease of the same budget to this one.
     fn join(&mut self, other: Option<Self>) {
         if let Some(mut other) = other {
             self.bytes += std::mem::take(&mut other.bytes);
         }
     }
 
-    /// Takes `bytes` of it, at most all, into a lease of their own.
+    /// Moves `bytes` of it, at most all, into a lease of their own.
     pub(crate) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
@@ -330,15 +330,15 @@ impl Drop for Lease {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change below is made whole before the lock is given up, so a poisoned state is sound.
+        // Every change below is complete before the lock is released, so a poisoned state is sound.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a change: those who wait are served, and lent memory that is in their way is called back.
+    /// Ends a change: serves the waiters, and calls back lent memory that is in their way.
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         state.serve(self);
         let called = state.call_back(self.total);
-        // Unlocked, for what is given back goes to those who wait.
+        // Unlocked first: giving memory back locks the state again, to serve the waiters.
         drop(state);
         called.iter().for_each(|borrower| borrower.give_back());
     }

@@ -1,8 +1,8 @@
-//! The bytes of one request: where they are, and how they are produced again for a retry.
+//! The bytes of one request: where they are, and how a retry reads them again.
 //!
-//! Bytes that exist nowhere else are held in memory. Bytes that sit in a file are read into a few
-//! small reused buffers just before they are sent, and checksummed while those are hot; a retry reads
-//! them again, and must read the same.
+//! Bytes that exist nowhere else are held in memory. Bytes that are in a file are read into a few small reused
+//! buffers just before they are sent, and checksummed while they are in the CPU's cache; a retry reads them again,
+//! and must read the same bytes.
 
 use std::io;
 use std::pin::Pin;
@@ -35,11 +35,11 @@ pub use unending::Unending;
 /// while the third is read.
 pub(crate) const RING: u64 = 3;
 
-/// The bytes of one request; a clone is the same bytes again.
+/// The bytes of one request; a clone stands for the same bytes.
 #[derive(Clone, Debug)]
 pub struct Payload {
     len: u64,
-    /// So many bytes of the source come before it.
+    /// How many bytes of the source come before this payload.
     skip: u64,
     source: Source,
     moved: Arc<Moved>,
@@ -51,14 +51,14 @@ enum Source {
     File(Arc<Slice>),
 }
 
-/// A range of a file, or of what else can be read at any offset, and the buffers that it is read through.
+/// A range of a file, or of another source that can be read at any offset, and the buffers that it is read through.
 #[derive(Debug)]
 struct Slice {
     file: Arc<dyn ReadAt>,
     offset: u64,
     ring: Mutex<Ring>,
     algorithm: Algorithm,
-    /// Known once the range has been read to its end, by this or by another that stands for the same.
+    /// Known once the range has been read to its end, by this slice or by another one of the same bytes.
     checksum: Arc<OnceLock<Checksum>>,
 }
 
@@ -67,17 +67,17 @@ impl Payload {
         Self { len, skip: 0, source, moved: Arc::default() }
     }
 
-    /// How many bytes its streams have given so far: where this stands still, nothing is being sent.
+    /// How many bytes its streams have given so far: while this stands still, nothing is being sent.
     pub(crate) fn moved(&self) -> u64 {
         self.moved.given.load(Relaxed)
     }
 
-    /// What it is sent by counts in `progress` from here on, until [`is_sent`](Self::is_sent).
+    /// From here on, bytes that a request sends count in `progress`, until [`is_sent`](Self::is_sent).
     pub(crate) fn counts_in(&self, progress: &Progress) {
         self.moved.progress.get_or_init(|| progress.clone());
     }
 
-    /// The request that carried it has ended: what it has sent counts no more, or as acknowledged.
+    /// The request that carried it has ended: its sent bytes do not count any more, or count as acknowledged.
     pub(crate) fn is_sent(&self) {
         self.moved.settle();
     }
@@ -99,8 +99,8 @@ impl Payload {
         Self::new(len, Source::File(Arc::new(slice)))
     }
 
-    /// What was spooled, and what was still in memory, of a part whose checksum was taken as it came
-    /// in; read through `ring` as it is sent.
+    /// A part whose bytes are in the spool, or still in memory, and whose checksum was taken as they came in; read
+    /// through `ring` as it is sent.
     pub(crate) fn from_spool(spooled: Spooled, ring: Ring) -> Self {
         let (len, sum) = (spooled.checksum().covers(), spooled.checksum());
         let slice = Slice {
@@ -123,15 +123,15 @@ impl Payload {
         self.len == 0
     }
 
-    /// What follows the first `bytes` of it. Those are read all the same where they are in a file: what is
-    /// sent of it then is known to be the end of what was sent before. Its checksum is not told.
+    /// The payload without its first `bytes`. In a file those are read all the same: this proves that the rest is
+    /// the end of the bytes that were sent before. The checksum of the rest is not known.
     pub(crate) fn behind(&self, bytes: u64) -> Self {
         let bytes = bytes.min(self.len);
         Self { len: self.len - bytes, skip: self.skip + bytes, ..self.clone() }
     }
 
-    /// The checksum of all the bytes, where it is known: in memory always, from a file once a stream
-    /// of it was read to its end.
+    /// The checksum of all the bytes, if it is known: in memory always, from a file once a stream of it was read to
+    /// its end.
     pub fn checksum(&self) -> Option<Checksum> {
         if self.skip > 0 {
             return None;
@@ -142,7 +142,7 @@ impl Payload {
         }
     }
 
-    /// Which checksum is taken of it.
+    /// The algorithm of its checksum.
     pub fn algorithm(&self) -> Algorithm {
         match &self.source {
             Source::Memory { checksum, .. } => checksum.algorithm(),
@@ -150,8 +150,8 @@ impl Payload {
         }
     }
 
-    /// The same bytes for a second request beside the first, which counts for itself what it has moved.
-    /// Those of a file need buffers of their own: `None` where there is no memory to spare for them now.
+    /// The same bytes for a second request beside the first, which counts its own moved bytes. Bytes of a file need
+    /// buffers of their own: `None` if there is no spare memory for them now.
     pub(crate) fn again(&self) -> Option<Self> {
         let source = match &self.source {
             Source::Memory { .. } => self.source.clone(),
@@ -169,7 +169,7 @@ impl Payload {
         Some(Self { skip: self.skip, ..Self::new(self.len, source) })
     }
 
-    /// The checksum of all the bytes; what is in a file and was not read yet is read for it.
+    /// The checksum of all the bytes; a file that was not read yet is read for it.
     pub(crate) async fn read_checksum(&self) -> io::Result<Checksum> {
         let known = || self.checksum().or_else(|| self.is_empty().then(|| self.algorithm().empty()));
         if let Some(checksum) = known() {
@@ -214,10 +214,10 @@ impl Payload {
     }
 }
 
-/// How far the streams of a payload have come.
+/// Counts the bytes of a payload's streams.
 #[derive(Debug, Default)]
 struct Moved {
-    /// Bytes that they have given, all together.
+    /// Bytes that all streams together have given.
     given: AtomicU64,
     /// Bytes that count in `progress` as sent by the request that is in flight: never more than the payload has.
     sent: AtomicU64,
@@ -228,7 +228,7 @@ impl Moved {
     fn send(&self, bytes: u64, len: u64) {
         let Some(progress) = self.progress.get() else { return };
         let more = bytes.min(len.saturating_sub(self.sent.load(Relaxed)));
-        // In this order what is taken back is never more than what was counted.
+        // In this order, `settle` never takes back more than was counted.
         progress.sent(more);
         self.sent.fetch_add(more, Relaxed);
     }
@@ -246,13 +246,13 @@ impl Drop for Moved {
     }
 }
 
-/// The bytes of a [`Payload`], once through.
+/// One pass over the bytes of a [`Payload`].
 #[derive(Debug)]
 pub struct PayloadStream {
     remaining: u64,
     skip: u64,
     moved: Arc<Moved>,
-    /// The payload's length, where the stream is sent; one that is only read does not count as sent.
+    /// The payload's length if the stream is sent; a stream that is only read does not count as sent.
     counts: Option<u64>,
     inner: Inner,
 }

@@ -1,8 +1,8 @@
 //! Spool: local disk that takes bytes when memory is short.
 //!
-//! One nameless file a directory, cut into blocks; what was spilled keeps its blocks until it is
-//! dropped. Which directory takes the next bytes is decided by its free space and by how long the
-//! bytes queued for it would take at the rate that was measured.
+//! Each directory has one nameless file, cut into blocks; spilled bytes keep their blocks until they are dropped.
+//! The next bytes go to a directory by its free space, and by how long the bytes queued for it would take at the
+//! measured rate.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub(crate) struct Spool {
     freed: Arc<Notify>,
 }
 
-/// Why bytes could not be spooled. They are where they were before.
+/// Why bytes could not be spooled. They stay where they were.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum SpoolError {
     #[error("no spool directory has room: {0}")]
@@ -55,7 +55,7 @@ impl Spool {
         Self { directories: directories.collect(), freed }
     }
 
-    /// Opens a file in each of these directories; the error names the one that can't be used.
+    /// Opens a file in each of these directories; the error names the directory that can't be used.
     pub(crate) fn open(directories: &[PathBuf]) -> Result<Vec<Arc<dyn Disk>>, SpoolError> {
         let open = |directory: &PathBuf| match DirectoryDisk::open(directory) {
             Ok(disk) => Ok(Arc::new(disk) as Arc<dyn Disk>),
@@ -64,8 +64,8 @@ impl Spool {
         directories.iter().map(open).collect()
     }
 
-    /// Writes `pieces` behind what `stored` has; the result has both. Where it fails or is cancelled,
-    /// `stored` is as it was.
+    /// Writes `pieces` after the bytes of `stored`; the result has both. If it fails or is cancelled, `stored` is
+    /// as it was.
     pub(crate) async fn store(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
         let extended = self.extended(stored, pieces).await?;
         extended.is_whole();
@@ -74,7 +74,8 @@ impl Spool {
 
     async fn extended(&self, stored: &Stored, pieces: &[Bytes]) -> Result<Stored, SpoolError> {
         let bytes: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
-        // What is begun goes on where it is, so that a part is one run of blocks where it can be.
+        // A part continues in the directory where it began, if that has room, so that it is one run of blocks where
+        // possible.
         let mut failed = None;
         for directory in self.order(stored, bytes).filter(|directory| directory.has_room(bytes)) {
             match stored.extended(directory, pieces).await {
@@ -82,7 +83,8 @@ impl Spool {
                 Err(source) => failed = Some((directory.name(), source)),
             }
         }
-        // None takes all of it alone. What several do not take either is not begun.
+        // No directory takes all of it alone. If all directories together have no room for it either, nothing is
+        // written.
         if self.room() >= bytes {
             match self.spread(stored, pieces, bytes).await {
                 Ok(extended) if extended.len() == stored.len() + bytes => return Ok(extended),
@@ -98,8 +100,8 @@ impl Spool {
         })
     }
 
-    /// The directories in which `bytes` more behind `stored` are to be tried: the one that it ends in,
-    /// then the others, the soonest done first.
+    /// The directories in the order in which they are tried for `bytes` more after `stored`: first the one in which
+    /// it ends, then the others, the soonest done first.
     fn order(&self, stored: &Stored, bytes: u64) -> impl Iterator<Item = &Arc<Directory>> {
         let begun = stored.last().cloned();
         let is_begun =
@@ -113,7 +115,7 @@ impl Spool {
         order.into_iter().map(|(.., directory)| directory)
     }
 
-    /// Writes to each directory what it has room for, until all of `pieces` is written.
+    /// Writes to each directory as much as it has room for, until all of `pieces` is written.
     async fn spread(
         &self,
         stored: &Stored,
@@ -131,7 +133,7 @@ impl Spool {
         Ok(spread)
     }
 
-    /// Bytes that all directories take together.
+    /// Bytes that all directories together have room for.
     fn room(&self) -> u64 {
         self.directories.iter().fold(0, |sum, directory| sum.saturating_add(directory.room()))
     }
@@ -141,7 +143,7 @@ impl Spool {
         self.directories.iter().any(|directory| directory.has_room(1))
     }
 
-    /// Whether something is being written.
+    /// Whether a write is under way.
     pub(crate) fn is_writing(&self) -> bool {
         self.directories.iter().any(|directory| directory.is_writing())
     }
@@ -157,7 +159,7 @@ impl Spool {
         each.join("; ")
     }
 
-    /// Told whenever blocks are given back.
+    /// Notified whenever blocks are given back.
     pub(crate) fn freed(&self) -> &Notify {
         &self.freed
     }

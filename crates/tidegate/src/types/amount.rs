@@ -1,10 +1,10 @@
-//! Bytes, as messages tell them.
+//! Writes numbers of bytes as messages show them.
 
 use std::fmt::{Display, Formatter, Result};
 
 const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
 
-/// Exactly, in the largest unit that they fill: `5 MiB`, `5242881 bytes`.
+/// Exactly, in the largest unit that divides the number: `5 MiB`, `5242881 bytes`.
 pub(crate) struct Exactly(pub(crate) u64);
 
 impl Display for Exactly {
@@ -16,7 +16,7 @@ impl Display for Exactly {
     }
 }
 
-/// To a tenth of the largest unit that they reach: `5.0 MiB`, `16.0 KiB`, `17 bytes`.
+/// To a tenth of the largest unit that the number reaches: `5.0 MiB`, `16.0 KiB`, `17 bytes`.
 pub(crate) struct About(pub(crate) u64);
 
 impl Display for About {

@@ -9,7 +9,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 mod joining;
 
-/// Which checksum travels with the bytes.
+/// The checksum that travels with the bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -83,7 +83,7 @@ impl Checksum {
         hasher.finish()
     }
 
-    /// One that was taken before and written down.
+    /// A checksum that was taken before and recorded.
     pub(crate) fn known(algorithm: Algorithm, value: u64, covers: u64) -> Self {
         Self { algorithm, value, len: covers }
     }
@@ -106,7 +106,7 @@ impl Checksum {
     /// The checksum of these bytes followed by `next`'s bytes.
     ///
     /// # Panics
-    /// Where the two are of different algorithms; one upload uses one.
+    /// If the two are of different algorithms; one upload uses one algorithm.
     #[must_use]
     pub fn then(&self, next: &Self) -> Self {
         assert_eq!(self.algorithm, next.algorithm, "checksums of one upload are of one algorithm");
@@ -123,16 +123,16 @@ impl Checksum {
         STANDARD.encode(&bytes[8 - self.algorithm.width()..])
     }
 
-    /// One that a store has told, as [`base64`](Self::base64) writes it; `None` where it is none of this
-    /// algorithm.
+    /// A checksum from a store's text, in the form that [`base64`](Self::base64) writes; `None` if the text is not
+    /// a checksum of this algorithm.
     pub(crate) fn from_base64(algorithm: Algorithm, text: &str, covers: u64) -> Option<Self> {
         let bytes = STANDARD.decode(text.trim()).ok().filter(|bytes| bytes.len() == algorithm.width())?;
         let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
         Some(Self::known(algorithm, value, covers))
     }
 
-    /// Whether a store's text says the same value; `None` where it is no checksum of this algorithm, as one of the
-    /// checksums of parts (`…-3`) and one in another encoding are none.
+    /// Whether a store's text says the same value; `None` if the text is not a checksum of this algorithm, as the
+    /// checksum of part checksums (`…-3`) and a text in another encoding are not.
     pub(crate) fn compare(&self, text: &str) -> Option<bool> {
         let text = text.trim().trim_end_matches('=');
         let told = STANDARD_NO_PAD.decode(text).ok().filter(|told| told.len() == self.algorithm.width())?;
@@ -151,7 +151,7 @@ impl std::fmt::Display for Checksum {
     }
 }
 
-/// Takes a checksum piece by piece.
+/// Computes a checksum piece by piece.
 #[derive(Clone, Debug)]
 pub struct Hasher {
     algorithm: Algorithm,
@@ -160,15 +160,15 @@ pub struct Hasher {
 }
 
 impl Hasher {
-    /// Nothing taken yet.
+    /// A hasher that has taken in no bytes yet.
     pub fn new(algorithm: Algorithm) -> Self {
         Self { algorithm, digest: Digest::new(algorithm.crc()), len: 0 }
     }
 
-    /// Goes on where `checksum` ends, as if its bytes had been taken in here.
+    /// Continues where `checksum` ends, as if its bytes had been taken in here.
     pub(crate) fn resume(checksum: &Checksum) -> Self {
-        // Both are reflected and have all their bits inverted in the end, so what is inside a digest
-        // is the inverse of its result.
+        // Both algorithms are reflected and invert all bits at the end, so a digest's inner state is the inverse of
+        // its result.
         let width = 8 * u32::try_from(checksum.algorithm.width()).unwrap_or_default();
         let state = !checksum.value & (u64::MAX >> (u64::BITS - width));
         let digest = Digest::new_with_init_state(checksum.algorithm.crc(), state);

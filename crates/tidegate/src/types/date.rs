@@ -1,11 +1,12 @@
-//! Times as HTTP writes them. Stores and files may say any time, and HTTP has only the years 1970 to 9999.
+//! Writes and reads times. Stores and files may have any time, but HTTP has only the years 1970 to 9999.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The end of the year 9999.
 const END: Duration = Duration::from_secs(253_402_300_800);
 
-/// A time as HTTP writes it (`Thu, 01 Jan 1970 00:00:00 GMT`); where it can't, its distance from 1970.
+/// A time as HTTP writes it (`Thu, 01 Jan 1970 00:00:00 GMT`); for a time that HTTP can't write, its distance from
+/// 1970.
 pub(crate) fn http_date(time: SystemTime) -> String {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) if since < END => httpdate::fmt_http_date(time),
@@ -14,7 +15,7 @@ pub(crate) fn http_date(time: SystemTime) -> String {
     }
 }
 
-/// So many seconds after 1970, as a file has it; what no clock can hold is as late as can be.
+/// The time so many seconds after 1970, as a file has it; if no clock can hold that time, the latest possible one.
 pub(crate) fn since_1970(seconds: u64) -> SystemTime {
     let at = |seconds| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
     at(seconds).or_else(|| at(i64::MAX as u64)).unwrap_or(UNIX_EPOCH)

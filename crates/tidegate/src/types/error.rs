@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug)]
 pub struct Error {
     context: Box<Context>,
-    /// Shared: a failure that is told again keeps its source.
+    /// Shared, so that a failure that is reported again keeps its source.
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
@@ -40,7 +40,7 @@ struct Context {
 /// The longest message that is shown, in bytes: a store may send one of megabytes.
 const LONGEST_MESSAGE: usize = 4 << 10;
 
-/// What kind of failure it is.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -50,7 +50,7 @@ pub enum ErrorKind {
     NoBucket,
     /// There is an object already, and `create_only` was asked for. Nothing was changed.
     AlreadyExists,
-    /// The key has another object now than the one that was being read or copied, or was to be replaced.
+    /// The key has another object now than the one that was being read or copied, or that was to be replaced.
     Replaced,
     /// The credentials do not allow it.
     PermissionDenied,
@@ -62,14 +62,14 @@ pub enum ErrorKind {
     InvalidInput,
     /// The object is larger than the store, or the memory budget, allows.
     TooLarge,
-    /// The source could not be read, or changed while it was sent; or a spool directory failed, which is the
-    /// source of what is in it.
+    /// The source could not be read, or changed while it was sent; or a spool directory, from which spooled bytes
+    /// are sent, failed.
     Source,
     /// The store asked for fewer requests for longer than the retries last.
     Throttled,
-    /// No answer in time, however often it was tried.
+    /// No answer in time, in any of the attempts.
     Timeout,
-    /// The store or the way to it failed, however often it was tried.
+    /// The store or the network failed, in all of the attempts.
     Unavailable,
     /// The answer is not an object store's: a login page, a proxy or another server stands at the endpoint.
     NotAStore,
@@ -79,10 +79,9 @@ pub enum ErrorKind {
     Uncertain,
     /// The disk is full, or a quota is used up.
     NoSpace,
-    /// Memory was waited for that no request could free: half-filled writers hold it whose producers do
-    /// not go on.
+    /// The wait for memory could not end: half-filled parts hold the memory, and their producers do not continue.
     Starved,
-    /// The writer took no byte for longer than its idle limit, and others waited for what it held.
+    /// The writer took no byte for longer than its idle limit, and others waited for the memory that it held.
     Idle,
     /// The server-side session is gone (aborted by someone else, or expired), or has lost parts that it had
     /// acknowledged.
@@ -93,7 +92,7 @@ pub enum ErrorKind {
     Unsupported,
 }
 
-/// What was being done.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Operation {
@@ -130,7 +129,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// Whether it takes as long as the store is at work on what it has, however fast the way there is.
+    /// Whether its duration depends on the store's work on the bytes that it has, and not on the network.
     pub(crate) fn is_work_of_store(self) -> bool {
         matches!(self, Self::Complete | Self::Copy)
     }
@@ -158,7 +157,7 @@ impl Operation {
 }
 
 impl Error {
-    /// An error without attempts: something that was refused or noticed on this side.
+    /// An error without attempts: a refusal or a failure on this side.
     pub(crate) fn new(
         kind: ErrorKind,
         operation: Operation,
@@ -178,7 +177,7 @@ impl Error {
         Self { context: Box::new(context), source: None }
     }
 
-    /// What became of a request after its last attempt.
+    /// The error of a request after its last attempt.
     pub(crate) fn from_fault(
         fault: Fault,
         operation: Operation,
@@ -206,7 +205,7 @@ impl Error {
         self
     }
 
-    /// The same, as what became of so many attempts of a request.
+    /// The same error, after so many attempts of a request.
     #[must_use]
     pub(crate) fn after(mut self, attempts: u32, elapsed: Duration) -> Self {
         self.context.attempts = attempts;
@@ -214,7 +213,7 @@ impl Error {
         self
     }
 
-    /// The same, with one more thing to know.
+    /// The same error, with one more clause in its message.
     #[must_use]
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.context.message.push_str("; ");
@@ -222,18 +221,18 @@ impl Error {
         self
     }
 
-    /// The same failure, told again to a caller who asks after it.
+    /// The same failure, for another caller who asks for it.
     pub(crate) fn again(&self) -> Self {
         Self { context: self.context.clone(), source: self.source.clone() }
     }
 
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.context.kind
     }
 
-    /// Whether the store could not be reached: there was no connection, or no response, or none in time. A store that
-    /// answers with an error, a 500 or 503 too, was reached.
+    /// Whether the store could not be reached: there was no connection, no response, or no response in time. A
+    /// store that answers with an error, even a 500 or 503, was reached.
     pub fn is_unreachable(&self) -> bool {
         self.context.is_unreachable
     }
@@ -243,7 +242,7 @@ impl Error {
         &self.context.object
     }
 
-    /// What was being done.
+    /// The operation that failed.
     pub fn operation(&self) -> Operation {
         self.context.operation
     }
@@ -253,7 +252,7 @@ impl Error {
         self.context.part.clone()
     }
 
-    /// How many requests were made; 0 where none was.
+    /// How many requests were made; 0 if there was no request.
     pub fn attempts(&self) -> u32 {
         self.context.attempts
     }
@@ -263,7 +262,7 @@ impl Error {
         self.context.elapsed
     }
 
-    /// What to do about it, where there is something to say.
+    /// Advice on what to do about it, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         Some(match self.kind() {
             ErrorKind::AlreadyExists => {

@@ -7,18 +7,18 @@ use std::time::Duration;
 #[error("{message}")]
 #[non_exhaustive]
 pub struct Fault {
-    /// What is known of it.
+    /// The kind of failure.
     pub kind: FaultKind,
     /// One clause for people, without the object's name: what the store or the system said.
     pub message: String,
-    /// Whether this is the store's own word, and not that of something on the way or of nobody: it has
-    /// ended the request, and does not carry it out later.
+    /// Whether this is the store's own answer, and not the answer of a proxy on the way or no answer at all. The
+    /// store has then ended the request, and does not carry it out later.
     pub answered: bool,
     /// Whether no response came at all: there was no connection, or it ended before the answer did.
     pub no_response: bool,
-    /// When the store asks to be asked again.
+    /// How long the store asks to wait before the next attempt.
     pub retry_after: Option<Duration>,
-    /// What lies beneath.
+    /// The underlying error.
     #[source]
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -36,21 +36,21 @@ impl Fault {
         }
     }
 
-    /// The same, with what lies beneath.
+    /// The same fault, with the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same, as the store's own word or not.
+    /// The same fault, marked as answered by the store itself or not.
     #[must_use]
     pub fn with_answered(mut self, answered: bool) -> Self {
         self.answered = answered;
         self
     }
 
-    /// The same, of a request to which no response came.
+    /// The same fault, for a request that got no response.
     #[must_use]
     pub fn with_no_response(mut self) -> Self {
         self.no_response = true;
@@ -62,13 +62,13 @@ impl Fault {
         self.no_response || matches!(self.kind, FaultKind::Unreachable | FaultKind::Timeout)
     }
 
-    /// Whether the store may have carried out the request all the same. A 503 that is not the store's own
-    /// word may be of a proxy that has lost the store's answer.
+    /// Whether the store may have carried out the request all the same. A 503 that is not the store's own may come
+    /// from a proxy that has lost the store's answer.
     pub fn is_ambiguous(&self) -> bool {
         self.kind.is_ambiguous() || (self.kind == FaultKind::Throttled && !self.answered)
     }
 
-    /// The same, with the store's wish for when to come back.
+    /// The same fault, with the time that the store asks to wait.
     #[must_use]
     pub fn with_retry_after(mut self, after: Option<Duration>) -> Self {
         self.retry_after = after;
@@ -76,7 +76,7 @@ impl Fault {
     }
 }
 
-/// What is known of a failed request.
+/// The kind of a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FaultKind {
@@ -86,20 +86,21 @@ pub enum FaultKind {
     NoBucket,
     /// No such session: completed, aborted or expired.
     NoSession,
-    /// The session is open, so that it has published nothing, and has less than it had, or more than it was sent:
-    /// its bytes are not those of this upload.
+    /// The session is open, so it has published nothing; but it has fewer bytes than it had, or more than it was
+    /// sent: its bytes are not those of this upload.
     Diverged,
     /// A completion names a part that the session does not have, or another copy of it than it has.
     PartMismatch,
-    /// The key has an object already, and `create_only` was asked for; or not the one that was to be replaced.
+    /// The key has an object already, and `create_only` was asked for; or the object is not the one that was to be
+    /// replaced.
     Exists,
-    /// The key has another object than the one that is read.
+    /// The key has another object than the one that is being read.
     Replaced,
     /// The credentials do not allow it.
     Denied,
     /// There are no usable credentials: none found, expired, or refused.
     Credentials,
-    /// The credentials have expired, and are fetched anew for the next request: it is made once more.
+    /// The credentials have expired. New ones are fetched, and the request is made once more.
     Expired,
     /// This machine's clock and the store's are too far apart, so that signatures are refused.
     Skewed,
@@ -109,16 +110,17 @@ pub enum FaultKind {
     TooLarge,
     /// The store asks for fewer requests (429, 503 `SlowDown`).
     Throttled,
-    /// Certainly not carried out: no connection came up, or the server says that it did nothing of it; it may work when
-    /// tried again.
+    /// Certainly not carried out: no connection came up, or the server says that it did nothing; another attempt
+    /// may work.
     Unreachable,
-    /// It may work when tried again; whether the store carried it out is not known.
+    /// Another attempt may work; whether the store carried out the request is not known.
     Transient,
     /// As `Transient`: no answer within the deadline.
     Timeout,
-    /// The store could not do it, and nothing of it is or will be there; it may work when tried again.
+    /// The store could not do it, and the request has no effect, now or later; another attempt may work.
     Undone,
-    /// The object is there, whole, but could not be forced to disk, or is where it may not be looked for.
+    /// The object was published, whole, but could not be forced to disk, or is at a place where readers may not
+    /// look for it.
     Unsynced,
     /// An answer that no object store gives: a 2xx without what the protocol promises, a web page. Whether the store
     /// carried out the request is not known; another attempt does not help.

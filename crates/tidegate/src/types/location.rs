@@ -15,10 +15,10 @@ use crate::types::printable::{address_without_password, printable, without_passw
 #[cfg(test)]
 mod tests;
 
-/// S3 and its kin take keys up to this many bytes.
+/// S3 and its compatibles accept keys of up to this many bytes.
 const LONGEST_KEY: usize = 1024;
 
-/// What a path in a `file://` URL may not hold as it is.
+/// Characters that must be percent-encoded in the path of a `file://` URL.
 const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 
 /// An object, a prefix or a path, parsed from what a user writes.
@@ -32,13 +32,14 @@ const PATH: &AsciiSet = &CONTROLS.add(b' ').add(b'%').add(b'#').add(b'?');
 /// | `file:///abs/path` | a local path, percent-decoded |
 /// | anything else that does not look like a URL | a local path, relative or absolute |
 ///
-/// Keys are taken as they stand, without percent-decoding, as s5cmd and the AWS command line take them;
-/// a trailing slash is kept.
+/// Keys are taken as they stand, without percent-decoding, as in s5cmd and the AWS command line; a trailing slash
+/// is kept.
 ///
 /// A text that looks like a mistyped URL (`s3:/bucket/key`, `s3//bucket/key`, `minio:bucket/key`,
-/// `localhost:9000/bucket/key`) is refused with [`NearUrl`](LocationError::NearUrl), whether there is a file of this name
-/// or not: taken as a path, it would send the bytes to a local directory named `s3:`. A name and a colon at its beginning
-/// look like one, as for scp and rclone. A path that looks like a URL is written with `./` before it.
+/// `localhost:9000/bucket/key`) is refused with [`NearUrl`](LocationError::NearUrl), whether there is a file of
+/// this name or not: taken as a path, it would send the bytes to a local directory named `s3:`. A text that begins
+/// with a name and a colon looks like a mistyped URL, as for scp and rclone. A path that looks like one is written
+/// with `./` before it.
 ///
 /// ```
 /// use tidegate::location::Location;
@@ -85,20 +86,20 @@ pub enum Location {
     },
 }
 
-/// Why a text is no location; each begins with the text.
+/// Why a text is not a location; each message begins with the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocationError {
     /// Nothing was written.
     #[error("\"\": the location is empty: write s3://bucket/key or a path")]
     Empty,
-    /// A scheme that means nothing here.
+    /// An unknown scheme.
     #[error(
         "{}: unknown scheme `{scheme}`: the known ones are s3://, gs://, dev://, memory:// and file://",
         quoted(location)
     )]
     UnknownScheme {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// Its scheme.
         scheme: String,
@@ -111,33 +112,33 @@ pub enum LocationError {
         printable(&without_passwords(location))
     )]
     NearUrl {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The URL that was probably meant.
         meant: String,
     },
-    /// A store that is to come.
+    /// A store that is not supported yet.
     #[error("{}: not yet supported: {store}", quoted(location))]
     NotYetSupported {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The store's name.
         store: &'static str,
     },
-    /// `scheme://` with nothing, or with `/`, behind it.
+    /// `scheme://` with nothing, or only `/`, after it.
     #[error("{}: no {what} after `{scheme}://`: write {scheme}://{what}/key", quoted(location))]
     NoBucket {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// Its scheme.
         scheme: &'static str,
-        /// What is missing: `bucket`, `name`.
+        /// The missing piece: `bucket` or `name`.
         what: &'static str,
     },
     /// A name that no bucket has.
     #[error("{}: {} is no bucket name: {reason}", quoted(location), quoted_part(location, bucket))]
     InvalidBucket {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The name.
         bucket: String,
@@ -147,7 +148,7 @@ pub enum LocationError {
     /// A key that no object has.
     #[error("{}: no object has such a key: {reason}", quoted(location))]
     InvalidKey {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The rule that it breaks.
         reason: &'static str,
@@ -155,19 +156,19 @@ pub enum LocationError {
     /// A path that no file has.
     #[error("{}: no file has such a path: {reason}", quoted(location))]
     InvalidPath {
-        /// What was written.
+        /// The text as written.
         location: String,
         /// The rule that it breaks.
         reason: &'static str,
     },
 }
 
-/// What was written, without passwords.
+/// The written text, without passwords.
 fn quoted(location: &str) -> String {
     format!("{:?}", without_passwords(location))
 }
 
-/// A part of it; a placeholder where a password was left out, because the part may have some of that.
+/// A part of the text; a placeholder if a password was left out, because the part may contain some of the password.
 fn quoted_part(location: &str, part: &str) -> String {
     if has_password(location) { "the name".to_owned() } else { format!("{part:?}") }
 }
@@ -182,7 +183,7 @@ fn has_password(location: &str) -> bool {
 }
 
 impl Location {
-    /// Whether it was written with a slash at its end, and so means a prefix or a directory.
+    /// Whether it was written with a slash at its end, so that it means a prefix or a directory.
     pub fn ends_with_slash(&self) -> bool {
         match self {
             Self::S3 { key, .. }
@@ -250,8 +251,8 @@ impl TryFrom<&OsStr> for Location {
     }
 }
 
-/// Writes the location so that it parses to the same again. (A relative path that is not UTF-8 can't be
-/// written so, and is shown as well as can be.)
+/// Writes the location so that it parses to the same location again. (A relative path that is not UTF-8 can't be
+/// written so, and is shown as well as possible.)
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, name, key) = match self {
@@ -276,8 +277,8 @@ impl fmt::Display for Location {
     }
 }
 
-/// The directory that a store on local disk has as its root, by the [location](crate::backend::Backend::location) of that
-/// store. That of `/` is empty, so that every location, a slash and a key are the name of an object.
+/// The root directory of a store on local disk, from the store's [location](crate::backend::Backend::location). The
+/// location of `/` is empty, so that every location, a slash and a key together are the name of an object.
 ///
 /// ```
 /// use tidegate::backend::{Backend, local::Local};
@@ -293,14 +294,14 @@ pub fn local_root(location: &str) -> PathBuf {
     }
 }
 
-/// The location of a store with this root: [`local_root`] gives the directory back.
+/// The location of a store with this root; [`local_root`] returns the root again.
 pub(crate) fn of_local_root(root: PathBuf) -> String {
     Location::Local { path: root }.to_string().trim_end_matches('/').to_owned()
 }
 
 const NUL: &str = "it holds a NUL";
 
-/// The scheme and what follows `://`, where the text begins with a scheme as RFC 3986 has it.
+/// The scheme and the text after `://`, if the text begins with a scheme as RFC 3986 defines it.
 fn split_scheme(text: &str) -> Option<(&str, &str)> {
     text.split_once("://").filter(|(scheme, _)| is_scheme(scheme))
 }
@@ -318,15 +319,15 @@ fn refuse_near_url(text: &str) -> Result<(), LocationError> {
     }
 }
 
-/// The URL that a text without `scheme://` was probably meant to be; `None` for a path. What is there on disk makes no
+/// The URL that a text without `scheme://` was probably meant to be; `None` for a path. Files on disk make no
 /// difference: the same command means the same everywhere.
 ///
 /// A mistyped URL is a text that begins with
 ///
-/// - the name of a store or its scheme and something like `://`: any colon or semicolon, or two slashes (`s3:bucket`,
-///   `gs:/bucket/key`, `s3//bucket/key`, `s3 ://bucket`), also behind spaces or a quotation mark;
-/// - any other name and a colon, as rclone, scp and rsync name places (`backup:bucket/key`, `user@host:key`), or a host
-///   and its port (`localhost:9000/bucket/key`).
+/// - the name of a store or its scheme and something like `://`: any colon or semicolon, or two slashes
+///   (`s3:bucket`, `gs:/bucket/key`, `s3//bucket/key`, `s3 ://bucket`), also after spaces or a quotation mark;
+/// - any other name and a colon, as rclone, scp and rsync name places (`backup:bucket/key`, `user@host:key`), or a
+///   host and its port (`localhost:9000/bucket/key`).
 ///
 /// A colon before a digit that is no port, or before a space, stays part of a path: `log-12:30.txt`, `Re: notes`.
 fn near_url(text: &str) -> Option<String> {
@@ -335,13 +336,13 @@ fn near_url(text: &str) -> Option<String> {
     begin_of_store(begun).or_else(|| begin_of_place(text).filter(|_| !is_wrapped))
 }
 
-/// What a shell, a document or a configuration file has left before a URL.
+/// Characters that a shell, a document or a configuration file may leave before a URL.
 fn is_wrapping(letter: char) -> bool {
     letter.is_whitespace() || "\"'`<“”‘’„«\u{feff}\u{200b}\u{200e}\u{2060}".contains(letter)
 }
 
 fn is_colon(letter: char) -> bool {
-    // Also as other keyboards and typesetters write it.
+    // Also in the forms of other keyboards and typesetters.
     ":;：；﹕︰∶ː꞉\u{37e}".contains(letter)
 }
 
@@ -349,7 +350,7 @@ fn is_slash(letter: char) -> bool {
     "/\\／＼⁄∕".contains(letter)
 }
 
-/// A text that begins with the name of a store.
+/// The URL meant by a text that begins with the name of a store.
 fn begin_of_store(text: &str) -> Option<String> {
     let (name, rest) =
         text.split_at(text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len()));
@@ -376,7 +377,7 @@ fn begin_of_store(text: &str) -> Option<String> {
     })
 }
 
-/// A text that begins with another name and a colon.
+/// The URL meant by a text that begins with another name and a colon.
 fn begin_of_place(text: &str) -> Option<String> {
     // Not a time of day: its minutes end at 59.
     const FIRST_PORT: u32 = 60;
@@ -436,8 +437,8 @@ fn bucket_and_key(text: &str, scheme: &'static str, rest: &str) -> Result<(Strin
     Ok((bucket.to_owned(), key.to_owned()))
 }
 
-/// What is wrong with a bucket's name. Capitals, underscores and up to 255 characters are taken: old
-/// buckets and S3's compatibles have them.
+/// The rule that a bucket's name breaks. Capitals, underscores and up to 255 characters are accepted: old buckets
+/// and S3's compatibles have them.
 fn bucket_fault(bucket: &str) -> Option<&'static str> {
     let of_its_letters = |letter: u8| letter.is_ascii_alphanumeric() || b".-_".contains(&letter);
     let at_its_ends = |letter: Option<&u8>| letter.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! What is said of an object: its attributes going in, its description coming out.
+//! An object's attributes, which a writer sets, and its description, which the store returns.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::fault::{Fault, FaultKind};
 
-/// What an object carries beside its bytes.
+/// The attributes that an object carries besides its bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// MIME type; guessed from the key's ending where it is not given.
+    /// MIME type; guessed from the key's ending if it is not given.
     pub content_type: Option<String>,
     /// `Cache-Control`, as given.
     pub cache_control: Option<String>,
@@ -22,7 +22,7 @@ pub struct Attributes {
     pub content_disposition: Option<String>,
     /// `Content-Language`, as given.
     pub content_language: Option<String>,
-    /// `Expires`, as given: a date of HTTP. Google Cloud Storage keeps none.
+    /// `Expires`, as given: an HTTP date. Google Cloud Storage does not keep it.
     pub expires: Option<String>,
     /// User metadata (`x-amz-meta-*`); names in lower case.
     pub metadata: BTreeMap<String, String>,
@@ -30,7 +30,7 @@ pub struct Attributes {
     pub tags: BTreeMap<String, String>,
     /// Storage class, in the store's own words (`STANDARD_IA`, …).
     pub storage_class: Option<String>,
-    /// Server-side encryption; the bucket's default where it is `None`.
+    /// Server-side encryption; the bucket's default if `None`.
     pub encryption: Option<Encryption>,
 }
 
@@ -41,7 +41,7 @@ pub struct Attributes {
 pub enum Encryption {
     /// Keys managed by the store (`AES256`).
     Managed,
-    /// A key of the store's key service (`aws:kms`); the bucket's default key where `key_id` is `None`.
+    /// A key of the store's key service (`aws:kms`); the bucket's default key if `key_id` is `None`.
     Kms {
         /// The key's id or ARN.
         key_id: Option<String>,
@@ -54,9 +54,9 @@ pub enum Encryption {
 pub struct Object {
     /// The key within the store.
     pub key: String,
-    /// Size in bytes; 0 where [`size_is_unknown`](Self::size_is_unknown), see [`known_size`](Self::known_size).
+    /// Size in bytes; 0 if [`size_is_unknown`](Self::size_is_unknown), see [`known_size`](Self::known_size).
     pub size: u64,
-    /// Whether the store has left the size out, as some do in listings. Describing the object tells it.
+    /// Whether the store has left the size out, as some do in listings. Describing the object returns the size.
     pub size_is_unknown: bool,
     /// Entity tag, as the store wrote it (with its quotes).
     pub etag: Option<String>,
@@ -68,44 +68,46 @@ pub struct Object {
     pub crc64nvme: Option<String>,
     /// Whole-object CRC-32C that the store keeps, in base64.
     pub crc32c: Option<String>,
-    /// Who wrote it: the token that a writer left, see [`crate::backend::WriteOptions::token`].
+    /// The token of the writer that wrote it, see [`crate::backend::WriteOptions::token`].
     pub token: Option<String>,
-    /// How many tags it has, where a description tells that (S3: `x-amz-tagging-count`); which, [`Store::tags`] tells.
+    /// How many tags it has, if a description says that (S3: `x-amz-tagging-count`); [`Store::tags`] returns the
+    /// tags.
     ///
     /// [`Store::tags`]: crate::Store::tags
     pub tag_count: u64,
-    /// What it carries beside its bytes, as far as the store tells.
+    /// Its attributes, as far as the store returns them.
     pub attributes: Attributes,
-    /// What else it has that no copy carries, by name: `website redirect`, `object lock`, `legal hold`, `custom time`,
-    /// …. Of a copy that was just made, what its source has.
+    /// Names of its other properties, which no copy carries: `website redirect`, `object lock`, `legal hold`,
+    /// `custom time`, …. For a copy that was just made, those of its source.
     pub not_carried: Vec<&'static str>,
 }
 
 impl Object {
-    /// Its size in bytes, where it is known.
+    /// Its size in bytes, if it is known.
     pub fn known_size(&self) -> Option<u64> {
         (!self.size_is_unknown).then_some(self.size)
     }
 
-    /// Whether `other` describes the same bytes: of one size where both tell it, and of one tag (which some stores
-    /// change with the attributes) or one version (which some change with every write of the same bytes). Two
-    /// descriptions that share neither a tag nor a version are not known to be of the same bytes, whatever their
-    /// times: the time of an object has whole seconds.
+    /// Whether `other` describes the same bytes: the same size if both have one, and the same tag (which some
+    /// stores change with the attributes) or the same version (which some change with every write of the same
+    /// bytes). Two descriptions that share neither a tag nor a version are not known to be of the same bytes,
+    /// whatever their times: the time of an object has whole seconds.
     ///
-    /// Tags are compared without their quotes and without the mark of a weak one (`W/`): the same store may write them
-    /// so in one answer and otherwise in the next.
+    /// Tags are compared without their quotes and without the mark of a weak tag (`W/`): the same store may write a
+    /// tag in one way in one answer and in another way in the next.
     pub fn is_same(&self, other: &Self) -> bool {
         let sizes = self.known_size().zip(other.known_size());
         sizes.is_none_or(|(ours, theirs)| ours == theirs) && self.has_tag_of(other) == Some(true)
     }
 
     /// Whether the description has a tag or a version, by which another answer can be known to be about the same
-    /// object. An object without is read by one request, and read again from its beginning where that breaks.
+    /// object. An object without them is read by one request, and is read again from its beginning if that request
+    /// breaks.
     pub fn has_identity(&self) -> bool {
         self.etag.is_some() || self.version.is_some()
     }
 
-    /// Whether both have one tag or one version; `None` where no answer tells both of one of these.
+    /// Whether both have the same tag or the same version; `None` if the two have no tag and no version to compare.
     pub(crate) fn has_tag_of(&self, other: &Self) -> Option<bool> {
         let tags = self.etag.as_deref().zip(other.etag.as_deref());
         let tags = tags.map(|(ours, theirs)| opaque(ours) == opaque(theirs));
@@ -114,15 +116,15 @@ impl Object {
         [tags, versions].into_iter().flatten().reduce(|one, other| one || other)
     }
 
-    /// The tag, where a condition can name it. A weak tag (`W/"…"`) meets no `If-Match` (RFC 9110, 13.1.1), and of one
-    /// without quotes it is not known how the store compares it.
+    /// The tag, if a condition can name it. A weak tag (`W/"…"`) meets no `If-Match` (RFC 9110, 13.1.1), and how a
+    /// store compares a tag without quotes is not known.
     pub(crate) fn strong_tag(&self) -> Option<&str> {
         let is_strong = |tag: &&str| tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
         self.etag.as_deref().filter(is_strong)
     }
 
-    /// Whether the checksum that the store keeps is `checksum`; `None` where the store keeps none of that algorithm, or
-    /// writes it in a way that is not known.
+    /// Whether the checksum that the store keeps is `checksum`; `None` if the store keeps no checksum of that
+    /// algorithm, or writes it in an unknown way.
     pub fn matches(&self, checksum: &crate::types::checksum::Checksum) -> Option<bool> {
         let stored = match checksum.algorithm() {
             crate::types::checksum::Algorithm::Crc64Nvme => self.crc64nvme.as_deref(),
@@ -132,14 +134,14 @@ impl Object {
     }
 }
 
-/// A tag without its quotes and the mark of a weak one.
+/// A tag without its quotes and without the mark of a weak tag.
 fn opaque(tag: &str) -> &str {
     let tag = tag.trim();
     tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"')
 }
 
 impl Attributes {
-    /// The name under which the stores keep a writer's [token](crate::backend::WriteOptions::token) among the metadata
+    /// The name under which stores keep a writer's [token](crate::backend::WriteOptions::token) among the metadata
     /// (`x-amz-meta-tidegate-writer`). No other metadata can have it.
     pub const RESERVED: &'static str = "tidegate-writer";
 

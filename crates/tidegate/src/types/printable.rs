@@ -4,14 +4,14 @@ use std::borrow::Cow;
 
 /// Characters that a terminal or a log reader acts on instead of showing them.
 fn is_unsafe(character: char) -> bool {
-    // Bidirectional overrides and isolates reorder what stands around them ("Trojan Source", CVE-2021-42574); the line
+    // Bidirectional overrides and isolates reorder the text around them ("Trojan Source", CVE-2021-42574); the line
     // and paragraph separators end a line in some viewers; the byte order mark is invisible.
     character.is_control()
         || matches!(character, '\u{061c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Escapes characters that would move the cursor, change the terminal, start a line or reorder text: a newline becomes
-/// `\n`, an escape becomes `\u{1b}`. Everything else stays as it is. Borrows where there is nothing to escape.
+/// Escapes characters that would move the cursor, change the terminal, start a line or reorder text: a newline
+/// becomes `\n`, an escape becomes `\u{1b}`. Everything else stays as it is. Borrows if there is nothing to escape.
 ///
 /// ```
 /// use tidegate::printable;
@@ -32,8 +32,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(printed)
 }
 
-/// As [`printable`], of bytes that may be no text and may be many: at most `limit` bytes of them, then `…`. Bytes that are
-/// not UTF-8 are shown as `\xff`.
+/// As [`printable`], for bytes that may not be text and may be many: shows at most `limit` bytes, then `…`. Bytes
+/// that are not UTF-8 are shown as `\xff`.
 ///
 /// ```
 /// assert_eq!(tidegate::printable_bytes(b"<html>\xff\0</html>", 8), r"<html>\xff\u{0}…");
@@ -56,8 +56,8 @@ pub fn printable_bytes(bytes: &[u8], limit: usize) -> String {
     printed
 }
 
-/// Leaves out what in a URL is secret: user names and passwords (`http://user:secret@host` becomes `http://…@host`), and a
-/// query with a signature or a token in it (`?…`). Borrows where there is no such URL.
+/// Leaves out the secrets in a URL: user names and passwords (`http://user:secret@host` becomes `http://…@host`),
+/// and a query with a signature or a token in it (`?…`). Borrows if there is no such URL.
 ///
 /// Passwords are often not escaped. So everything up to the last `@` before white space is left out, slashes too, and
 /// `user:secret@host` counts without a scheme as well.
@@ -77,7 +77,7 @@ pub fn without_passwords(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
-/// The same of a text that is one address, whatever characters are in it.
+/// As `without_passwords`, for a text that is one address, whatever characters are in it.
 pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
     let Some((user, host)) = address.rsplit_once('@') else { return Cow::Borrowed(address) };
     let scheme = user.find("://").map_or("", |at| &user[..at + SCHEME_ENDS.len()]);
@@ -85,7 +85,7 @@ pub(crate) fn address_without_password(address: &str) -> Cow<'_, str> {
 }
 
 const SCHEME_ENDS: &str = "://";
-/// What may stand before a URL in a message.
+/// Characters that may stand before a URL in a message.
 const BEFORE: [char; 12] = ['"', '\'', '`', '<', '>', '(', '[', '{', ',', '=', '“', '‘'];
 
 /// Leaves user names and passwords out of a word.
@@ -109,20 +109,20 @@ fn without_users(word: &str) -> String {
     shown
 }
 
-/// The user's name and password in a URL, up to the `@` behind them; `scheme` and `url` are what is before and behind
-/// its `://`.
+/// The user's name and password in a URL, up to the `@` after them; `scheme` and `url` are the text before and
+/// after its `://`.
 fn user_of<'a>(scheme: &str, url: &'a str) -> Option<&'a str> {
     const OF_KEYS: [&str; 13] =
         ["s3", "s3a", "s3n", "gs", "gcs", "az", "azure", "abfs", "abfss", "wasb", "dev", "memory", "file"];
     let name = scheme.rsplit(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
     let authority = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
-    // A key may have an `@`. Buckets have no colon: where there is one, a password follows.
+    // A key may have an `@`. Buckets have no colon: if there is one, a password follows.
     let is_key = OF_KEYS.iter().any(|of_keys| name.eq_ignore_ascii_case(of_keys)) && !authority.contains(':');
     let at = if is_key { authority.rfind('@') } else { url.rfind('@') };
     at.map(|at| &url[..at])
 }
 
-/// Leaves `user:secret` out of a word that has `user:secret@host` in it; not what is behind a directory, as in
+/// Leaves `user:secret` out of a word that has `user:secret@host` in it, but not after a directory, as in
 /// `logs/12:30@host`.
 fn without_bare_user(word: &str) -> Cow<'_, str> {
     let (Some(colon), Some(at)) = (word.find(':'), word.rfind('@')) else { return Cow::Borrowed(word) };
@@ -150,7 +150,7 @@ fn without_secret_query(word: String) -> String {
     }
 }
 
-/// Whether a query has a parameter that gives access to what it belongs to.
+/// Whether a query has a parameter that gives access.
 fn is_secret(query: &str) -> bool {
     const SECRET: [&str; 6] = ["sig", "signature", "token", "credential", "password", "secret"];
     query.split(['&', '?']).filter_map(|pair| pair.split_once('=')).any(|(name, _)| {

@@ -1,11 +1,11 @@
-//! Progress: what was accepted, what is in flight, what the store has acknowledged, and what is
-//! waited for.
+//! The progress of a transfer: the bytes that were accepted, are in flight, and were acknowledged by the store, and
+//! the reason why the transfer waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// A view of a transfer, or of everything that a [`Tidegate`](crate::Tidegate) does. Clones share it;
-/// it outlives the writer that it is of.
+/// A view of a transfer, or of everything that a [`Tidegate`](crate::Tidegate) does. Clones share it; it outlives
+/// its writer.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
     counters: Arc<Counters>,
@@ -29,19 +29,20 @@ struct Counters {
     whole: Option<Progress>,
 }
 
-/// The figures at one moment; bytes where nothing else is said.
+/// The figures at one moment, in bytes unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// Taken from the producer.
+    /// Bytes taken from the producer.
     pub accepted: u64,
-    /// In requests that the store has not answered.
+    /// Bytes in requests that the store has not answered.
     pub in_flight: u64,
-    /// That the store has acknowledged, and that requests in flight have handed to their sockets. A request that
-    /// failed counts no more, and a hedge never does: this is never more than there is to send. What a store copies
-    /// itself, and what goes to a session that is held open, counts when it is acknowledged.
+    /// Bytes that the store has acknowledged, and bytes that requests in flight have handed to their sockets. A
+    /// failed request does not count any more, and a hedge never does: this is never more than there is to send.
+    /// Bytes that a store copies itself, and bytes that go to a session that is held open, count when they are
+    /// acknowledged.
     pub sent: u64,
-    /// That the store has acknowledged.
+    /// Bytes that the store has acknowledged.
     pub acknowledged: u64,
     /// Requests made, retries and hedges among them.
     pub requests: u64,
@@ -51,21 +52,21 @@ pub struct Snapshot {
     pub hedges: u64,
     /// Parts that the store has acknowledged.
     pub parts: u64,
-    /// Memory that was brought back by writing what it held to the spool.
+    /// Bytes of memory that were freed by spilling to the spool.
     pub spilled: u64,
-    /// That are in a journal, or were before the store acknowledged them: what of it is not acknowledged
-    /// waits there.
+    /// Bytes that are in a journal, or were there until the store acknowledged them. Bytes that are not
+    /// acknowledged yet wait there.
     pub journaled: u64,
-    /// Bytes of downloads into files that ended before they were done: they stay beside the file, and the next download
-    /// of the same object to the same path resumes.
+    /// Bytes of downloads into files that ended before they were done: they stay beside the file, and the next
+    /// download of the same object to the same path resumes.
     pub kept: u64,
-    /// The sizes of the objects that those are of.
+    /// The sizes of the objects of those downloads.
     pub kept_of: u64,
-    /// What is waited for, where something is; the first of disk, memory, backoff, requests.
+    /// What the transfer waits for, if anything; the first of disk, memory, backoff, requests.
     pub waiting: Option<Waiting>,
 }
 
-/// What a transfer waits for.
+/// The reason why a transfer waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Waiting {
@@ -91,7 +92,7 @@ impl std::fmt::Display for Waiting {
 }
 
 impl Progress {
-    /// A part of this whole: what it counts is counted there too.
+    /// A part of this progress: everything that the part counts is counted here too.
     pub(crate) fn part(&self) -> Self {
         Self { counters: Arc::new(Counters { whole: Some(self.clone()), ..Counters::default() }) }
     }
@@ -138,21 +139,21 @@ impl Progress {
         });
     }
 
-    /// A request in flight has handed so many bytes more to its socket.
+    /// A request in flight has handed so many more bytes to its socket.
     pub(crate) fn sent(&self, bytes: u64) {
         self.each(|counters| {
             counters.sending.fetch_add(bytes, Relaxed);
         });
     }
 
-    /// The request that has handed so many bytes to its socket is in flight no more.
+    /// The request that has handed so many bytes to its socket is not in flight any more.
     pub(crate) fn unsent(&self, bytes: u64) {
         self.each(|counters| {
             counters.sending.fetch_sub(bytes, Relaxed);
         });
     }
 
-    /// What was acknowledged is to be sent again: the session that had it is gone.
+    /// Acknowledged bytes must be sent again, because their session is gone.
     pub(crate) fn unacknowledged(&self, bytes: u64, parts: u64) {
         self.each(|counters| {
             counters.acknowledged.fetch_sub(bytes, Relaxed);
@@ -167,7 +168,7 @@ impl Progress {
         });
     }
 
-    /// A download was cut: so many bytes of an object of so many are kept.
+    /// A download ended before it was done: `bytes` of an object of `of` bytes are kept.
     pub(crate) fn kept(&self, bytes: u64, of: u64) {
         self.each(|counters| {
             counters.kept.fetch_add(bytes, Relaxed);
@@ -202,7 +203,7 @@ impl Progress {
         InFlight { progress: self.clone(), bytes }
     }
 
-    /// What broke in the middle of an answer is asked for again.
+    /// A response broke in the middle, and its rest is requested again.
     pub(crate) fn resumed(&self, operation: &'static str) {
         metrics::counter!("tidegate_retries_total", "operation" => operation).increment(1);
         self.each(|counters| {
@@ -210,7 +211,7 @@ impl Progress {
         });
     }
 
-    /// So many bytes more are in flight, in a request that was counted, until the guard is dropped.
+    /// So many more bytes are in flight, in a request that was counted already, until the guard is dropped.
     pub(crate) fn carries(&self, bytes: u64) -> InFlight {
         self.each(|counters| {
             counters.in_flight.fetch_add(bytes, Relaxed);
@@ -218,7 +219,7 @@ impl Progress {
         InFlight { progress: self.clone(), bytes }
     }
 
-    /// A request is made a second time; its bytes are in flight already.
+    /// A request is made a second time, as a hedge; its bytes are in flight already.
     pub(crate) fn hedged(&self, operation: &'static str) {
         metrics::counter!("tidegate_requests_total", "operation" => operation).increment(1);
         metrics::counter!("tidegate_hedges_total").increment(1);
@@ -228,7 +229,7 @@ impl Progress {
         });
     }
 
-    /// Something is waited for until the guard is dropped.
+    /// Counts a wait until the guard is dropped.
     pub(crate) fn waiting(&self, wait: Waiting) -> Wait {
         self.each(|counters| {
             counters.waiting[wait as usize].fetch_add(1, Relaxed);
@@ -252,7 +253,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A wait that goes on.
+/// A wait that is under way.
 #[derive(Debug)]
 pub(crate) struct Wait {
     progress: Progress,

@@ -1,11 +1,12 @@
 //! Local files that another user may have planted.
 //!
-//! Journals, records and partial downloads may lie in directories that others may write to, such as `/tmp`. What such a
-//! file says is published with the caller's rights, so a file is used only if nobody else can have written it. The
-//! checks are made on the open descriptor: what is checked is what is read, whatever happens to the name meanwhile.
+//! Journals, records and partial downloads may lie in directories that others may write to, such as `/tmp`. The
+//! content of such a file is published with the caller's rights, so a file is used only if nobody else can have
+//! written it. The checks are made on the open descriptor: the file that is checked is the file that is read,
+//! whatever happens to its name meanwhile.
 //!
-//! Directories are not checked. Whoever may write to one can remove or rename the files in it, and so make an upload
-//! start again; they cannot make a foreign file pass the checks of each file.
+//! Directories are not checked. Anybody who may write to one can remove or rename the files in it, and so make an
+//! upload start again, but can't make a foreign file pass the checks of each file.
 
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -28,7 +29,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// Bits of a mode by which the group or others may write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The users whose files are trusted: the process's effective user, and those that were added.
+/// The users whose files are trusted: the process's effective user, and users that were added.
 ///
 /// ```
 /// let owners = tidegate::TrustedOwners::default().and(1000); // a service that ran as user 1000 before
@@ -40,7 +41,7 @@ pub struct TrustedOwners {
 }
 
 impl TrustedOwners {
-    /// The same and the user of this number.
+    /// Adds the user with this number.
     #[must_use]
     pub fn and(mut self, uid: u32) -> Self {
         self.others.push(uid);
@@ -57,7 +58,7 @@ fn caller() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -70,7 +71,8 @@ impl Access {
     fn options(self) -> OpenOptions {
         let mut options = OpenOptions::new();
         options.read(true).write(self == Self::ReadWrite).append(self == Self::Append);
-        // The standard library adds O_CLOEXEC. Without O_NONBLOCK a named pipe waits until somebody opens its other end.
+        // The standard library adds O_CLOEXEC. Without O_NONBLOCK a named pipe waits until somebody opens its other
+        // end.
         options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
         options
     }
@@ -90,13 +92,13 @@ pub struct UntrustedFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Distrust {
-    /// It is not a regular file; what it is instead.
+    /// It is not a regular file; the kind of file that it is instead.
     Kind(&'static str),
-    /// It has so many names (hard links), and may be somebody's other file.
+    /// It has so many names (hard links), so it may be somebody's other file.
     Links(u64),
     /// Its group or others may write to it; its permissions.
     Writable(u32),
-    /// It belongs to this user.
+    /// It belongs to this user, who is not trusted.
     Owner(u32),
 }
 
@@ -138,7 +140,7 @@ impl From<UntrustedFile> for io::Error {
     }
 }
 
-/// Opens a file that is there, if nobody but a trusted user can have written it. Never waits, whatever the file is.
+/// Opens an existing file, if nobody but a trusted user can have written it. Never waits, whatever the file is.
 ///
 /// # Errors
 /// [`UntrustedFile`], inside of the error ([`UntrustedFile::of`]), and those of the file system.
@@ -152,8 +154,8 @@ pub(crate) fn open(path: &Path, access: Access, owners: &TrustedOwners) -> io::R
 /// directories which others may write to.
 ///
 /// # Errors
-/// [`UntrustedFile`], inside of the error, where another user can have written it; those of the file system; `FileTooLarge`
-/// where it has more than `most` bytes.
+/// [`UntrustedFile`], inside of the error, if another user can have written the file; those of the file system;
+/// `FileTooLarge` if it has more than `most` bytes.
 pub fn read_trusted(path: &Path, owners: &TrustedOwners, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, Access::Read, owners)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
@@ -174,10 +176,10 @@ pub(crate) fn check(path: &Path, file: &File, owners: &TrustedOwners) -> io::Res
     }
 }
 
-/// Creates a file that was not there, with mode 0600 whatever the umask. It is readable and writable.
+/// Creates a new file, with mode 0600 whatever the umask. It is readable and writable.
 ///
 /// # Errors
-/// `AlreadyExists` if there is anything of that name, a symbolic link that leads nowhere too; those of the file system.
+/// `AlreadyExists` if anything has that name, even a symbolic link that leads nowhere; those of the file system.
 pub(crate) fn create_new(path: &Path, access: Access) -> io::Result<File> {
     let file = access.options().create_new(true).mode(FILE_MODE).open(path)?;
     match set_mode(&file, FILE_MODE) {
@@ -212,8 +214,8 @@ pub(crate) fn open_or_create(path: &Path, access: Access, owners: &TrustedOwners
     )))
 }
 
-/// Creates a directory, with mode 0700 whatever the umask, and those above it that are missing. One that is there stays
-/// as it is.
+/// Creates a directory, with mode 0700 whatever the umask, and the missing ones above it. An existing directory
+/// stays as it is.
 ///
 /// # Errors
 /// Those of the file system.
@@ -233,15 +235,15 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
         Err(_) if path.is_dir() => return Ok(()),
         Err(error) => return Err(error),
     }
-    // A umask may have taken rights of the owner's. The directory is new, so nobody has put another in its place but the
-    // owner of the one above.
+    // A umask may have taken away rights of the owner. The directory is new, so only the owner of the one above can
+    // have put another in its place.
     let created = OpenOptions::new()
         .read(true)
         .custom_flags((OFlags::NOFOLLOW | OFlags::DIRECTORY).bits().cast_signed())
         .open(path);
     match created {
         Ok(directory) => set_mode(&directory, DIRECTORY_MODE),
-        // The umask has taken the right to read it.
+        // The umask has taken away the right to read it.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             fs::set_permissions(path, Permissions::from_mode(DIRECTORY_MODE))
         }
@@ -249,14 +251,14 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives what was just created its mode.
+/// Sets the mode of a file or a directory that was just created.
 fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     let found = file.metadata()?.mode() & 0o7777;
     if found == mode {
         return Ok(());
     }
     match file.set_permissions(Permissions::from_mode(mode)) {
-        // File systems without permissions, such as FAT, show those that they were mounted with.
+        // File systems without permissions, such as FAT, show the permissions that they were mounted with.
         Err(error) if found & OTHERS_WRITE != 0 => Err(error),
         _ => Ok(()),
     }
@@ -271,7 +273,7 @@ fn distrust(found: &Metadata, owners: &TrustedOwners) -> Option<Distrust> {
     if !owners.include(found.uid()) {
         return Some(Distrust::Owner(found.uid()));
     }
-    // None: the file was removed while it was opened, which is for the caller to notice.
+    // Zero links: the file was removed while it was opened, which is for the caller to notice.
     if found.nlink() > 1 {
         return Some(Distrust::Links(found.nlink()));
     }
@@ -290,7 +292,7 @@ fn named(kind: fs::FileType) -> &'static str {
     }
 }
 
-/// The refusal that is the cause of a failure to open a file, where it is one: what can't be opened can't be checked by
+/// The refusal behind a failure to open a file, if there is one: a file that can't be opened can't be checked by
 /// its descriptor, and is not used either.
 fn explained(path: &Path, owners: &TrustedOwners, error: io::Error) -> io::Error {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);

@@ -1,14 +1,14 @@
-//! Smaller parts where it is memory, and not the store, that keeps requests from flying.
+//! Makes parts smaller where memory, and not the store, limits how many requests are in flight.
 //!
-//! A part holds its memory until the store has it. Where a network carries more connections than parts fit in the
-//! memory, smaller parts are more of them at once: as many as the limiter has found to pay.
+//! A part holds its memory until the store has it. Where a network carries more connections than there are
+//! parts in memory, smaller parts let more of them be in flight: as many as the limiter has found to pay.
 
 use crate::engine::limiter::{Flow, Wanting};
 
 /// Part sizes are multiples of this.
 const STEP: u64 = 1 << 20;
 
-/// How large one writer's next part is to be.
+/// Chooses the size of one writer's next part.
 #[derive(Debug)]
 pub(super) struct Narrowing {
     flow: Flow,
@@ -16,16 +16,16 @@ pub(super) struct Narrowing {
     memory: u64,
     /// Most parts that the writer may have in flight.
     in_flight: usize,
-    /// Size of the parts where there is memory enough, and the least that the plan makes of one.
+    /// Size of the parts where there is enough memory, and the smallest size that the plan gives a part.
     whole: u64,
     least: u64,
-    /// That of the last one.
+    /// Size of the last part.
     part: u64,
-    /// For as long as memory is waited for.
+    /// Tells the limiter that the writer wants more requests in flight, while it waits for memory.
     wanting: Option<Wanting>,
-    /// Whether it was since the last part began.
+    /// Whether the writer waited for memory while it filled this part.
     waited: bool,
-    /// Bytes of the parts since then.
+    /// Bytes of the parts since the writer last waited for memory, or parts last grew.
     calm: u64,
 }
 
@@ -34,7 +34,7 @@ impl Narrowing {
         Self { flow, memory, in_flight, whole, least, part: whole, wanting: None, waited: false, calm: 0 }
     }
 
-    /// The writer waits for memory, or has it.
+    /// Takes in whether the writer waits for memory.
     pub(super) fn waits(&mut self, is_waiting: bool) {
         if is_waiting {
             self.waited = true;
@@ -50,13 +50,13 @@ impl Narrowing {
         if std::mem::take(&mut self.waited) {
             self.calm = 0;
             let is_enough = self.memory / at_once.max(1) >= self.whole;
-            // One more is being filled.
+            // One part more than those in flight is being filled.
             let fits = self.memory / (at_once + 1) / STEP * STEP;
             self.part = if is_enough { self.whole } else { fits.max(self.least) };
         } else if self.part < self.whole {
             self.calm = self.calm.saturating_add(self.part);
-            // Parts that ended together have left room for many. Who has not waited for as much as there is of memory
-            // does not need smaller ones, and each request costs.
+            // Parts that ended together leave room for many. A writer that has filled the whole budget once
+            // without a wait does not need smaller parts, and each request costs.
             if self.calm >= self.memory {
                 self.calm = 0;
                 self.part = self.whole.min(self.part.saturating_mul(2));

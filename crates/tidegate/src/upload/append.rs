@@ -1,5 +1,5 @@
-//! An upload whose parts are appended to each other: one after the other, each from where the store stands,
-//! the last one with what publishes the object.
+//! Uploads to a session that is appended to: parts are sent one after the other, each from where the session
+//! ends, and the last part publishes the object.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
@@ -22,27 +22,28 @@ use crate::types::object::Object;
 #[cfg(test)]
 mod tests;
 
-/// What becomes of a session that anybody else sends its last bytes to.
+/// The error of a session that somebody else has finished.
 pub(super) const FINISHED: &str =
     "the session was finished by somebody else, with fewer bytes than the object has";
 
-/// Which part is next.
+/// The order in which the parts are sent.
 #[derive(Debug)]
 pub(super) struct Order {
     next: watch::Sender<Next>,
-    /// Why there is no next.
+    /// The error of the part that failed, after which no part is sent.
     failed: Mutex<Option<Error>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Next {
-    /// The part's number; `None` where one has failed, and there is no next.
+    /// The number of the next part; `None` once a part has failed.
     number: Option<u32>,
-    /// The checksum of those before it.
+    /// The checksum of all parts before it.
     before: Checksum,
 }
 
-/// The turn of one part; the next one's comes when it is stored, and none where it is dropped before.
+/// One part's turn to be sent. The next part's turn comes when this part is stored; if the turn is dropped
+/// before that, no part follows.
 #[derive(Debug)]
 struct Turn<'a> {
     order: &'a Order,
@@ -52,7 +53,7 @@ struct Turn<'a> {
 }
 
 impl Order {
-    /// Nothing was appended yet.
+    /// The order of a session that nothing was appended to yet.
     fn new(algorithm: Algorithm) -> Self {
         Self {
             next: watch::Sender::new(Next { number: Some(1), before: algorithm.empty() }),
@@ -60,15 +61,15 @@ impl Order {
         }
     }
 
-    /// Of parts that are cut so: none where they are not appended to each other.
+    /// The order for this cut; `None` where parts are not appended to each other.
     pub(super) fn of(cut: Cut, algorithm: Algorithm) -> Option<Box<Self>> {
         cut.appends().then(|| Box::new(Self::new(algorithm)))
     }
 
-    /// Waits until part `number` is next: `None` where one before it has failed.
+    /// Waits until part `number` is next; `None` where an earlier part has failed.
     async fn turn(&self, number: u32) -> Option<Turn<'_>> {
         let mut next = self.next.subscribe();
-        // Its sender is here, so that it does not end.
+        // `self` holds the sender, so the channel stays open.
         let next = *next.wait_for(|next| next.number.is_none_or(|next| next == number)).await.ok()?;
         next.number.map(|number| Turn { order: self, number, before: next.before, stored: false })
     }
@@ -91,8 +92,8 @@ impl Drop for Turn<'_> {
 }
 
 impl Upload {
-    /// Waits until part `number` may be sent, where one is sent behind the other: before it takes what it
-    /// is sent with, for the one before it may wait for that.
+    /// Waits until part `number` may be sent, where the session is appended to. Wait for this before taking
+    /// the buffers that the part is sent through, because an earlier part may still need them.
     pub(super) async fn in_turn(&self, number: u32) -> Result<()> {
         let Some(order) = &self.order else { return Ok(()) };
         let mut next = order.next.subscribe();
@@ -103,7 +104,7 @@ impl Upload {
         }
     }
 
-    /// What the part before has failed with: it is not for this one to say something else.
+    /// The error of the earlier part that failed, so that every later part reports the same one.
     fn out_of_turn(&self, order: &Order) -> Error {
         let failed = order.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.as_ref().map_or_else(
@@ -112,7 +113,7 @@ impl Upload {
         )
     }
 
-    /// Appends one part, as often as it takes.
+    /// Appends one part, with retries.
     pub(super) async fn append(
         &self,
         order: &Order,
@@ -125,7 +126,7 @@ impl Upload {
         let checksum = match self.append_one(number, range, &payload, permit).await {
             Ok(checksum) => checksum,
             Err(error) => {
-                // Before the turn ends, so that whoever waits for it finds it.
+                // Before the turn ends, so that the parts that wait for their turn find the error.
                 *order.failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.again());
                 return Err(error);
             }
@@ -173,8 +174,8 @@ impl Upload {
         self.append_rest(number, range, payload, whole, permit).await?
     }
 
-    /// Appends all that is missing, which publishes the object: `whole` is the checksum of all its bytes. The
-    /// inner error is that of an object which is published, and not what was sent.
+    /// Appends all missing bytes, which publishes the object; `whole` is the checksum of all its bytes. The
+    /// inner error means that an object is published that is not what was sent.
     pub(super) async fn append_rest(
         &self,
         number: u32,
@@ -193,7 +194,7 @@ impl Upload {
                 let message = "the store has all bytes and does not publish the object";
                 return Err(self.error(ErrorKind::Unavailable, Operation::Complete, message));
             }
-            // The session says that it has published nothing, and whoever gives it up ends it first.
+            // The session is open, so it has published nothing, and it is aborted before it is given up.
             Err(failure) if self.is_journaled && failure.fault.kind == FaultKind::Diverged => {
                 return Err(self.failed(failure, Operation::Complete).at_part(number, range));
             }
@@ -217,10 +218,10 @@ impl Upload {
         Ok(verified.map_err(|error| error.after(attempts.into_inner(), began.elapsed())))
     }
 
-    /// Sends what the store does not have yet of `range`, as often as it takes; the object, where that is
-    /// published by it: with the `last` part, of which it is said what all bytes together have for a
-    /// checksum, and whose attempts are counted. Whenever an answer was lost the store is asked where it stands: what it has is not
-    /// sent again, and an object that is published is found so.
+    /// Sends the bytes of `range` that the store does not have yet, with retries; returns the object where it
+    /// is published. `last` is set for the last part, which publishes the object: the checksum of the whole
+    /// object, and a counter of the attempts. After a lost answer the store is asked where the session ends:
+    /// bytes that it has are not sent again, and an object that is already published is found.
     async fn push(
         &self,
         session: &Session,
@@ -249,7 +250,8 @@ impl Upload {
                             "the store has {at} bytes of the session, where it had {} and was sent {}",
                             range.start, range.end
                         );
-                        // Who answered may not know yet: it is believed the second time.
+                        // The server that answered may not be up to date: a low answer is believed the second
+                        // time.
                         if at < range.start && !was_low.swap(true, Relaxed) {
                             return Err(Fault::new(FaultKind::Transient, message).with_answered(true));
                         }
@@ -268,8 +270,8 @@ impl Upload {
                 };
                 stands = match appended {
                     Ok(stands) => stands,
-                    // What an earlier request has left on its way may have come in, so that it stands elsewhere; or
-                    // the answer is no store's, and says nothing of where it stands.
+                    // Late bytes of an earlier request may have arrived, so that the session ends elsewhere;
+                    // or the answer is not from the store, and says nothing of where the session ends.
                     Err(fault) if matches!(fault.kind, FaultKind::Invalid | FaultKind::NotAStore) => {
                         match self.backend.appended(session).await {
                             Ok(Appended::Open(now)) if now <= at => return Err(fault),

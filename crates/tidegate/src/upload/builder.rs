@@ -1,4 +1,4 @@
-//! How a write is set up.
+//! The builder that sets up one write: its strategy, part size, conditions and attributes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,48 +54,49 @@ impl WriterBuilder {
         }
     }
 
-    /// How the bytes travel; [`Strategy::Auto`] by default.
+    /// The strategy; [`Strategy::Auto`] by default.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Size of a part in bytes; it grows where an object would need more parts than the store takes, and is
-    /// rounded up where parts are appended to each other and must be multiples of something (Google: 256 KiB).
-    /// 16 MiB by default; less where the memory budget is below 128 MiB, where memory is waited for although more requests
-    /// may fly (down to 5 MiB or the store's least), or as [`Strategy::Auto`] says of a known size.
+    /// Size of a part in bytes. Parts grow where an object would need more of them than the store takes. The
+    /// size is rounded up where the session is appended to and takes only multiples of a size (Google:
+    /// 256 KiB). 16 MiB by default; less where the memory budget is below 128 MiB, where the writer waits for
+    /// memory although more requests may be in flight (down to 5 MiB or the store's least), or as
+    /// [`Strategy::Auto`] chooses for a known size.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
         self
     }
 
-    /// The object's size in bytes, where it is known or guessed. A hint that is too small is made up
-    /// for by growing parts, but for [`Strategy::Put`], which takes no more than the hint. One that is too large may
-    /// cost requests: what would be one goes in parts of the size that the hint made of them.
+    /// The object's size in bytes, where it is known or guessed. If the hint is too small, parts grow, except
+    /// with [`Strategy::Put`], which takes no more than the hint. A hint that is too large may cost requests:
+    /// an object that fits in one request is sent in parts of the size that the hint led to.
     pub fn size_hint(mut self, bytes: u64) -> Self {
         self.size_hint = Some(bytes);
         self
     }
 
-    /// The size in bytes that the object has: nothing of another size is published. The write that goes past it
-    /// fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
-    /// [`WrongSize`](crate::WrongSize) as the error's source. It is the size hint as well, where none is set. A
-    /// journal does not keep it: [`Writer::set_exact_size`] is for those who resume.
+    /// The exact size of the object in bytes: nothing of another size is published. The write that goes past
+    /// it fails, and so does `finish` where bytes are missing, with [`ErrorKind::Source`] and a
+    /// [`WrongSize`](crate::WrongSize) as the error's source. It is also the size hint, where none is set. A
+    /// journal does not keep the exact size: after a resume, set it with [`Writer::set_exact_size`].
     pub fn exact_size(mut self, bytes: u64) -> Self {
         self.exact_size = Some(bytes);
         self
     }
 
-    /// Most parts of this object in flight at once; the limiter's bound holds as well. More than one has
-    /// [`Strategy::Journal`] send parts where it would append (Google).
+    /// Most parts of this object in flight at once; the limiter's bound holds as well. With more than one,
+    /// [`Strategy::Journal`] sends parts where it would otherwise append (Google).
     pub fn concurrency(mut self, parts: usize) -> Self {
         self.concurrency = Some(parts);
         self
     }
 
-    /// How long the writer may take no byte while others wait for the memory that it holds: past this
-    /// its upload is aborted, and its next call fails with [`ErrorKind::Idle`]. Bytes that a spool takes
-    /// are waited for by nobody.
+    /// How long the writer may take no byte while others wait for the memory that it holds. Past this limit
+    /// the upload is aborted, and the writer's next call fails with [`ErrorKind::Idle`]. Nobody waits for
+    /// bytes that a spool takes.
     pub fn idle_limit(mut self, limit: Duration) -> Self {
         self.idle_limit = Some(limit);
         self
@@ -108,21 +109,21 @@ impl WriterBuilder {
         self
     }
 
-    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`](crate::Store::head) or a reader
-    /// described it, by the store's own condition at the moment of the commit. [`ErrorKind::Unsupported`] where
-    /// the store has none, and with [`Strategy::Journal`].
+    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`] or a
+    /// reader described it, by the store's own condition at the moment of the commit.
+    /// [`ErrorKind::Unsupported`] where the store has no such condition, and with [`Strategy::Journal`].
     pub fn replaces(mut self, object: Object) -> Self {
         self.options.replaces = Some(object.into());
         self
     }
 
-    /// What the object carries beside its bytes, all at once.
+    /// Sets all attributes of the object at once.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
         self.options.attributes = attributes;
         self
     }
 
-    /// MIME type; guessed from the key's ending otherwise.
+    /// MIME type; by default guessed from the key's extension.
     pub fn content_type(mut self, content_type: impl Into<String>) -> Self {
         self.options.attributes.content_type = Some(content_type.into());
         self
@@ -152,7 +153,7 @@ impl WriterBuilder {
         self
     }
 
-    /// The figures of the write to be; they can be watched from here on.
+    /// The progress figures of the write; they can be watched from here on.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
@@ -160,8 +161,8 @@ impl WriterBuilder {
     /// Starts a writer. No request is made before there is something to send.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] where the part size is not the store's, or does not fit in the
-    /// memory budget, and where no request could say the key or what the object is to carry;
+    /// [`ErrorKind::InvalidInput`] where the store does not take the part size, where the part size does not
+    /// fit in the memory budget, and where no request could carry the key or the attributes;
     /// [`ErrorKind::TooLarge`] where the size hint is more than the store or the budget takes.
     pub async fn start(self) -> Result<Writer> {
         self.context.check(Operation::Write, &self.key, Some(&self.options))?;
@@ -182,9 +183,9 @@ impl WriterBuilder {
         Ok(writer)
     }
 
-    /// Sends the file at `path` and publishes it. With [`Strategy::Journal`] it is copied into the journal
-    /// first. Its bytes are streamed from the disk and checksummed
-    /// on their way: a request holds three slabs of memory, whatever the part size.
+    /// Uploads the file at `path` and publishes it. With [`Strategy::Journal`] the file is copied into the
+    /// journal first. The bytes are streamed from the disk and checksummed on their way: a request holds at
+    /// most three slabs of memory, whatever the part size.
     ///
     /// # Errors
     /// [`ErrorKind::Source`] where the file can't be read or changes while it is sent; nothing is
@@ -205,7 +206,7 @@ impl WriterBuilder {
             return self.upload_journaled(file).await;
         }
         if file.size() == 0 {
-            // Files that the system makes up as they are read (/proc) have no size and have bytes.
+            // Files whose content the kernel generates on read (/proc) report no size but have bytes.
             let url = self.url();
             let mut source = tokio::fs::File::from_std(file.into_file());
             let mut writer = self.start().await?;
@@ -219,7 +220,8 @@ impl WriterBuilder {
         Ok(context.relative(object))
     }
 
-    /// The journal has a copy of the file: it may change or go away when all of it was read.
+    /// Uploads the file through a journal. The journal holds a copy, so the file may change or go away once
+    /// all of it is read.
     async fn upload_journaled(self, file: SourceFile) -> Result<Object> {
         let (url, size) = (self.url(), file.size());
         let failed = |error| file::unreadable(&url, error);

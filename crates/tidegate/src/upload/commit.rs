@@ -1,4 +1,4 @@
-//! What becomes of full parts: handed to requests, acknowledged, committed, or aborted.
+//! Sends full parts, takes in their receipts, and publishes the object.
 
 use std::future::Future;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
 impl Direct {
-    /// Hands what the plan has cut to requests.
+    /// Carries out the plan's actions: makes requests of its parts, or keeps the parts for later.
     pub(super) fn dispatch(&mut self) -> Result<()> {
         while let Some(action) = self.plan.next() {
             match action {
@@ -81,8 +81,8 @@ impl Direct {
         });
     }
 
-    /// Starts the request that publishes the object. A task's: a `finish` that is not polled any more
-    /// must not keep the bytes in memory, or a turn.
+    /// Starts the request that publishes the object, in a task: a `finish` that is no longer polled must not
+    /// hold bytes in memory, or a limiter permit.
     fn commit(
         &mut self,
         operation: Operation,
@@ -93,7 +93,7 @@ impl Direct {
         self.stage = Stage::Committing(Some(operation));
     }
 
-    /// Waits until what is kept for later is in the spool.
+    /// Waits until the deferred parts are in the spool.
     pub(super) fn poll_deferred(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let Some(deferred) = &mut self.deferred else { return Poll::Ready(Ok(())) };
         match ready!(deferred.poll_spooled(cx, &self.held, &self.relief)) {
@@ -102,7 +102,7 @@ impl Direct {
                 let message = error.to_string();
                 let kind = match error {
                     SpoolError::Full(_) => ErrorKind::NoSpace,
-                    SpoolError::Failed { .. } => ErrorKind::Source, // as where it can't be read
+                    SpoolError::Failed { .. } => ErrorKind::Source, // as where the spool can't be read
                 };
                 let failed = self.upload.error(kind, Operation::Write, message).with_source(error);
                 Poll::Ready(Err(self.fail(failed)))
@@ -110,7 +110,7 @@ impl Direct {
         }
     }
 
-    /// All bytes are in: what was kept until now is sent, as many parts at once as the strategy allows.
+    /// After the last byte: sends the deferred parts, as many at once as the strategy allows.
     fn poll_deferred_parts(&mut self, cx: &mut Context<'_>) -> Result<()> {
         loop {
             self.poll_parts(cx)?;
@@ -154,7 +154,7 @@ impl Direct {
         if self.is_full() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
-    /// Whether as many parts are in flight as the strategy allows. Those that are kept for later are not.
+    /// Whether as many parts are in flight as the strategy allows. Deferred parts are not in flight.
     pub(super) fn is_full(&self) -> bool {
         self.deferred.is_none() && self.plan.outstanding() >= self.in_flight
     }
@@ -183,7 +183,7 @@ impl Direct {
                 Stage::Committing(Some(_)) => {
                     self.poll_parts(cx)?;
                     return match &self.stage {
-                        // Kept: a `finish` behind a `shutdown` gives it once more.
+                        // Kept: a `finish` after a `shutdown` returns the object once more.
                         Stage::Committed(Some(object)) => Poll::Ready(Ok((**object).clone())),
                         _ => Poll::Pending,
                     };

@@ -1,4 +1,4 @@
-//! Copies that the store makes itself: in one request, asked again until all is copied, or in parts.
+//! Copies that the store makes itself: in one request, repeated until all bytes are copied, or in parts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub(crate) enum Way {
     Whole,
     /// In parts of a session.
     Parts(Schedule),
-    /// Of no bytes no part is copied: they are written, as any object.
+    /// An empty object has no part to copy: it is written like any object.
     Nothing,
 }
 
-/// Why no copy is made.
+/// Why the store makes no copy.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoWay {
     #[error("the store copies no object of {0} bytes itself")]
@@ -39,11 +39,11 @@ pub(crate) enum NoWay {
 }
 
 impl Way {
-    /// Size of a part where none is set: a store needs about a second for so much.
+    /// Size of a part where none is set: a store copies this much in about a second.
     const PART: u64 = 128 << 20;
 
-    /// The way for `size` bytes. What is no larger than a part goes in one request, as far as that does what
-    /// is asked.
+    /// Chooses the way for `size` bytes. An object no larger than a part is copied in one request, unless one
+    /// request can't keep `create_only`.
     pub(crate) fn choose(
         store: &Capabilities,
         size: u64,
@@ -74,18 +74,19 @@ fn cuts(schedule: Schedule, size: u64) -> impl Iterator<Item = (u32, Range<u64>)
     ends.skip(1)
 }
 
-/// What a task of a copy has done.
+/// The result of one task of a copy.
 enum Done {
     Part(StoredPart),
     Published(Box<Object>),
 }
 
-/// One copy. Its requests are tasks, as those of an upload: a future that is not polled keeps no turn.
+/// One copy. Its requests run in tasks, like those of an upload: a future that is not polled holds no limiter
+/// permit.
 pub(crate) struct Copy {
     upload: Arc<Upload>,
     from: Arc<CopySource>,
     tasks: JoinSet<Result<Done>>,
-    /// What publishes the object, once that is under way.
+    /// The operation that publishes the object, once it is in flight.
     commit: Option<Operation>,
     ended: bool,
 }
@@ -97,7 +98,7 @@ impl Copy {
         Self { upload, from, tasks: JoinSet::new(), commit: None, ended: false }
     }
 
-    /// Makes the copy. Dropping the future stops what is under way and ends the session.
+    /// Makes the copy. Dropping the future cancels the requests in flight and aborts the session.
     pub(crate) async fn run(mut self, way: Way, in_flight: usize) -> Result<Object> {
         let (upload, from) = (self.upload.clone(), self.from.clone());
         let result = match way {
@@ -112,7 +113,7 @@ impl Copy {
         self.ended = true;
         if result.is_err() {
             let tasks = std::mem::take(&mut self.tasks);
-            // The first error is the one to tell; one of the abort is logged where it happens.
+            // The first error is reported; an error of the abort is logged where it happens.
             let _ = self.upload.abort(tasks).await;
         }
         result
@@ -178,7 +179,8 @@ impl Drop for Copy {
 }
 
 impl Upload {
-    /// Has the store copy an object in one request, which is made again from where it stands.
+    /// Has the store copy an object in one request, which is repeated from the store's cursor until all bytes
+    /// are copied.
     async fn copy(&self, from: &CopySource) -> Result<Object> {
         let began = Instant::now();
         let (size, checksum) = (from.object.size, from.checksum(self.backend.capabilities().checksum));

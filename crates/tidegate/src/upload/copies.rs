@@ -1,9 +1,9 @@
-//! Completing with the copies that the store has kept.
+//! Completes an upload with the copies of parts that the store has kept.
 //!
-//! A part may have been sent twice: as a hedge, or again after a request that was given up. Whichever
-//! copy arrives last is the one that the store has, and where tags differ between copies of the same
-//! bytes, the receipt that we hold may be of the other one. The store compares, so nothing wrong is
-//! published: it refuses, and is asked what it has.
+//! A part may have been sent twice: as a hedge, or again after a request that was given up. The store keeps
+//! the copy that arrives last, and where copies of the same bytes have different tags, our receipt may be of
+//! the other copy. The store compares the tags, so nothing wrong is published: it refuses the completion, and
+//! is asked which copies it has.
 
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ use crate::types::object::Object;
 pub(super) enum Parts {
     /// Sent from here; with the checksum of all their bytes.
     Sent(Vec<Receipt>, Checksum),
-    /// Copied by the store; with the checksum that it has told of all their bytes.
+    /// Copied by the store; with the checksum that the store has reported of all their bytes.
     Copied(Vec<StoredPart>, Option<Checksum>),
 }
 
 impl Parts {
-    /// Bytes of all together.
+    /// Bytes of all parts together.
     pub(super) fn size(&self) -> u64 {
         match self {
             Self::Sent(_, checksum) => checksum.covers(),
@@ -53,7 +53,8 @@ impl Parts {
         }
     }
 
-    /// The same parts, as the session lists them; the number of one that it has not, or not its bytes.
+    /// The same parts with the tags that the session lists; the error is the number of a part that is missing
+    /// or has other bytes.
     fn kept(&self, listed: &BTreeMap<u32, StoredPart>) -> Result<Self, u32> {
         Ok(match self {
             Self::Sent(parts, checksum) => {
@@ -72,20 +73,21 @@ impl Parts {
     }
 }
 
-/// What a session has of the parts that it had acknowledged.
+/// The parts that a session still has, of those that it had acknowledged.
 enum Kept {
-    /// The copies that are there.
+    /// All parts, each as the copy that is there.
     Copies(Parts),
-    /// Not this one, or not its bytes.
+    /// This part is missing, or has other bytes.
     Lacks(u32),
-    /// The store does not tell.
+    /// The store does not list the parts of a session.
     Unknown,
 }
 
 impl Upload {
-    /// Asks for the completion of `session` from `parts`; with the tags of the copies that the store
-    /// has, where it has others than those that were acknowledged last. Each copy can arrive once, so
-    /// this ends; a store that never stops changing its mind is asked as often as one that fails.
+    /// Completes `session` from `parts`. Where the store refuses, because it has other copies than those that
+    /// were acknowledged last, completes with the tags of the copies that it has. Each copy can arrive only
+    /// once, so this ends; a store that keeps changing its answer is asked as often as a failed request is
+    /// retried.
     pub(super) async fn publish(&self, session: &Session, mut parts: Parts) -> Result<Made<Object>, Failure> {
         let began = Instant::now();
         let mut before: Option<Failure> = None;
@@ -94,9 +96,9 @@ impl Upload {
             let complete = || self.publishing.watch(parts.complete(self, session));
             let sent = self.requests.make(Operation::Complete, None, None, complete).await;
             let mut failure = match sent.map(|made| made.after(before.as_ref())) {
-                // It is asked for the object, where it keeps what that is known by: a store that was stopped
-                // while it completed may take that for done, or one that is completing it yet for another
-                // process (versitygw 1.8.0 does).
+                // Where the store keeps writer tokens, it is asked for the object: a store that was stopped
+                // while it completed may report that as done, and so may one that is still completing for
+                // another process (versitygw 1.8.0 does).
                 Ok(made)
                     if (made.in_doubt || self.may_be_published) && self.backend.capabilities().tokens =>
                 {
@@ -123,7 +125,7 @@ impl Upload {
             match self.kept(session, &parts).await {
                 Ok(Kept::Copies(kept)) if kept != parts => (parts, before) = (kept, Some(failure)),
                 Ok(Kept::Copies(_)) => {
-                    // No session is lost: whoever sends it all again is refused again.
+                    // The session is not lost: the same parts, sent again, would be refused again.
                     failure.fault.kind = FaultKind::Invalid;
                     let message = &failure.fault.message;
                     failure.fault.message = format!("the store refuses the parts that it has: {message}");
@@ -138,7 +140,7 @@ impl Upload {
                 Err(unlisted) => {
                     let Failure { mut fault, attempts, elapsed, .. } = unlisted;
                     fault.message = format!("{}; listing the parts: {}", failure.fault, fault.message);
-                    // That the listing is in doubt says nothing of the completion.
+                    // A doubtful listing says nothing about the completion.
                     return Err(Failure { fault, attempts, elapsed, ..failure });
                 }
             }
@@ -146,7 +148,8 @@ impl Upload {
         }
     }
 
-    /// The receipt of a part that the session lists, where the answer to the request that sent it proves nothing.
+    /// The receipt of a part that the session lists, where the answer to the part's own request proves
+    /// nothing.
     pub(super) async fn listed_part(
         &self,
         session: &Session,
@@ -154,7 +157,7 @@ impl Upload {
         payload: &Payload,
     ) -> Option<Receipt> {
         let list = || self.backend.parts(session);
-        // Where that fails as well, the first failure is the one to tell.
+        // If that fails as well, the first failure is reported.
         let listed = self.requests.send(Operation::List, None, None, list).await.ok()?;
         let there = listed.into_iter().find(|part| part.number == number && !part.etag.is_empty())?;
         let sent =
@@ -162,7 +165,7 @@ impl Upload {
         kept(&sent, &there)
     }
 
-    /// What the store has now of these parts.
+    /// Asks the store which of these parts it has now.
     async fn kept(&self, session: &Session, parts: &Parts) -> Result<Kept, Failure> {
         let list = || self.backend.parts(session);
         let listed = match self.requests.send(Operation::List, None, None, list).await {
@@ -175,7 +178,7 @@ impl Upload {
     }
 }
 
-/// The receipt of the copy that is there, if it is one of the same bytes.
+/// The receipt of the listed copy, if it has the same bytes.
 fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
     let agrees = there.checksum.as_ref().is_none_or(|sum| receipt.checksum.compare(sum) != Some(false));
     if there.size != receipt.size || !agrees {
@@ -184,7 +187,7 @@ fn kept(receipt: &Receipt, there: &StoredPart) -> Option<Receipt> {
     Some(Receipt { etag: tag(&receipt.etag, there), ..receipt.clone() })
 }
 
-/// The same of a part that the store has copied.
+/// The same for a part that the store has copied.
 fn kept_copy(part: &StoredPart, there: &StoredPart) -> Option<StoredPart> {
     let agrees =
         part.checksum.as_ref().zip(there.checksum.as_ref()).is_none_or(|(ours, theirs)| ours == theirs);
@@ -192,7 +195,7 @@ fn kept_copy(part: &StoredPart, there: &StoredPart) -> Option<StoredPart> {
     is_same.then(|| StoredPart { etag: tag(&part.etag, there), ..part.clone() })
 }
 
-/// The tag of a copy that is there. Listings quote tags, or do not.
+/// The tag of the listed copy. Some listings quote tags, others do not.
 fn tag(known: &str, there: &StoredPart) -> String {
     let same = there.etag.trim_matches('"') == known.trim_matches('"');
     if same { known } else { &there.etag }.to_owned()

@@ -1,4 +1,4 @@
-//! Copies within one store, which makes them itself.
+//! The builder of copies within one store, which the store makes itself.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct CopyBuilder {
     to_key: String,
     part_size: Option<u64>,
     concurrency: Option<usize>,
-    /// What the key has, where that was asked already.
+    /// The source object, where the caller has described it already.
     described: Option<Object>,
     options: WriteOptions,
     progress: Progress,
@@ -39,15 +39,15 @@ impl CopyBuilder {
         self
     }
 
-    /// What the copy carries in another way than its source. What is not set here is kept, metadata and tags
-    /// each as a whole.
+    /// The attributes in which the copy differs from its source. Attributes that are not set here are kept;
+    /// metadata and tags are each kept or replaced as a whole.
     pub fn attributes(mut self, attributes: Attributes) -> Self {
         self.options.attributes = attributes;
         self
     }
 
-    /// Size of a part in bytes, where the store copies in parts; an object that is no larger is copied in one
-    /// request. As for an upload, it grows where an object would need too many; 128 MiB by default.
+    /// Size of a part in bytes, where the store copies in parts; an object no larger than a part is copied in
+    /// one request. As for an upload, parts grow where an object would need too many; 128 MiB by default.
     pub fn part_size(mut self, bytes: u64) -> Self {
         self.part_size = Some(bytes);
         self
@@ -59,28 +59,30 @@ impl CopyBuilder {
         self
     }
 
-    /// The copy is of the object that [`Store::head`] has described so, which is not asked for again.
+    /// Copies the object as [`Store::head`] has described it, without asking for it again.
     pub(crate) fn described(mut self, object: Object) -> Self {
         self.described = Some(object);
         self
     }
 
-    /// The figures of the copy to be: what the store has copied counts as acknowledged.
+    /// The progress figures of the copy: bytes that the store has copied count as acknowledged.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// Makes the copy: visible when this returns, whole, or not at all. It is of the object that the key has when
-    /// this begins, with the same bytes (by the checksum, where the store tells one of both), attributes,
-    /// metadata and tags. Access rights and retention are the target's own; what else the source has and the copy lacks
-    /// is named in [`Object::not_carried`]. A copy of an object onto itself that
-    /// changes no attribute is the object as it is; no request but the one that describes it is made.
+    /// Makes the copy: when this returns, the whole copy is visible, or nothing is. The source is the object
+    /// that the key has when this begins. The copy has the same bytes (by the checksum, where the store
+    /// reports one of both), attributes, metadata and tags. Access rights and retention are the target's own;
+    /// anything else that the source has and the copy lacks is named in [`Object::not_carried`]. A copy of an
+    /// object onto itself that changes no attribute returns the object as it is; the only request is the one
+    /// that describes it.
     ///
     /// Dropping the future aborts, as dropping a [`Writer`](crate::Writer) does.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the two are not of one store, it makes no such copies, or it gives neither a tag
-    /// nor a version of the source: then nothing was changed, and the bytes can be read and written. [`ErrorKind::Replaced`] where the source was replaced or
+    /// [`ErrorKind::Unsupported`] where source and target are not of one store, the store makes no such
+    /// copies, or it gives neither an ETag nor a version of the source: then nothing was changed, and the
+    /// bytes can be downloaded and uploaded instead. [`ErrorKind::Replaced`] where the source was replaced or
     /// removed meanwhile.
     pub async fn run(self) -> Result<Object> {
         if let Some(object) = self.onto_itself().await? {
@@ -112,8 +114,8 @@ impl CopyBuilder {
         Ok(Object { not_carried, ..self.to.relative(object) })
     }
 
-    /// The object, where it would be copied onto itself and nothing of it would change. Stores refuse such a copy
-    /// (S3) or make a new version of it.
+    /// The object, where it would be copied onto itself without a change. Stores refuse such a copy (S3) or
+    /// make a new version of the object.
     async fn onto_itself(&self) -> Result<Option<Object>> {
         if !self.from.is_one_place(&self.key, &self.to, &self.to_key).await {
             return Ok(None);
@@ -128,7 +130,7 @@ impl CopyBuilder {
             return Err(Error::new(ErrorKind::AlreadyExists, Operation::Copy, url, message));
         }
         let changes = self.options.attributes != Attributes::default();
-        // Two stores in memory may have one name, each of another engine.
+        // Two in-memory stores of different engines may have the same name.
         let is_one_store = Arc::ptr_eq(self.from.backend(), self.to.backend());
         if changes || (!is_one_store && !self.to.head(&self.to_key).await?.is_same(&object)) {
             return Ok(None);
@@ -136,7 +138,7 @@ impl CopyBuilder {
         Ok(Some(Object { key: self.to_key.clone(), ..object }))
     }
 
-    /// Describes what is copied, and refuses what could not be.
+    /// Describes the source object, and refuses a copy that the store could not make.
     async fn source(&self) -> Result<CopySource> {
         let (from, to) = (&self.from, &self.to);
         if !from.is_one_with(to) {
@@ -166,7 +168,7 @@ impl CopyBuilder {
     }
 }
 
-/// What a copy carries: what is given, and for the rest what its source does.
+/// The attributes of a copy: the given ones, and the source's for the rest.
 fn merged(given: Attributes, source: Attributes) -> Attributes {
     Attributes {
         content_type: given.content_type.or(source.content_type),
@@ -178,7 +180,8 @@ fn merged(given: Attributes, source: Attributes) -> Attributes {
         metadata: if given.metadata.is_empty() { source.metadata } else { given.metadata },
         tags: if given.tags.is_empty() { source.tags } else { given.tags },
         storage_class: given.storage_class.or(source.storage_class),
-        // Keys that the store manages are what a bucket has where nothing is said, if not a better one.
+        // Without this setting a bucket encrypts with keys that the store manages, or with better ones: leave
+        // that to it.
         encryption: given.encryption.or(source.encryption.filter(|kept| *kept != Encryption::Managed)),
     }
 }

@@ -1,4 +1,4 @@
-//! The writer in memory: takes bytes into the part that is being filled. What becomes of full parts is in
+//! The writer without a journal: takes bytes into the part that is being filled. Full parts are sent in
 //! `commit.rs`.
 
 use std::io;
@@ -27,21 +27,21 @@ pub(super) struct Direct {
     pub(super) upload: Arc<Upload>,
     pub(super) in_flight: usize,
     pub(super) relief: Arc<Relief>,
-    /// Where there is a spool: its place among those who send from there.
+    /// With a spool: the writer's place in line for the buffers that spooled parts are sent through.
     pub(super) line: Option<Arc<Line>>,
     pub(super) plan: Plan,
     pub(super) held: Arc<Held>,
-    /// Where nothing is sent before `finish`: what is kept until then.
+    /// The parts that are kept until `finish`, where nothing is sent before.
     pub(super) deferred: Option<Deferred>,
     pub(super) memory: Memory,
-    /// Where parts become smaller for want of memory.
+    /// Makes parts smaller while memory is short, where they may become smaller.
     pub(super) narrowing: Option<Box<Narrowing>>,
     pub(super) stage: Stage,
 }
 
 pub(super) enum Stage {
     Open,
-    /// All bytes are in; the request that publishes them, once it is under way.
+    /// All bytes were taken; the operation that publishes them, once it is in flight.
     Committing(Option<Operation>),
     /// The object, until `finish` has taken it.
     Committed(Option<Box<Object>>),
@@ -86,7 +86,7 @@ impl Direct {
         }
     }
 
-    /// Ends the upload; waits until the store has let go of the session. May be called again, also after the
+    /// Aborts the upload; waits until the store has released the session. May be called again, also after the
     /// upload has failed.
     pub(super) async fn abort(&mut self) -> Result<()> {
         self.stage = Stage::Failed;
@@ -96,7 +96,7 @@ impl Direct {
         ending.await.map_err(|error| error.again())
     }
 
-    /// Has the upload ended by a task of its own.
+    /// Aborts the upload in a task of its own.
     fn abandon(&self) {
         drop(self.held.end());
     }
@@ -149,14 +149,15 @@ impl Taking for Direct {
         self.dispatch()?;
         ready!(self.poll_deferred(cx))?;
         if self.is_full() {
-            // A part's end wakes this task: `poll_parts` has left its waker with them.
+            // The end of a part wakes this task: `poll_parts` has registered its waker.
             ready!(self.poll_outstanding(cx))?;
         }
         Poll::Ready(Ok(usize::try_from(self.plan.room()).unwrap_or(usize::MAX)))
     }
 
     fn poll_lease(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease, Starved>> {
-        // Locked: nobody finds it with the memory that it waited for, and its last byte long ago.
+        // Locked, so that the writer is not taken for idle when it has just been granted memory and its last
+        // byte is long ago.
         let mut state = self.held.lock();
         let progress = &self.upload.requests.progress;
         let lease = self.memory.poll(cx, bytes, progress, || self.held.grow(bytes));
@@ -171,7 +172,7 @@ impl Taking for Direct {
     }
 
     fn next_slab(&self) -> u64 {
-        // Slabs grow with what the part holds already, so that little costs little.
+        // Slabs grow with the bytes in the part, so that small objects take little memory.
         let filled = self.plan.part() - self.plan.room();
         let slab = filled.max(LEAST_SLAB).next_power_of_two();
         slab.min(self.full_slab() as u64).min(self.plan.room())
@@ -186,7 +187,7 @@ impl Taking for Direct {
     }
 
     fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
-        // Nobody takes it away before it is unlocked.
+        // The lock keeps the slab in place while it is filled.
         let mut state = self.held.lock();
         let spare = state.fill.spare();
         if spare.is_empty() {
@@ -242,8 +243,9 @@ impl Drop for Direct {
     }
 }
 
-/// How much memory a part of `part` bytes takes, as the budget must count with it. With a spool the
-/// largest holder can always be brought down, so that large parts need not stop all others.
+/// How much memory a part of `part` bytes takes, as the budget must plan for it. With a spool the largest
+/// holder can always be spilled, so large parts count as half of the budget at most, and need not stop all
+/// other writers.
 pub(super) fn memory_of(part: u64, relief: &Relief) -> u64 {
     let total = relief.budget().total();
     part.min(if relief.spooling().is_some() { total / 2 } else { total })

@@ -3,12 +3,12 @@
 use super::writer::Writer;
 use crate::types::error::{ErrorKind, Operation, Result};
 
-/// An object has not the [exact size](crate::WriterBuilder::exact_size) that was set; the source of such an
-/// [`Error`](crate::Error).
+/// The object does not have the [exact size](crate::WriterBuilder::exact_size) that was set; the source of
+/// the [`Error`](crate::Error).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WrongSize {
-    /// It ended too early.
+    /// The object ended too early.
     #[error("nothing is published: {given} bytes were given, and the object is to have exactly {exact}")]
     TooFew {
         /// Bytes that were given.
@@ -16,7 +16,7 @@ pub enum WrongSize {
         /// The size that was set.
         exact: u64,
     },
-    /// It did not end there.
+    /// The object did not end at the exact size.
     #[error("nothing is published: more bytes were given than the {exact} that the object is to have")]
     TooMany {
         /// The size that was set.
@@ -25,7 +25,7 @@ pub enum WrongSize {
 }
 
 impl Writer {
-    /// How many bytes are still to come; `None` where that is not known.
+    /// How many bytes are still to come; `None` where no exact size is set.
     pub(super) fn missing(&self) -> Option<u64> {
         self.exact.map(|exact| exact.saturating_sub(self.given()))
     }
@@ -40,7 +40,7 @@ impl Writer {
         }
     }
 
-    /// Fails, and the writer with it, where bytes are missing.
+    /// Fails, and the writer with it, unless exactly as many bytes were taken as the exact size.
     pub(super) fn check_all(&mut self) -> Result<()> {
         let given = self.side.position();
         match self.exact {
@@ -51,7 +51,7 @@ impl Writer {
     }
 
     fn has_wrong_size(&mut self, wrong: WrongSize) -> crate::Error {
-        // What has failed before says so.
+        // A writer that has failed before reports that instead.
         if let Err(closed) = self.side.check_open() {
             return closed;
         }

@@ -26,9 +26,9 @@ impl AsyncWrite for Writer {
         copied.map_err(io::Error::from)
     }
 
-    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until everything that was taken is in
-    /// the journal, as durable as [`Writer::write`] makes it. Otherwise ready at once: there is no durable
-    /// point short of [`finish`](Writer::finish).
+    /// With [`Strategy::Journal`](crate::Strategy::Journal), waits until all bytes taken so far are in the
+    /// journal, as durable as [`Writer::write`] makes them. Otherwise ready at once: nothing is durable
+    /// before [`finish`](Writer::finish).
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_item(cx))?;
         self.side.poll_flush(cx).map_err(io::Error::from)
@@ -42,8 +42,8 @@ impl AsyncWrite for Writer {
     }
 }
 
-/// An item is held until there is room for all of it; `poll_ready` waits for that. One that is sent before
-/// then, or behind the end, is an error: no object is published without it.
+/// An item is held until there is room for all of it; `poll_ready` waits for that. An item that is sent
+/// before then, or after the end, is an error: no object is published without it.
 impl Sink<Bytes> for Writer {
     type Error = Error;
 

@@ -1,4 +1,5 @@
-//! A file as the source: its parts are streamed from it, never gathered in memory.
+//! Uploads a file: its parts are streamed from disk, never gathered in memory (only what fits in one slab
+//! is).
 
 use std::io;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use crate::memory::payload::{Payload, SourceChanged, SourceFile};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
-/// Opens the file at `path`, to be sent as `object`.
+/// Opens the file at `path`, to be uploaded as `object`.
 pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
     let opened = tokio::task::spawn_blocking({
         let path = path.to_owned();
@@ -31,13 +32,13 @@ pub(super) async fn open(path: &Path, object: &str) -> Result<SourceFile> {
     })
 }
 
-/// That the bytes of `object` could not be read where they are.
+/// The error of a source of `object` that could not be read.
 pub(super) fn unreadable(object: &str, error: io::Error) -> Error {
     Error::new(ErrorKind::Source, Operation::Write, object, error.to_string()).with_source(error)
 }
 
-/// Fails where a file that was empty when it was opened has more by now than the bytes that were `read`.
-/// One that the system makes up as it is read (/proc) goes on saying that it has none.
+/// Fails where a file that was empty when it was opened now has another size than the bytes that were `read`.
+/// A file whose content the kernel generates on read (/proc) still reports no size, and passes.
 pub(super) async fn check_all_read(file: &tokio::fs::File, read: u64) -> io::Result<()> {
     let now = file.metadata().await?.len();
     if now == 0 || now == read {
@@ -60,28 +61,28 @@ pub(super) async fn send(
     transfer.ended = true;
     if result.is_err() {
         let tasks = std::mem::take(&mut transfer.tasks);
-        // The first error is the one to tell; one of the abort is logged where it happens.
+        // The first error is reported; an error of the abort is logged where it happens.
         let _ = transfer.source.upload.abort(tasks).await;
     }
     result
 }
 
-/// What each request takes its bytes from.
+/// The source of the bytes of each request.
 struct Source {
     file: Arc<SourceFile>,
     upload: Arc<Upload>,
     budget: Budget,
-    /// Held by the part that waits for memory and its turn: only the next one does.
+    /// Held by the part that waits for memory and a limiter permit: one part at a time, in order.
     first: Mutex<()>,
 }
 
 struct Transfer {
     source: Arc<Source>,
     plan: Plan,
-    /// All that waits for memory or a turn does so there: a future that is not polled any more must keep
+    /// Every wait for memory or a limiter permit is in a task: a future that is no longer polled must hold
     /// neither.
     tasks: Tasks,
-    /// What publishes the object, once that is under way.
+    /// The operation that publishes the object, once it is in flight.
     commit: Option<Operation>,
     ended: bool,
 }
@@ -155,7 +156,7 @@ impl Transfer {
         self.tasks.spawn_on(task, &self.source.upload.runtime);
     }
 
-    /// Takes in what a task has done; the object, where it is published.
+    /// Takes in the result of a task; returns the object where it is published.
     fn done(&mut self, joined: Result<Result<Done>, JoinError>) -> Result<Option<Object>> {
         match joined.unwrap_or_else(|ended| Err(self.source.upload.ended_early(self.commit, ended)))? {
             Done::Stored(receipt) => self.plan.stored(receipt),
@@ -168,10 +169,10 @@ impl Transfer {
 impl Source {
     async fn part(&self, number: u32, range: Range<u64>) -> Result<Receipt> {
         self.upload.in_turn(number).await?;
-        // This part's turn comes before the next part takes memory.
+        // This part gets its permit before the next part takes memory.
         let first = self.first.lock().await;
         let payload = self.payload(range.start, range.end - range.start).await?;
-        // A turn that waits for the session would be in the way of the session's own.
+        // First the session, then the permit: the request that opens the session needs a permit too.
         self.upload.session().await?;
         let permit = self.upload.requests.turn().await;
         drop(first);

@@ -1,5 +1,5 @@
-//! The part that is being filled: what of it is in the spool, slabs that bytes are copied into, and
-//! shared bytes that are not copied.
+//! The part that is being filled: its bytes in the spool, slabs that bytes are copied into, and shared bytes
+//! that are not copied.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::types::checksum::{Algorithm, Checksum, Hasher};
 /// The bytes of the current part, in order, with their checksum so far.
 #[derive(Debug)]
 pub(super) struct Fill {
-    /// Comes before what is in memory.
+    /// The bytes in the spool; they come before those in memory.
     stored: Stored,
     pieces: Vec<Piece>,
     slab: Option<Slab>,
@@ -27,7 +27,7 @@ pub(super) struct Fill {
 #[derive(Debug)]
 struct Piece {
     bytes: Bytes,
-    /// What it takes of the budget.
+    /// Bytes of the budget that the piece takes.
     leased: u64,
 }
 
@@ -51,7 +51,7 @@ impl Fill {
         self.slab.as_mut().map_or(&mut [], Slab::spare)
     }
 
-    /// `bytes` of the free end were filled.
+    /// Takes in that `bytes` of the free end were filled.
     pub(super) fn advance(&mut self, bytes: usize) {
         if let Some(slab) = &mut self.slab {
             slab.advance(bytes);
@@ -59,7 +59,7 @@ impl Fill {
         }
     }
 
-    /// A new slab to be filled; how many bytes of the lease it did not need.
+    /// Adds a slab to be filled; returns how many bytes of the lease it did not need.
     pub(super) fn add_slab(&mut self, lease: Lease) -> u64 {
         self.seal();
         let (slab, unused) = Slab::at_most(lease);
@@ -67,21 +67,21 @@ impl Fill {
         unused
     }
 
-    /// Bytes that are shared, not copied.
+    /// Adds bytes that are shared, not copied.
     pub(super) fn add_shared(&mut self, lease: Lease, bytes: Bytes) {
         self.seal();
         self.hasher.update(&bytes);
         self.pieces.push(Piece { leased: lease.bytes(), bytes: lease.charge(bytes) });
     }
 
-    /// Bytes in memory, but for those of the slab that is being filled.
+    /// Bytes in memory, without those in the slab that is being filled.
     pub(super) fn in_memory(&self) -> u64 {
         self.pieces.iter().map(|piece| piece.bytes.len() as u64).sum()
     }
 
-    /// What is in memory, to be spooled behind [`stored`](Self::stored), and how much of the budget was
-    /// given back that was not filled: what follows goes into a new slab, also where the spool fails,
-    /// and the part must not take more than its size.
+    /// The bytes in memory, to be spooled after [`stored`](Self::stored), and how many unfilled bytes of the
+    /// slab went back to the budget. Later bytes go into a new slab, even where the spool fails, and the part
+    /// must not take more than its size.
     pub(super) fn pieces(&mut self) -> (Vec<Bytes>, u64) {
         let trimmed = self.slab.as_mut().map_or(0, Slab::trim);
         self.seal();
@@ -92,18 +92,19 @@ impl Fill {
         &self.stored
     }
 
-    /// The first `count` pieces are in the spool as well, as `stored` now is; what they took of the
-    /// budget. They are given back to be dropped.
+    /// Takes in that the first `count` pieces are in the spool now, as `stored` says. Returns these pieces,
+    /// to be dropped, and how many bytes of the budget they took.
     pub(super) fn spilled(&mut self, stored: Stored, count: usize) -> (Vec<Bytes>, u64) {
         self.stored = stored;
-        // With its room: a list that keeps it costs each of thousands of writers tens of KiB.
+        // The released list takes its capacity along, which would cost each of thousands of writers tens of
+        // KiB.
         let kept = self.pieces.split_off(count);
         let released = std::mem::replace(&mut self.pieces, kept);
         let leased = released.iter().map(|piece| piece.leased).sum();
         (released.into_iter().map(|piece| piece.bytes).collect(), leased)
     }
 
-    /// All of it, to be sent; what follows is a new part.
+    /// Takes the whole part out, to be sent; later bytes begin a new part.
     pub(super) fn take(&mut self) -> Taken {
         self.seal();
         let hasher = std::mem::replace(&mut self.hasher, Hasher::new(self.algorithm));
@@ -137,7 +138,7 @@ impl Fill {
     }
 }
 
-/// A whole part: what of it is in the spool, and what is in memory behind that.
+/// A whole part: its bytes in the spool, and those in memory after them.
 #[derive(Debug)]
 pub(super) struct Taken {
     stored: Stored,
@@ -150,7 +151,7 @@ impl Taken {
         !self.pieces.is_empty()
     }
 
-    /// The same, all of it in the spool.
+    /// Moves the bytes in memory to the spool as well.
     pub(super) async fn spool(mut self, spool: &Spool) -> Result<Self, (Self, SpoolError)> {
         match spool.store(&self.stored, &self.pieces).await {
             Ok(stored) => {
@@ -162,8 +163,8 @@ impl Taken {
         }
     }
 
-    /// It as the body of a request; what is in the spool waits for the buffers that it is read
-    /// through, which are lent for as long as the guard is held.
+    /// The part as the body of a request. A part in the spool waits for the buffers that it is read through,
+    /// which are lent for as long as the guard is held.
     pub(super) async fn payload(self, line: Option<Arc<Line>>) -> (Payload, Option<Lent>) {
         match line.filter(|_| self.stored.len() > 0) {
             None => (Payload::from_memory(self.pieces, self.checksum), None),

@@ -1,4 +1,4 @@
-//! Requests of parts that were dropped, or whose answers were lost.
+//! Notes requests that were dropped, or whose answers were lost.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::backend::Fault;
 use crate::types::error::Result;
 
-/// Whether a request of a part was given up before the store answered. The store may have all of it, and
-/// take the part in after the abort of its session; S3's AbortMultipartUpload says so, and to abort again.
+/// Whether a request was given up before the store answered. The store may have received all of a part, and
+/// store it after the abort of the session; S3's documentation of AbortMultipartUpload says so, and to abort
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp(AtomicBool);
 
 impl GivenUp {
-    /// Makes a request, and takes note where it is dropped or its answer is lost.
+    /// Makes a request, and notes if it is dropped or its answer is lost.
     pub(super) async fn watch<T>(&self, request: impl Future<Output = Result<T, Fault>>) -> Result<T, Fault> {
         let mut watched = Watched { given_up: &self.0, answered: false };
         let result = request.await;

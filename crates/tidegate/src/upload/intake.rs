@@ -1,4 +1,4 @@
-//! Taking bytes in: what the writer in memory and the one through a journal have in common.
+//! Takes bytes in: the code that the writer in memory and the journaled writer share.
 
 use std::io;
 use std::pin::Pin;
@@ -14,34 +14,34 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::{Progress, Wait, Waiting};
 
-/// Smallest slab: what the first byte of an idle writer costs.
+/// Smallest slab, in bytes: the memory that the first byte of an idle writer costs.
 pub(super) const LEAST_SLAB: u64 = 4 << 10;
 
-/// Puts bytes where it is told and says how many.
+/// Writes bytes into the slice and returns how many.
 pub(super) type Filling<'a> = &'a mut dyn FnMut(&mut [u8]) -> Poll<io::Result<usize>>;
 
-/// What takes the bytes of one object.
+/// Takes the bytes of one object.
 pub(super) trait Taking {
     fn upload(&self) -> &Arc<Upload>;
 
     /// Bytes taken so far.
     fn position(&self) -> u64;
 
-    /// The largest object that it takes.
+    /// The largest object that can be taken, in bytes.
     fn reach(&self) -> u64;
 
-    /// Fails where it takes no more bytes.
+    /// Fails where no more bytes are taken.
     fn check_open(&mut self) -> Result<()>;
 
     /// Whether the object is published.
     fn is_published(&self) -> bool;
 
-    /// Whether a byte that comes next would end a request: an object that ends here is one that has it all.
+    /// True when the part is exactly full: an object that ends here can still be a single PUT.
     fn is_at_cut(&self) -> bool {
         false
     }
 
-    /// Waits until it takes another byte; how many, before it is asked again.
+    /// Waits until another byte can be taken; returns how many can be before the next call.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>>;
 
     /// Waits for memory.
@@ -50,23 +50,24 @@ pub(super) trait Taking {
     /// How large a full slab is, in bytes.
     fn full_slab(&self) -> usize;
 
-    /// How large the next one is to be.
+    /// Size of the next slab, in bytes.
     fn next_slab(&self) -> u64;
 
     fn add_slab(&mut self, lease: Lease);
 
     fn has_spare(&self) -> bool;
 
-    /// Has at most `most` bytes put at the free end of a slab; `None` where there is none.
+    /// Lets `fill` write at most `most` bytes into the free end of a slab; `None` where no slab has room.
     fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>>;
 
-    /// Bytes that are not copied.
+    /// Takes bytes without a copy.
     fn share(&mut self, lease: Lease, bytes: Bytes);
 
-    /// So many bytes more are in.
+    /// Takes in that `bytes` more were taken.
     fn took(&mut self, bytes: usize) -> Result<()>;
 
-    /// Sees to it that what was taken goes its way, whether or not this is polled again.
+    /// Starts a task for the bytes taken so far, where they need one, so that they move on even if nobody
+    /// polls again.
     fn set_off(&mut self) {}
 
     /// Waits until a write may return.
@@ -74,18 +75,18 @@ pub(super) trait Taking {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until what was taken is as safe as it becomes before the end.
+    /// Waits until the bytes taken so far are as durable as they become before `finish`.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>>;
 
     /// Publishes the object.
     fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>>;
 
-    /// It is over.
+    /// Ends the writer with `error`; returns the error to report.
     fn fail(&mut self, error: Error) -> Error;
 
-    /// Takes some of what is given.
+    /// Takes some of `given`.
     fn poll_take(&mut self, cx: &mut Context<'_>, given: &mut Given) -> Poll<Result<()>> {
-        // A slab that has been begun is filled first: what it has of the budget must not lie idle.
+        // A slab that has been begun is filled first, so that its memory does not lie idle.
         if !given.is_shared || self.has_spare() {
             let taken = ready!(self.poll_copy(cx, &given.bytes))?;
             given.bytes.advance(taken);
@@ -100,7 +101,7 @@ pub(super) trait Taking {
         Poll::Ready(self.took(piece))
     }
 
-    /// Copies some of `bytes`; says how many.
+    /// Copies some of `bytes`; returns how many.
     fn poll_copy(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         if bytes.is_empty() {
             return Poll::Ready(self.check_open().map(|()| 0));
@@ -112,7 +113,7 @@ pub(super) trait Taking {
         })
     }
 
-    /// Waits for room and memory, then has `fill`, the source, put bytes at the free end of a slab.
+    /// Waits for room and memory, then lets `fill`, the source, write into the free end of a slab.
     fn poll_fill(&mut self, cx: &mut Context<'_>, fill: Filling<'_>) -> Poll<Result<usize>> {
         let room = ready!(self.poll_room(cx))?;
         let filled = loop {
@@ -144,7 +145,7 @@ pub(super) trait Taking {
     }
 }
 
-/// A wait for memory, and for how many bytes. A write that is cancelled leaves it to the next one.
+/// A wait for memory, and for how many bytes. A cancelled write leaves its wait to the next write.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Option<(Acquire, Wait, u64)>);
 
@@ -157,7 +158,8 @@ impl Memory {
         ask: impl FnOnce() -> Acquire,
     ) -> Poll<Result<Lease, Starved>> {
         if self.0.as_ref().is_some_and(|(_, _, asked)| *asked > bytes) {
-            // A cancelled write asked for more: granted to this one, it would be charged and not used.
+            // A cancelled write asked for more: granted to this write, the rest would be charged and not
+            // used.
             self.0 = None;
         }
         let (acquire, ..) = self.0.get_or_insert_with(|| (ask(), progress.waiting(Waiting::Memory), bytes));
@@ -166,7 +168,7 @@ impl Memory {
         Poll::Ready(lease)
     }
 
-    /// It is waited for no more.
+    /// Ends the wait.
     pub(super) fn forget(&mut self) {
         self.0 = None;
     }

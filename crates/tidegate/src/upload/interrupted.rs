@@ -7,18 +7,18 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What became of the writes so far.
+/// Whether the producer knows how far its writes so far have come.
 #[derive(Debug, Default)]
 pub(super) struct Interrupted(Mutex<State>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Each ended: the producer knows what was taken.
+    /// Every write has ended: the producer knows how many bytes were taken.
     #[default]
     No,
-    /// One is under way, or its future was dropped; it began at this byte.
+    /// A write is under way, or its future was dropped; the write began at this byte.
     Writing { from: u64 },
-    /// One was cancelled when some of its bytes were taken, and nobody has asked how many.
+    /// A write was cancelled when some of its bytes were taken, and the producer has not asked how many.
     HalfTaken,
     /// The source is being polled, or has panicked.
     InSource,
@@ -40,7 +40,7 @@ impl Interrupted {
         }
     }
 
-    /// It has ended.
+    /// The write has ended.
     pub(super) fn end(&mut self) {
         let state = self.state();
         if matches!(state, State::Writing { .. }) {

@@ -1,9 +1,9 @@
 //! The writer of a journaled upload: bytes go to the journal, and from there to the store.
 //!
-//! The producer's side is here: what it gives is gathered while an append is under way and appended
-//! when that is done, so that small writes share a sync. The store's side is a task of its own
-//! (`sender.rs`). When the writer is gone, by whatever way but [`abort`](Journaled::abort), the journal
-//! stays, and its session at the store: somebody may go on with it (`resume.rs`).
+//! This file has the producer's side: bytes that arrive while an append is under way are gathered, and
+//! appended together when it is done, so that small writes share a sync. The store's side is a task of its
+//! own (`sender.rs`). When the writer is gone without an [`abort`](Journaled::abort), its journal stays, and
+//! its session at the store stays too, so that the upload can be resumed (`resume.rs`).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -49,18 +49,18 @@ pub(super) struct Journaled {
     upload: Arc<Upload>,
     appender: Appender,
     budget: Budget,
-    /// The largest object that it takes.
+    /// The largest object that the upload takes, in bytes.
     reach: u64,
-    /// Bytes that were taken; those that are gathered are not in the journal yet.
+    /// Bytes that were taken from the producer; the gathered ones are not in the journal yet.
     taken: u64,
     gathered: Arc<Gathered>,
-    /// How large the next slab is to be.
+    /// Size of the next slab, in bytes.
     slab: u64,
     memory: Memory,
-    /// A task's: what was begun is done, whether or not its producer is polled.
+    /// The append under way: a task, so that it completes even if its producer is not polled.
     appending: Option<JoinHandle<Result<(), JournalError>>>,
     sending: Option<JoinHandle<Result<Object>>>,
-    /// Knows of requests that were told to end, until they have.
+    /// Tracks part requests until they have ended, cancelled ones too.
     tracker: TaskTracker,
     stage: Stage,
     _in_use: InUse,
@@ -69,9 +69,9 @@ pub(super) struct Journaled {
 #[derive(Debug)]
 enum Stage {
     Open,
-    /// That no byte follows is on its way to the journal.
+    /// The end of the object is being written to the journal.
     Finishing,
-    /// It is there; the store's side is waited for.
+    /// The end is in the journal; the object is being sent and published.
     Sending,
     /// The object, until `finish` has taken it.
     Done(Option<Box<Object>>),
@@ -96,7 +96,7 @@ impl Journaled {
         let begun = Journal::begin(&directories, header, journaling.durability).await;
         let begun = begun.map_err(|error| failed(&upload, error))?;
         let disk = journaling.disk(begun.path()).await;
-        // From here on nothing waits: until there is a writer, nobody else would remove it.
+        // No `await` from here on: until there is a writer, nobody would remove the journal.
         let journal = begun.keep();
         let before = Before { created, ..Before::default() };
         let feed = Feed::default();
@@ -135,7 +135,7 @@ impl Journaled {
             first: Mutex::default(),
         };
         let tracker = TaskTracker::new();
-        tracker.close(); // takes tasks all the same; what is waited for is that there are none
+        tracker.close(); // still takes tasks; `wait` returns once there are none
         let sender = Sender::new(Arc::new(source), cut, in_flight, journaling.keep, tracker.clone(), before);
         Self {
             sending: Some(upload.runtime.spawn(sender.run())),
@@ -154,11 +154,11 @@ impl Journaled {
         }
     }
 
-    /// Makes everything that was taken durable; gives how many bytes of the object that is.
+    /// Makes all bytes taken so far durable; returns how many bytes of the object that is.
     pub(super) async fn sync(&mut self) -> Result<u64> {
         std::future::poll_fn(|cx| self.poll_flush(cx)).await?;
         let journal = self.appender.journal.clone();
-        // A task's: whoever waits for it may be outside of any runtime.
+        // In a task, because the caller may be outside of any runtime.
         let error = match self.upload.runtime.spawn(async move { journal.sync().await }).await {
             Ok(Ok(synced)) => return Ok(synced),
             Ok(Err(error)) => failed(&self.upload, error),
@@ -167,13 +167,13 @@ impl Journaled {
         Err(self.fail(error))
     }
 
-    /// Writes down that no byte follows, and waits until the object is published.
+    /// Writes the end of the object to the journal, then waits until the object is published.
     fn poll_publish(&mut self, cx: &mut Context<'_>) -> Poll<Result<Object>> {
         loop {
             match &mut self.stage {
                 Stage::Open => {
-                    // Where the store's side has failed, that the object is whole is written down all the
-                    // same: whoever resumes it needs no producer.
+                    // The end is written even where the store's side has failed: then a resume needs no
+                    // producer.
                     self.set_off();
                     while self.appending.is_some() {
                         ready!(self.poll_append(cx))?;
@@ -189,7 +189,7 @@ impl Journaled {
                 }
                 Stage::Sending => {
                     let object = ready!(self.poll_sending(cx))?;
-                    // Kept: a `finish` behind a `shutdown` gives it once more.
+                    // Kept: a `finish` after a `shutdown` returns the object once more.
                     self.stage = Stage::Done(Some(Box::new(object.clone())));
                     return Poll::Ready(Ok(object));
                 }
@@ -201,7 +201,7 @@ impl Journaled {
         }
     }
 
-    /// Fails where the store's side has.
+    /// Fails where the store's side has failed.
     fn check(&mut self, cx: &mut Context<'_>) -> Result<()> {
         if self.sending.as_ref().is_some_and(JoinHandle::is_finished)
             && let Poll::Ready(Err(error)) = self.poll_sending(cx)
@@ -219,7 +219,7 @@ impl Journaled {
         Poll::Ready(sent.map_err(|error| self.fail(error)))
     }
 
-    /// What the store's side may have asked for that publishes the object.
+    /// The request by which the store's side may have published the object, if any.
     fn commit(&self) -> Option<Operation> {
         let has_session = self.upload.lock().is_some();
         let publishes = if has_session { Operation::Complete } else { Operation::Put };
@@ -235,8 +235,8 @@ impl Journaled {
     }
 }
 
-/// Writes down that no byte follows. Where the disk has failed, but all `taken` bytes are in the file, that
-/// is not needed: what can be read can be sent.
+/// Writes the end of the object to the journal. That record is not needed where the disk has failed but all
+/// `taken` bytes are in the file: bytes that can be read can be sent.
 async fn finish(appender: Appender, taken: u64) -> Result<(), JournalError> {
     let (journal, feed) = (appender.journal.clone(), appender.feed.clone());
     match appender.finish().await {

@@ -1,5 +1,5 @@
-//! What a writer holds of the budget: the part that is being filled. Others can reach it: its bytes can
-//! go to the spool while its producer does nothing, or be given up.
+//! The half-filled part of one writer, and the budget's memory that it holds. While the producer does
+//! nothing, others can spill the part's bytes to the spool, or end the upload.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,7 +18,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 
 type Spill = BoxFuture<'static, Result<u64, SpoolError>>;
 
-/// The end of an upload that publishes nothing: its requests are stopped and its session is aborted.
+/// The end of an upload that publishes nothing: its requests are cancelled and its session is aborted.
 pub(super) type Ending = Shared<BoxFuture<'static, Result<(), Arc<Error>>>>;
 
 fn going_on(spilling: &Option<WeakShared<Spill>>) -> Option<Shared<Spill>> {
@@ -32,12 +32,12 @@ pub(super) struct Held {
     account: Account,
     idle_limit: Option<Duration>,
     state: Mutex<State>,
-    /// The spill that goes on, if any: what comes later goes behind it. Whoever waits for it moves it on, for
-    /// the runtime of the one who began it may stand still.
+    /// The spill in progress, if any; a later spill waits for it. Each waiter polls it, because the runtime
+    /// of the task that began it may stand still.
     spilling: Mutex<Option<WeakShared<Spill>>>,
-    /// Locked before the state.
+    /// Locked before `state`.
     ending: Mutex<Option<Ending>>,
-    /// After the account: as long as memory is held, there is someone to bring it back.
+    /// Dropped after `account`: as long as memory is held, the relief that can reclaim it lives.
     _relief: Arc<Relief>,
 }
 
@@ -45,19 +45,19 @@ pub(super) struct Held {
 pub(super) struct State {
     pub(super) fill: Fill,
     pub(super) tasks: Tasks,
-    /// How many parts were taken out of `fill`: what was begun for an earlier one is of no use.
+    /// How many parts were taken out of `fill`. A spill that was begun for an earlier part is discarded.
     taken: u64,
     last_write: Instant,
-    /// Whether all bytes are in.
+    /// Whether all bytes were taken.
     finishing: bool,
-    /// How many tasks bring bytes to the spool before their producer may go on.
+    /// How many tasks write bytes to the spool while their producer waits.
     spooling: usize,
-    /// Why the upload was ended by another than its writer.
+    /// Why the upload was ended, if not by its own writer.
     ended: Option<Error>,
 }
 
 impl Held {
-    /// Of a writer whose parts take `part` bytes of memory.
+    /// For a writer whose parts take `part` bytes of memory.
     pub(super) fn new(
         upload: Arc<Upload>,
         relief: Arc<Relief>,
@@ -86,7 +86,7 @@ impl Held {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is made whole before the lock is given up.
+        // Every change is complete before the lock is released, so a poisoned lock is usable.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,30 +95,30 @@ impl Held {
         self.account.grow(bytes)
     }
 
-    /// Takes memory to fill the part further.
+    /// Adds memory to fill the part further.
     pub(super) fn add_slab(&self, lease: Lease) {
         let mut state = self.lock();
         let unused = state.fill.add_slab(lease);
         self.account.returned(unused);
     }
 
-    /// The part, to be sent; the next one takes `next` bytes of memory. Fails where another has ended the
-    /// upload: what was given up then is not there to be sent.
+    /// Takes the part out, to be sent; the next part takes `next` bytes of memory. Fails where the upload was
+    /// ended as idle: its bytes are gone.
     pub(super) fn take(&self, next: u64) -> Result<Taken> {
         let mut state = self.lock();
         state.check()?;
         state.taken += 1;
         let taken = state.fill.take();
-        // Before the lock is given up: nobody ends the writer as idle for what it does not hold any more,
-        // with its request about to be made.
+        // Before the lock is released: otherwise the writer could be ended as idle for memory that it no
+        // longer holds, just before its request is made.
         self.account.dispatched();
         drop(state);
         self.account.set_part(next);
         Ok(taken)
     }
 
-    /// Asks for the session. Fails where another has ended the upload: that has aborted what there was, and
-    /// nobody would abort what comes after.
+    /// Begins to open the session. Fails where the upload was ended as idle: its abort has already begun, and
+    /// would miss a session that is opened now.
     pub(super) fn open(&self) -> Result<()> {
         let state = self.lock();
         state.check()?;
@@ -127,8 +127,8 @@ impl Held {
         Ok(())
     }
 
-    /// All bytes are in: from here on its producer is not what is waited for, and nobody else ends it.
-    /// Fails where another has.
+    /// All bytes were taken: from here on nobody waits for the producer, and the upload is not ended as idle.
+    /// Fails where it was ended already.
     pub(super) fn finish(&self) -> Result<()> {
         let mut state = self.lock();
         state.check()?;
@@ -136,15 +136,15 @@ impl Held {
         Ok(())
     }
 
-    /// Gives back a slab that nothing came into before the end.
+    /// Gives back the slab that was left empty at the end.
     pub(super) fn release(&self) {
         let rest = self.lock().fill.take();
         drop(rest);
         self.account.close();
     }
 
-    /// Gives up everything that is held, stops the requests in flight and aborts the session. Everyone who asks
-    /// waits for the same end; an abort that failed is tried once more for whoever asks after it.
+    /// Gives up all memory, cancels the requests in flight and aborts the session. All callers wait for the
+    /// same abort; after a failed abort, the next call tries once more.
     pub(super) fn end(&self) -> Ending {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = &*ending
@@ -167,28 +167,28 @@ impl Held {
         tasks
     }
 
-    /// Fails where another has ended the upload.
+    /// Fails where the upload was ended as idle.
     pub(super) fn check(&self) -> Result<()> {
         self.lock().check()
     }
 
-    /// For as long as it is held, a disk is what is waited for, not the producer: a `write` or a `finish`
-    /// goes on when it has taken the bytes.
+    /// While the guard is held, the upload waits for a disk, not for its producer: a `write` or a `finish`
+    /// continues when the disk has taken the bytes.
     pub(super) fn spooling(self: &Arc<Self>) -> IsSpooling {
         self.lock().spooling += 1;
         IsSpooling(self.clone())
     }
 
-    /// Waits until the spill that goes on, if any, is over.
+    /// Waits for the spill in progress, if any.
     pub(super) async fn spilled(&self) {
         let spilling = going_on(&self.lock_spilling());
         if let Some(spilling) = spilling {
-            // Whoever began it is told how it went.
+            // The caller that began the spill gets its result.
             let _ = spilling.await;
         }
     }
 
-    /// Writes what is in memory of the part to the spool; says how many bytes that brought back.
+    /// Writes the part's bytes in memory to the spool; returns how many bytes of the budget that gave back.
     pub(super) async fn spill_to(self: &Arc<Self>, spool: &Spool) -> Result<u64, SpoolError> {
         loop {
             let (spill, is_own) = {
@@ -229,10 +229,10 @@ impl Held {
         let (released, leased) = {
             let mut state = self.lock();
             if state.taken != part {
-                return Ok(trimmed); // it was sent from memory meanwhile; the blocks are free again
+                return Ok(trimmed); // the part was sent from memory meanwhile; the blocks are free again
             }
             let (released, leased) = state.fill.spilled(stored, pieces.len());
-            // Before the lock is given up: it is this part that holds less, not the one after it.
+            // Before the lock is released: it is this part that holds less, not the next one.
             self.account.returned(leased);
             (released, leased)
         };
@@ -243,7 +243,7 @@ impl Held {
     }
 }
 
-/// Bytes of a writer are on their way to the spool, and its producer waits for that.
+/// Guards a write to the spool that the producer waits for.
 #[derive(Debug)]
 pub(super) struct IsSpooling(Arc<Held>);
 
@@ -251,12 +251,13 @@ impl Drop for IsSpooling {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.spooling -= 1;
-        state.goes_on(); // could not before
+        state.goes_on(); // the producer could not write before
     }
 }
 
 impl State {
-    /// Bytes were taken in; or memory was waited for, so that they could not be until now.
+    /// Restarts the idle time: bytes were taken, or the writer waited for memory and could take none until
+    /// now.
     pub(super) fn goes_on(&mut self) {
         self.last_write = Instant::now();
     }
@@ -298,7 +299,7 @@ impl Holder for Held {
         );
         state.ended = Some(self.upload.error(ErrorKind::Idle, Operation::Write, message));
         drop(state);
-        // It goes on in a task of its own.
+        // The abort runs in a task of its own.
         drop(self.end());
         true
     }

@@ -16,14 +16,14 @@ mod tests;
 
 pub(crate) use schedule::{Schedule, ScheduleError};
 
-/// What is to be done next.
+/// The next step of an upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// Write the whole object, of this many bytes, in one request.
     Put { size: u64 },
     /// Open a session.
     Open,
-    /// Store a part in it.
+    /// Store a part in the session.
     Part { number: u32, range: Range<u64> },
     /// Store the last part of a session that is appended to, which publishes the object.
     Last { number: u32, range: Range<u64> },
@@ -31,7 +31,7 @@ pub(crate) enum Action {
     Complete { size: u64 },
 }
 
-/// Why bytes can't be taken.
+/// Why the plan takes no more bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
     /// Past what the store, or memory, allows.
@@ -50,19 +50,19 @@ pub(crate) enum PlanError {
     PastRequest { limit: u64 },
 }
 
-/// How the bytes are cut.
+/// How an object is cut into requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// One request, whatever the size up to this many bytes.
+    /// One request, for an object of up to this many bytes.
     Whole { limit: u64 },
-    /// One request where the object never fills a part, parts where it does.
+    /// One request where the object is no larger than the first part, parts where it is.
     Parts(Schedule),
-    /// The same, where parts are appended to each other and the last one publishes the object.
+    /// Like `Parts`, but parts are appended to each other, and the last one publishes the object.
     Chunks(Schedule),
 }
 
 impl Cut {
-    /// How large parts become, where there are any.
+    /// The sizes of the parts; `None` for a single request.
     pub(crate) fn schedule(&self) -> Option<Schedule> {
         match *self {
             Self::Whole { .. } => None,
@@ -89,7 +89,8 @@ pub(crate) struct Plan {
     number: u32,
     start: u64,
     part: u64,
-    /// The least that [`narrow`](Self::narrow) makes of a part; `None` where parts stay as they are scheduled.
+    /// The smallest size that [`narrow`](Self::narrow) gives a part; `None` where parts keep their scheduled
+    /// size.
     least: Option<u64>,
     stage: Stage,
     /// Parts asked for and not yet acknowledged.
@@ -103,7 +104,7 @@ enum Stage {
     Lazy,
     /// A session is open, or is being opened.
     Open,
-    /// All bytes are in; parts may be outstanding.
+    /// All bytes were taken; parts may be outstanding.
     Finishing,
     /// The last action was given.
     Ended,
@@ -133,12 +134,13 @@ impl Plan {
         }
     }
 
-    /// The same, with parts that may become smaller than they are scheduled, down to `least` bytes.
+    /// Lets parts become smaller than scheduled, down to `least` bytes.
     pub(crate) fn down_to(self, least: Option<u64>) -> Self {
         Self { least, ..self }
     }
 
-    /// The part that has just begun, and has no byte yet, becomes of at most `most` bytes, as far as it may.
+    /// Shrinks the current part, if it has no byte yet, to at most `most` bytes, but not below the smallest
+    /// size allowed.
     pub(crate) fn narrow(&mut self, most: u64) {
         if let Some(least) = self.least_part()
             && self.size == self.start
@@ -147,7 +149,7 @@ impl Plan {
         }
     }
 
-    /// The least that the part may have that is being filled, so that all of them reach as far as is said.
+    /// The smallest size of the current part with which the parts still add up to `reach`.
     fn least_part(&self) -> Option<u64> {
         Some(self.cut.schedule()?.narrowed(self.least?).part_at(self.start))
     }
@@ -157,8 +159,8 @@ impl Plan {
         self.part
     }
 
-    /// How many bytes the current part takes yet; 0 where it, or the object, is full and
-    /// [`more`](Self::more) is to be called before the next byte.
+    /// How many more bytes the current part takes; 0 where the part or the object is full, and
+    /// [`more`](Self::more) must be called before the next byte.
     pub(crate) fn room(&self) -> u64 {
         self.part_room().min(self.max_object.saturating_sub(self.size))
     }
@@ -167,7 +169,7 @@ impl Plan {
         self.start + self.part - self.size
     }
 
-    /// The largest object that it takes, in bytes, however small its parts are made.
+    /// The largest object that the plan takes, in bytes, however small its parts become.
     pub(crate) fn reach(&self) -> u64 {
         let reach = match self.cut {
             Cut::Whole { limit } => limit,
@@ -188,8 +190,8 @@ impl Plan {
         self.size
     }
 
-    /// At least one more byte is coming: a first part that is full becomes a part, for now the object
-    /// is known to be larger than that.
+    /// Announces that at least one more byte comes. A full part is cut now: the object is known to go on, so
+    /// a full first part is no longer a single PUT.
     pub(crate) fn more(&mut self) -> Result<(), PlanError> {
         debug_assert!(matches!(self.stage, Stage::Lazy | Stage::Open));
         if self.size >= self.max_object {
@@ -208,19 +210,19 @@ impl Plan {
         Ok(())
     }
 
-    /// `bytes` more were taken in; at most [`room`](Self::room).
+    /// Counts `bytes` more as taken; at most [`room`](Self::room).
     pub(crate) fn push(&mut self, bytes: u64) {
         debug_assert!(bytes <= self.room());
         self.size += bytes;
-        // A full first part waits for `more`: the object may end here, and then it is one PUT. So does every
-        // part that is appended: the last one publishes the object.
+        // A full first part waits for `more`: the object may end here, and can then be a single PUT. Every
+        // appended part waits as well, because the last one publishes the object.
         let waits = self.cut.appends();
         if self.stage == Stage::Open && !waits && self.part_room() == 0 && self.number < self.max_parts {
             self.cut_part();
         }
     }
 
-    /// No more bytes come.
+    /// Ends the object: no more bytes come.
     pub(crate) fn finish(&mut self) {
         match self.stage {
             Stage::Lazy => {
@@ -250,7 +252,7 @@ impl Plan {
         }
     }
 
-    /// Whether the object is published with part `number`.
+    /// Whether part `number` publishes the object, as the last one that is appended.
     pub(crate) fn publishes_with(&self, number: u32) -> bool {
         self.cut.appends() && self.stage == Stage::Ended && number == self.number
     }
@@ -260,7 +262,7 @@ impl Plan {
         self.outstanding.len()
     }
 
-    /// What is to be done next, in order.
+    /// Takes out the next action, in order.
     pub(crate) fn next(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
@@ -277,7 +279,7 @@ impl Plan {
         self.number += 1;
         self.start = self.size;
         if let Some(schedule) = self.cut.schedule() {
-            // Smaller parts grow in steps of their own.
+            // The narrowed schedule rounds to steps of its own, so its part can be the larger one.
             self.part = schedule.part_at(self.start).max(self.least_part().unwrap_or(0));
         }
     }

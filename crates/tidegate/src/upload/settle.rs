@@ -1,5 +1,6 @@
-//! What became of a write: compared where the answer came, asked of the store where it was lost. Where
-//! the store cannot tell, the error says so, and by what the object can be known.
+//! Finds out whether a write was committed: compares the store's answer with what was sent, and asks the
+//! store for the object where the answer was lost. Where the store cannot tell, the error says so, and how to
+//! recognize the object.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,27 +17,27 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
 
-/// How far the store's clock may be from this one: further, and it refuses requests (S3's
+/// The most that the store's clock may differ from the local one: with more, the store refuses requests (S3's
 /// `RequestTimeTooSkewed`).
 const CLOCKS_APART: Duration = Duration::from_secs(15 * 60);
 
-/// What was sent.
+/// The write that was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
-    /// What publishes it.
+    /// The operation that publishes the object.
     pub(super) operation: Operation,
     pub(super) size: u64,
     pub(super) checksum: Option<Checksum>,
 }
 
-/// A write of which nobody on this side knows what became.
+/// A write whose outcome is not known on this side.
 struct Doubt {
     written: Written,
-    /// When it was sent first.
+    /// When the write was first sent.
     since: SystemTime,
 }
 
-/// What the store has where an object may have been written.
+/// What the store has at the key.
 pub(super) enum There {
     Ours(Box<Object>),
     Another(Box<Object>),
@@ -44,21 +45,22 @@ pub(super) enum There {
 }
 
 impl Doubt {
-    /// Whether another's object was there before ours was sent, and ours never since.
+    /// True when the store has another writer's object from before our write was sent: ours was not published
+    /// since.
     fn is_older(&self, there: &There) -> bool {
         let There::Another(object) = there else { return false };
         was_modified_before(object, self.since, CLOCKS_APART)
     }
 }
 
-/// Whether the store says that the object is older than `since`, even if the clocks are that far apart. A time that no
-/// clock can hold is not.
+/// Whether the store says that the object is older than `since`, even if the clocks differ by `apart`. A time
+/// too large to add `apart` to is not older.
 fn was_modified_before(object: &Object, since: SystemTime, apart: Duration) -> bool {
     object.modified.and_then(|modified| modified.checked_add(apart)).is_some_and(|modified| modified < since)
 }
 
 impl Upload {
-    /// Asks the store whether the object that is there is ours.
+    /// Asks the store whether the object at the key is ours.
     pub(super) async fn settle(&self, failure: Failure, written: Written) -> Result<Object> {
         let (attempts, elapsed, asked) = (failure.attempts, failure.elapsed, Instant::now());
         let since = SystemTime::now().checked_sub(elapsed).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -76,20 +78,20 @@ impl Upload {
         };
         let there = match there {
             Ok(There::Ours(object)) => return Ok(*object),
-            // The first attempt was refused by the store's own word, and nothing speaks against it.
+            // The store itself refused the first attempt, and nothing contradicts that.
             _ if !failure.is_unsettled() => return Err(self.failed(failure, operation)),
             there => there?,
         };
         let is_older = doubt.is_older(&there);
         let is_another = matches!(there, There::Another(_));
-        // The store's condition stopped us, and not by an object of our own. One that came since we sent
-        // ours may as well have replaced it.
+        // The store's own condition refused the write because of another writer's object. If an earlier
+        // attempt is in doubt, that object must be older than our write: a newer one may have replaced ours.
         if failure.fault.kind == FaultKind::Exists && is_another && (is_older || !failure.in_doubt) {
             return Err(self.failed(failure, operation));
         }
         if matches!(operation, Operation::Put | Operation::Copy) {
-            // No session that could be aborted: what came before another's object, or comes yet, is
-            // not for this side to know.
+            // There is no session to abort, so this side cannot know whether ours was published before
+            // another's object, or will still be published.
             let why = if is_another && !is_older {
                 "the object that is there now is another's, and may have replaced this one"
             } else if failure.late {
@@ -100,14 +102,14 @@ impl Upload {
             return Err(self.uncertain(&doubt, &format!("{}; {why}", failure.fault)));
         }
         if self.is_journaled {
-            // Its session is what it is gone on with: whoever resumes it settles this first.
+            // A resume needs the session, so it is kept; the resume settles the outcome first.
             let why = match failure.fault.kind {
-                // Ours would have replaced what was there before it was sent.
+                // Our object would have replaced this older one.
                 FaultKind::NoSession | FaultKind::PartMismatch if is_older => {
                     return Err(self.failed(failure, operation));
                 }
-                // The store would not look at the parts of what it has published. What it does yet ends with
-                // the session.
+                // A store that has published the object would not check its parts. A completion still under
+                // way ends with the session.
                 FaultKind::PartMismatch if !is_another => return Err(self.failed(failure, operation)),
                 FaultKind::NoSession => "it may have been there, and been removed or replaced since",
                 _ => "the store may publish it yet",
@@ -117,8 +119,8 @@ impl Upload {
         self.end(failure, doubt).await
     }
 
-    /// What is there where an earlier process may have published this upload, which it began at `since`;
-    /// `Nothing` where it is older than that.
+    /// The object at the key, where an earlier process may have published this upload, which was begun at
+    /// `since`. An object older than `since` counts as `Nothing`.
     pub(super) async fn published(&self, checksum: Checksum, since: SystemTime) -> Result<There> {
         let head = self.head_now().await.map_err(|failure| self.failed(failure, Operation::Head))?;
         let Some(object) = head else { return Ok(There::Nothing) };
@@ -130,7 +132,7 @@ impl Upload {
         if was_modified_before(&object, since, apart) {
             return Ok(There::Nothing);
         }
-        // Whoever wrote the same bytes, they are there.
+        // The store keeps no writer tokens, so an object with the same bytes counts as ours.
         if !keeps_tokens && object.size == checksum.covers() {
             let (object, has_bytes) = self.compared(&checksum).await?;
             let object = Box::new(object);
@@ -139,7 +141,7 @@ impl Upload {
         Ok(There::Another(Box::new(object)))
     }
 
-    /// The object that is there, and whether it has the bytes that the checksum is of.
+    /// Downloads the object at the key; returns it, and whether its bytes match the checksum.
     async fn compared(&self, checksum: &Checksum) -> Result<(Object, bool)> {
         let began = Instant::now();
         let get =
@@ -157,7 +159,7 @@ impl Upload {
         Ok((object, hasher.finish() == *checksum))
     }
 
-    /// The object that is there now.
+    /// The object at the key now, if any.
     async fn head_now(&self) -> Result<Option<Object>, Failure> {
         match self.requests.send(Operation::Head, None, None, || self.backend.head(&self.key)).await {
             Ok(object) => Ok(Some(object)),
@@ -173,13 +175,13 @@ impl Upload {
         same_token && same_bytes
     }
 
-    /// Not there yet: a request that is still on its way could publish it. Once the session is aborted it
-    /// can't. Not every store tells an abort that came too late from one in time (MinIO does not), so it
-    /// is asked for the object once more.
+    /// Aborts the session of an object that is not there (yet): a request still on its way could publish the
+    /// object, but not once the session is aborted. Not every store distinguishes an abort that came too late
+    /// from one in time (MinIO does not), so the store is asked for the object once more.
     async fn end(&self, failure: Failure, doubt: Doubt) -> Result<Object> {
         let operation = doubt.written.operation;
         let mut in_time = match self.abort_session().await {
-            // An abort can't be in time for a session that was said to be gone.
+            // An abort can't be in time for a session that the store reported as gone.
             Ok(in_time) => in_time && failure.fault.kind != FaultKind::NoSession,
             Err(error) => {
                 let why = format!("{}; the session could not be aborted either", failure.fault);
@@ -189,12 +191,13 @@ impl Upload {
         let there = self.there(&doubt, &failure).await;
         let is_older = there.as_ref().is_ok_and(|there| doubt.is_older(there));
         if in_time && !is_older && matches!(there, Ok(There::Another(_))) {
-            // The other may have replaced ours, if the abort was late and the store does not tell: then
-            // it does not tell of a second one either.
+            // The other object may have replaced ours, if the abort came too late and the store does not say
+            // so. Such a store does not report a second abort as too late either, so the first is trusted
+            // only where the second is reported so.
             in_time = matches!(self.abort_session().await, Ok(false));
         }
         if !self.given_up.is_set() {
-            // It has ended, and no part comes in behind that: the writer need not abort it again.
+            // The session has ended, and no part can arrive later: the writer need not abort it again.
             self.lock().take();
         }
         let why = match there? {
@@ -206,8 +209,8 @@ impl Upload {
         Err(self.uncertain(&doubt, why))
     }
 
-    /// What is there in the end, where the store says that the object is published and it is not there: it
-    /// may be at that yet. It is asked as often as a request is made again that fails.
+    /// Waits for an object that the store has reported as published but that is not there: the store may
+    /// still be publishing it. Asks as often as a failed request is retried.
     async fn appears(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
         let unseen = Fault::new(FaultKind::Undone, "not there yet");
         for attempt in 1.. {
@@ -223,7 +226,7 @@ impl Upload {
         Ok(There::Nothing)
     }
 
-    /// Whose object the store has.
+    /// Asks the store for the object at the key, and says whose it is.
     async fn there(&self, doubt: &Doubt, failure: &Failure) -> Result<There> {
         let Written { size, checksum, .. } = doubt.written;
         let head = self.head_now().await.map_err(|asked| {
@@ -259,7 +262,7 @@ impl Upload {
         Ok(object)
     }
 
-    /// The store cannot tell: what to look for, and from when.
+    /// The error of an unknown outcome: says how to recognize the object, and when it was sent.
     fn uncertain(&self, doubt: &Doubt, why: &str) -> Error {
         let Written { operation, size, .. } = doubt.written;
         let token = self.options.token.as_deref().unwrap_or_default();

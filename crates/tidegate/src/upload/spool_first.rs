@@ -1,4 +1,4 @@
-//! What is kept in the spool until `finish`.
+//! Parts that are kept in the spool until `finish`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,15 +18,15 @@ use crate::engine::relief::Relief;
 use crate::engine::spooling::Spooling;
 use crate::memory::spool::SpoolError;
 
-/// A part that is whole.
+/// A whole part: its number, its range and its bytes.
 type Part = (u32, Range<u64>, Taken);
 
 /// The parts of an upload that sends nothing before `finish`.
 pub(super) struct Deferred {
     open: bool,
     parts: VecDeque<Part>,
-    /// What is being written: a task's, for a producer that does not come back must not keep memory, or
-    /// hold up others, in the middle of it.
+    /// Writes to the spool, each in a task: a producer that does not come back must not hold memory, or hold
+    /// up others, in the middle of a write.
     spooling: JoinSet<Result<Option<Part>, SpoolError>>,
     runtime: Handle,
 }
@@ -38,20 +38,20 @@ impl std::fmt::Debug for Deferred {
 }
 
 impl Deferred {
-    /// With this many bytes in memory they are written.
+    /// Bytes in memory are written to the spool once there are this many.
     const CHUNK: u64 = 1 << 20;
 
-    /// Of a writer that was started on `runtime`.
+    /// For a writer that was started on `runtime`.
     pub(super) fn new(runtime: Handle) -> Self {
         Self { open: false, parts: VecDeque::new(), spooling: JoinSet::new(), runtime }
     }
 
-    /// A session is to be opened.
+    /// Notes that a session must be opened.
     pub(super) fn open(&mut self) {
         self.open = true;
     }
 
-    /// A part that others follow.
+    /// Keeps a part that other parts follow.
     pub(super) fn part(&mut self, part: Part, held: &Arc<Held>, relief: &Arc<Relief>) {
         match relief.spooling().filter(|_| part.2.in_memory()) {
             Some(spooling) => {
@@ -67,17 +67,17 @@ impl Deferred {
         }
     }
 
-    /// The last part, which is sent before the others: some of it is in memory.
+    /// Keeps the last part, which is sent before the others, because some of it is in memory.
     pub(super) fn last(&mut self, part: Part) {
         self.parts.push_front(part);
     }
 
-    /// The last part, where each is sent behind the one before it.
+    /// Keeps the last part of a session that is appended to, where it is sent after the others.
     pub(super) fn behind(&mut self, part: Part) {
         self.parts.push_back(part);
     }
 
-    /// Whether a session is to be opened, which it is only once.
+    /// Whether a session must be opened; true only once.
     pub(super) fn take_open(&mut self) -> bool {
         std::mem::take(&mut self.open)
     }
@@ -87,8 +87,8 @@ impl Deferred {
         self.parts.pop_front()
     }
 
-    /// Waits until at most a chunk of the part that is being filled is in memory, and nothing of those
-    /// before it.
+    /// Waits until all earlier parts are in the spool, and less than a chunk of the part that is being filled
+    /// is in memory.
     pub(super) fn poll_spooled(
         &mut self,
         cx: &mut Context<'_>,
@@ -127,7 +127,7 @@ async fn spool_part(
     spooling: Arc<Spooling>,
 ) -> Result<Option<Part>, SpoolError> {
     let (number, range, mut taken) = part;
-    // A spill of it that was begun goes to the same place.
+    // A spill of this part that has begun goes to the same place, so it must end first.
     held.spilled().await;
     loop {
         let room = Room::from_here_on(&spooling);
@@ -141,26 +141,27 @@ async fn spool_part(
     }
 }
 
-/// Room in the spool that may come while an attempt to write there is made, or after it.
+/// Watches for room in the spool that comes during an attempt to write there, or after it.
 struct Room<'a> {
     spooling: &'a Spooling,
-    /// Whether something was leaving the spool.
+    /// Whether parts were being sent from the spool when the attempt began.
     draining: bool,
     freed: Notified<'a>,
 }
 
 impl<'a> Room<'a> {
-    /// In case the room that is made is not of this spool's making.
+    /// Longest wait for room, in case the room is made outside of this spool.
     const LONGEST: Duration = Duration::from_secs(1);
-    /// Between two parts of a writer that is being finished nothing leaves, until it is polled.
+    /// The wait where nothing leaves the spool: a writer that is being finished sends nothing between two
+    /// parts until it is polled.
     const MOMENT: Duration = Duration::from_millis(100);
 
     fn from_here_on(spooling: &'a Spooling) -> Self {
         Self { spooling, draining: spooling.draining() > 0, freed: spooling.spool().freed().notified() }
     }
 
-    /// The attempt has failed: waits until blocks may have come back; fails where none can, because nothing
-    /// is leaving the spool, nor was when the attempt began.
+    /// After a failed attempt: waits until blocks may have come back. Fails where no block can come back:
+    /// nothing is leaving the spool, and nothing was when the attempt began.
     async fn comes(self, error: SpoolError) -> Result<(), SpoolError> {
         if matches!(error, SpoolError::Failed { .. }) {
             return Err(error);

@@ -1,4 +1,4 @@
-//! What the strategies share: the session, the requests of one upload, and its commit.
+//! One upload's shared state, whatever the strategy: its session, its requests and its commit.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Progress;
 
-/// What a task of an upload has done.
+/// The result of one task of an upload.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// Stored a part.
@@ -40,8 +40,8 @@ impl Done {
     }
 }
 
-/// The requests of an upload that carry bytes or publish, each in a task: it goes on whether or not its
-/// producer is polled, so that what it holds of memory and turns comes back.
+/// The requests of an upload that carry bytes or publish the object. Each runs in its own task: it continues
+/// when its producer is not polled, so that its memory and its limiter permit come back.
 pub(crate) type Tasks = JoinSet<Result<Done>>;
 
 type Opening = Shared<BoxFuture<'static, Result<Session, Arc<Error>>>>;
@@ -53,27 +53,28 @@ pub(crate) struct Upload {
     pub(crate) key: String,
     pub(crate) options: WriteOptions,
     pub(crate) requests: Requests,
-    /// Where parts are appended to each other: which is next.
+    /// For a session that is appended to: which part is next.
     pub(super) order: Option<Box<Order>>,
-    /// Whether slow parts are sent again beside themselves.
+    /// Whether slow part requests are hedged: sent a second time in parallel.
     pub(crate) hedge: bool,
     pub(crate) runtime: Handle,
-    /// Aborts that go on after their writer is gone.
+    /// Aborts that continue after their writer is gone.
     pub(crate) aborts: Aborts,
     pub(crate) given_up: GivenUp,
     /// Whether a request that publishes the object was given up before the store answered.
     pub(super) publishing: GivenUp,
-    /// The session, once it was asked for.
+    /// The session, once its opening was begun.
     pub(crate) opening: Mutex<Option<Opening>>,
-    /// Where the session is written down, for as long as it may be there.
+    /// The records of this machine's open sessions. The session is listed there for as long as it may exist.
     pub(crate) records: Records,
-    /// That of the session that was asked for last.
+    /// The record of the session whose opening was begun last.
     entry: Mutex<Option<Arc<Entry>>>,
-    /// Whether its bytes are in a journal: its session is not ended where that can be gone on with.
+    /// Whether the bytes are in a journal. The session is then kept where the upload can be resumed.
     pub(crate) is_journaled: bool,
-    /// Whether its parts are copied by the store.
+    /// Whether the store copies the parts itself.
     pub(super) is_copied: bool,
-    /// Whether an earlier process may have published it, so that even a first refusal is looked into.
+    /// Whether an earlier process may have published the object. Then even a refused first attempt is checked
+    /// by asking for the object.
     pub(crate) may_be_published: bool,
 }
 
@@ -91,13 +92,13 @@ impl Settling for Upload {
 }
 
 impl Upload {
-    /// Of an object in `store`, with its content type guessed where none is given.
+    /// An upload to `key`; guesses the content type from the key where none is set.
     pub(crate) fn new(context: &Context, key: &str, mut options: WriteOptions, progress: Progress) -> Self {
         let engine = context.engine();
         if options.attributes.content_type.is_none() {
             options.attributes.content_type = mime_guess::from_path(key).first_raw().map(str::to_owned);
         }
-        // As headers have names, and as every store gives them back.
+        // Metadata names travel as header names: every store gives them back in lower case.
         let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
         options.attributes.metadata =
             std::mem::take(&mut options.attributes.metadata).into_iter().map(lower).collect();
@@ -121,15 +122,15 @@ impl Upload {
         }
     }
 
-    /// Goes on with a session that an earlier process has opened.
+    /// Resumes a session that an earlier process has opened.
     pub(crate) async fn go_on_with(&self, id: String) {
         self.enter().await.opened(&id).await;
         let session = Session { key: self.key.clone(), id };
         *self.lock() = Some(futures::future::ready(Ok(session)).boxed().shared());
     }
 
-    /// Asks for the session. It is not cancelled with the writer: one that was opened must be known
-    /// to be aborted.
+    /// Begins to open the session. The request is not cancelled with the writer: only a session whose id is
+    /// known can be aborted.
     pub(crate) fn open(self: &Arc<Self>) {
         let upload = self.clone();
         let open = self.runtime.spawn(async move {
@@ -165,8 +166,8 @@ impl Upload {
         *self.lock() = Some(opening.boxed().shared());
     }
 
-    /// Writes down that a session is about to be asked for: each one for itself, so that the live one is
-    /// there after others have ended.
+    /// Records that a session is about to be opened. Each session has its own record, so that the open
+    /// session stays recorded when earlier ones have ended.
     async fn enter(&self) -> Arc<Entry> {
         let place = records::place(&*self.backend, &self.key);
         let entry = Arc::new(self.records.begin(self.backend.endpoint(), place).await);
@@ -191,7 +192,7 @@ impl Upload {
         }
     }
 
-    /// Stores one part, as often as it takes.
+    /// Stores one part, with retries.
     pub(crate) async fn part(
         &self,
         number: u32,
@@ -221,7 +222,8 @@ impl Upload {
         Ok(receipt)
     }
 
-    /// Counts a part as the store says that it has it, where that is the one that was to be.
+    /// Counts a part as acknowledged. Fails where the number or size that the store reports is not what was
+    /// sent.
     pub(super) fn stored(
         &self,
         operation: Operation,
@@ -231,7 +233,7 @@ impl Upload {
     ) -> Result<()> {
         let bytes = range.end - range.start;
         if told != (number, bytes) {
-            // The object would never be whole.
+            // With a different part the object would never be whole.
             let message = format!("the receipt is one of part {} with {} bytes", told.0, told.1);
             return Err(self.error(ErrorKind::Integrity, operation, message).at_part(number, range));
         }
@@ -271,8 +273,8 @@ impl Upload {
         let written = Written { operation: Operation::Complete, size, checksum };
         let (object, attempts) = match self.publish(&session, parts).await {
             Ok(made) => (made.answer, made.attempts),
-            // A session that is gone, or has lost parts, may have been completed by this very attempt:
-            // something on the way may have made it twice.
+            // A session that is gone or lacks parts may have been completed by this very attempt: something
+            // between here and the store may have sent the request twice.
             Err(failure)
                 if failure.is_unsettled()
                     || matches!(failure.fault.kind, FaultKind::NoSession | FaultKind::PartMismatch)
@@ -294,12 +296,13 @@ impl Upload {
         }
     }
 
-    /// Ends the session, if one was asked for: `true` where it was there, `false` where it was gone.
+    /// Aborts the session: `false` where the store had no such session any more. `true` also where no session
+    /// was opened.
     pub(crate) async fn abort_session(&self) -> Result<bool> {
         if self.lock().is_none() {
             return Ok(true);
         }
-        // What could not be opened need not be aborted.
+        // A session that could not be opened need not be aborted.
         let Ok(session) = self.session().await else { return Ok(true) };
         let sent = self.requests.send(Operation::Abort, None, None, || self.backend.abort(&session)).await;
         match sent {
@@ -324,29 +327,30 @@ impl Upload {
         }
     }
 
-    /// Whether the store itself says that there is no such session.
+    /// Whether the store itself answers that the session does not exist.
     async fn is_gone(&self, session: &Session) -> bool {
         let held = self.requests.send(Operation::List, None, None, || self.backend.held(session)).await;
         held.is_err_and(|asked| asked.fault.kind == FaultKind::NoSession && asked.fault.answered)
     }
 
-    /// Cancels what is in flight, then ends the session. It goes on where its writer can't wait.
+    /// Cancels the requests in flight, then aborts the session. Runs in its own task, so that it continues
+    /// where the writer can't wait.
     pub(crate) fn abort<T: Send + 'static>(
         self: &Arc<Self>,
         tasks: JoinSet<T>,
     ) -> impl Future<Output = Result<()>> + use<T> {
         let upload = self.clone();
-        // An object of one request has no session, but its request must be gone.
+        // A single PUT has no session, but its request must be cancelled.
         let is_needed = !tasks.is_empty() || self.lock().is_some();
         let under_way = is_needed.then(|| self.aborts.begin(self.clone()));
         let task = async move {
             stop(tasks).await;
             let had_session = upload.lock().is_some();
             let mut aborted = upload.abort_session().await;
-            // A session that was there has published nothing.
+            // A session that still existed has published nothing.
             let is_unpublished = matches!(aborted, Ok(true)) && had_session;
             if is_unpublished && upload.given_up.is_set() {
-                // What of a part was still on its way may have come in behind the abort.
+                // A part request that was given up may have reached the store after the abort.
                 aborted = upload.abort_session().await;
             }
             let is_certain = aborted.is_ok() && (is_unpublished || !upload.publishing.is_set());
@@ -368,8 +372,8 @@ impl Upload {
         }
     }
 
-    /// A task ended without a word: its runtime was shut down, or it panicked. Of `commit`, if that was its
-    /// request, nobody knows what became.
+    /// The error of a task that ended without a result: its runtime was shut down, or the task panicked. If
+    /// the task sent the request of `commit`, the outcome of the commit is unknown.
     pub(super) fn ended_early(&self, commit: Option<Operation>, ended: JoinError) -> Error {
         let error = match commit {
             Some(operation) => {
@@ -393,7 +397,7 @@ impl Upload {
     }
 }
 
-/// Cancels requests and waits until they are gone from this side.
+/// Cancels requests and waits until their tasks have ended.
 async fn stop<T: 'static>(mut tasks: JoinSet<T>) {
     tasks.abort_all();
     while tasks.join_next().await.is_some() {}

@@ -1,4 +1,4 @@
-//! Strategies: how the bytes of one object travel.
+//! Strategies: how the bytes of one object get to the store.
 
 use super::plan::{Cut, Schedule, ScheduleError};
 use crate::backend::Capabilities;
@@ -11,27 +11,28 @@ mod parallel;
 mod put;
 mod spool;
 
-/// How the bytes of one object travel.
+/// How the bytes of one object get to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Picks from what is known: size, store, memory, and how quick the store has been so far. Where no part size is
-    /// set, a known size of up to 16 MiB goes in one request, and one of up to 64 MiB in four parts or fewer, of at least
-    /// the store's least and at most 16 MiB; the smaller one in parts as well where uploads have shown one connection
-    /// to be so slow that they are worth two requests more, and the larger one in no smaller parts where one is fast.
+    /// Picks from the size, the store, the memory, and how fast the store has been so far. Where no part size
+    /// is set, an object of a known size of up to 16 MiB goes in one request, and one of up to 64 MiB in four
+    /// parts or fewer, of at least the store's least and at most 16 MiB. The smaller object goes in parts as
+    /// well where uploads have shown one connection to be so slow that parts are worth two requests more; the
+    /// larger one goes in parts of the usual size where one connection is fast.
     #[default]
     Auto,
     /// All bytes in one request; memory: the object's size, unless it comes from a file.
     Put,
-    /// One part at a time, each acknowledged before the next is taken, in a session that is appended to
-    /// where the store has those; memory: one part.
+    /// One part at a time, each acknowledged before the next is taken, in a session that is appended to where
+    /// the store has such sessions; memory: one part.
     Chunked,
-    /// Parts in flight together while the producer goes on; memory: the parts in flight.
+    /// Parts in flight together while the producer continues; memory: the parts in flight.
     Parallel,
     /// To a spool directory first, sent from there by `finish`; memory: about none.
     Spool,
-    /// To a journal first, durably, and from there to the store while the producer goes on; memory:
-    /// about none. A later process can go on with it.
+    /// To a journal first, durably, and from there to the store while the producer continues; memory: about
+    /// none. A later process can resume the upload.
     Journal,
 }
 
@@ -62,7 +63,7 @@ impl std::str::FromStr for Strategy {
     }
 }
 
-/// What a strategy decides from.
+/// The facts that a strategy decides from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) capabilities: &'a Capabilities,
@@ -70,36 +71,37 @@ pub(crate) struct Target<'a> {
     pub(crate) part_size: Option<u64>,
     /// The object's size, where it is known.
     pub(crate) size_hint: Option<u64>,
-    /// What memory can hold of one part; `None` where the bytes are streamed from a file.
+    /// The memory budget, in bytes; `None` where the bytes are streamed from a file.
     pub(crate) memory: Option<u64>,
     /// Whether parts that memory does not hold go to a spool.
     pub(crate) spool: bool,
     /// Whether there are journal directories.
     pub(crate) journal: bool,
-    /// Whether the object is to be published only where there is none.
+    /// Whether the commit depends on a condition: that the key has no object, or still has the one that is
+    /// replaced.
     pub(crate) create_only: bool,
     /// Most parts in flight for one writer.
     pub(crate) concurrency: usize,
-    /// Whether the caller asks for several of them at once.
+    /// Whether the caller asks for several parts in flight at once.
     pub(crate) parallel: bool,
-    /// Most requests that may fly at all.
+    /// Most requests that may be in flight at all.
     pub(crate) most: usize,
-    /// How quick the store has been.
+    /// How fast the store has been.
     pub(crate) best: Best,
 }
 
-/// What a strategy decides.
+/// The decision of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// The strategy that it came to.
+    /// The strategy in use; never `Auto`.
     pub(crate) strategy: Strategy,
     pub(crate) cut: Cut,
     /// With this many parts in flight, no more bytes are taken.
     pub(crate) in_flight: usize,
     /// Whether nothing is sent before all bytes are in.
     pub(crate) deferred: bool,
-    /// The least size of parts that become smaller where memory is short (`upload/adaptive_part_size.rs`); `None` where they stay
-    /// as they are scheduled.
+    /// The smallest size of parts that shrink while memory is short (`upload/adaptive_part_size.rs`); `None`
+    /// where parts keep their scheduled size.
     pub(crate) least: Option<u64>,
 }
 
@@ -117,13 +119,13 @@ impl Strategy {
 }
 
 impl Target<'_> {
-    /// What memory must hold of one part.
+    /// The memory budget that parts must fit in; `None` where they go to a spool or are streamed from a file.
     fn bound(&self) -> Option<u64> {
         self.memory.filter(|_| !self.spool)
     }
 
-    /// Parts in any order, as many at once as may be; where the store has them not, or none that do what
-    /// is asked, one chunk behind the other.
+    /// Parts in any order, as many at once as allowed. Where the store's parts can't keep the condition of
+    /// the commit, chunks that are appended one after the other.
     fn in_parts(&self) -> Result<(Cut, usize), ScheduleError> {
         match self.capabilities.append {
             Some(grain) if self.create_only && !self.capabilities.create_only_parts => self.appended(grain),
@@ -135,7 +137,7 @@ impl Target<'_> {
         }
     }
 
-    /// One chunk behind the other, appended where the store has that.
+    /// One chunk after the other: appended where the store has sessions for that, otherwise as parts.
     fn in_order(&self) -> Result<Cut, ScheduleError> {
         match self.capabilities.append {
             Some(grain) => self.appended(grain).map(|(cut, _)| cut),

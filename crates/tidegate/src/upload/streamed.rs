@@ -1,4 +1,4 @@
-//! Bodies of requests that are read as they are sent, from a file or a journal.
+//! Request bodies that are read from a file or a journal as they are sent.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::memory::payload::{Payload, RING, ReadAt, Ring};
 use crate::types::error::{ErrorKind, Operation, Result};
 use crate::types::progress::Waiting;
 
-/// A range of `file` and the memory that it is sent through.
+/// A range of `file` that is to be sent.
 pub(super) struct Streamed {
     pub(super) file: Arc<dyn ReadAt>,
     pub(super) offset: u64,
@@ -17,13 +17,13 @@ pub(super) struct Streamed {
 }
 
 impl Streamed {
-    /// How many slabs of `slab` bytes it takes.
+    /// How many slabs of `slab` bytes the range is sent through.
     pub(super) fn slabs(&self, slab: u64) -> u32 {
         if self.len <= slab { 1 } else { RING as u32 }
     }
 
-    /// It as the body of a request of `upload`; waits for memory of `budget`. What fits in one slab is read
-    /// now: its checksum goes ahead of it, and a retry need not read it again.
+    /// The range as the body of a request of `upload`; waits for memory of `budget`. A range that fits in one
+    /// slab is read now: its checksum can be sent ahead of it, and a retry need not read it again.
     pub(super) async fn payload(self, upload: &Upload, budget: &Budget) -> Result<Payload> {
         let Self { file, offset, len } = self;
         let slab = budget.slab_size() as u64;

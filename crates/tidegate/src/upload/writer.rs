@@ -1,4 +1,5 @@
-//! The writer: what a producer gives its bytes to, whatever becomes of them (`direct.rs`, `journal.rs`).
+//! The public writer: takes a producer's bytes and hands them to memory (`direct.rs`) or to a journal
+//! (`journal.rs`).
 
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -22,49 +23,50 @@ use crate::types::progress::Progress;
 /// Writes one object.
 ///
 /// Bytes go in by [`write`](Self::write) (shared, not copied, where they are large), as a
-/// [`tokio::io::AsyncWrite`], as a [`futures::Sink`] of [`Bytes`], or by
-/// [`read_from`](Self::read_from). Each waits while the memory budget is used up or the strategy's
-/// parts are in flight, and lets other tasks run from time to time where it need not wait (tokio's cooperative
-/// budget).
+/// [`tokio::io::AsyncWrite`], as a [`futures::Sink`] of [`Bytes`], or by [`read_from`](Self::read_from). Each
+/// call waits while the memory budget is used up or as many parts are in flight as the strategy allows. A
+/// call that need not wait still yields to other tasks from time to time (tokio's cooperative budget).
 ///
-/// The object becomes visible by [`finish`](Self::finish) (which `shutdown` and `close` are as well)
-/// and by nothing else. [`abort`](Self::abort) ends the session and waits until it is gone. Dropping
-/// the writer does so as well, in a task on the runtime that the writer was started on;
+/// The object becomes visible only by [`finish`](Self::finish), or by `shutdown` or `close`, which do the
+/// same. [`abort`](Self::abort) aborts the session and waits until the session is gone. Dropping the writer
+/// aborts as well, in a task on the runtime that the writer was started on;
 /// [`Tidegate::settled`](crate::Tidegate::settled) waits for these tasks.
 ///
-/// With [`Strategy::Journal`] nothing but a successful `finish` and [`abort`](Self::abort) ends the upload:
-/// where the writer fails or is dropped, its journal and its session stay, to be gone on with by
-/// [`Tidegate::recover`](crate::Tidegate::recover). As a `Sink` or an `AsyncWrite` it has bytes in the
-/// journal when a flush returns.
+/// With [`Strategy::Journal`] only a successful `finish` or an [`abort`](Self::abort) ends the upload: when
+/// the writer fails or is dropped, its journal and its session stay, and
+/// [`Tidegate::recover`](crate::Tidegate::recover) can resume the upload. When a flush of the `Sink` or the
+/// `AsyncWrite` returns, all bytes are in the journal.
+///
+/// Where the engine has spool directories, bytes that the budget has no room for go to the spool and are sent
+/// from there; nothing else changes. Without a spool, a wait for memory that nothing in flight can end
+/// becomes an error of the kind [`ErrorKind::Starved`].
 ///
 /// # Cancellation
-/// A `write` or `read_from` that is cancelled may have taken some of its bytes. Then `finish`, `shutdown` and `close`
-/// fail until [`position`](Self::position) was called, which says how many the writer has: go on from there. A
-/// `read_from` whose source panicked leaves nothing to go on with: they fail from then on. A cancelled `finish` is an
-/// abort, unless the store has carried out the commit already.
-///
-/// Where the engine has spool directories, what the budget has no room for goes there and leaves from
-/// there; nothing else changes. Without, a wait that nothing in flight can end becomes an error of the
-/// kind [`ErrorKind::Starved`].
+/// A `write` or `read_from` that is cancelled may have taken some of its bytes. Then `finish`, `shutdown` and
+/// `close` fail until [`position`](Self::position) is called, which returns how many bytes the writer has:
+/// continue from there. After a panic in the source of a `read_from` the upload can't continue: `finish`,
+/// `shutdown` and `close` fail from then on. Cancelling `finish` drops the writer (see above), unless the
+/// store has already carried out the commit.
 ///
 /// # Errors
-/// After an error the upload is aborted (with [`Strategy::Journal`] it is left as it is, as where the writer is
-/// dropped), and every further call that takes bytes, flushes, syncs or finishes gives an error of the kind
-/// [`ErrorKind::Closed`].
+/// After an error the upload is aborted (with [`Strategy::Journal`], its journal and session stay as when the
+/// writer is dropped), and every further call that takes bytes, flushes, syncs or finishes returns an error
+/// of the kind [`ErrorKind::Closed`].
 #[derive(Debug)]
 pub struct Writer {
     strategy: Strategy,
     pub(super) side: Side,
-    /// An item of the sink that is not taken yet.
+    /// An item of the sink, or the probe byte of a `read_from`, that is not taken yet.
     pub(super) item: Given,
-    /// The object's key in the store that it is written through; `None` where that is the backend's.
+    /// The key to report for the published object, relative to the store handle; `None` reports the backend's
+    /// key.
     pub(super) key: Option<String>,
-    /// The size that the object is to have, where that is set.
+    /// The exact size of the object, where the caller has set one.
     pub(super) exact: Option<u64>,
     interrupted: Interrupted,
 }
 
-/// Where its bytes are until the store has them.
+/// Where the writer keeps its bytes until the store has them.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all writers are the large one")]
 pub(super) enum Side {
@@ -108,16 +110,16 @@ impl Writer {
 
     /// Takes all of `bytes`.
     ///
-    /// Less than 1 MiB is copied into memory of the budget. From 1 MiB on it is shared, and counts with its length.
-    /// Sharing keeps the whole buffer alive that `bytes` is a slice of, until the store has the last of it: of a
-    /// buffer that is far larger than the slice, the budget does not know. Copy such a slice before
-    /// ([`Bytes::copy_from_slice`]).
+    /// Less than 1 MiB is copied into memory of the budget. From 1 MiB on, `bytes` is shared and counts with
+    /// its length. Sharing keeps the whole buffer that `bytes` is a slice of alive until the store has the
+    /// last of the slice; the budget does not know of a buffer that is far larger than its slice. Copy such a
+    /// slice first ([`Bytes::copy_from_slice`]).
     pub async fn write(&mut self, bytes: Bytes) -> Result<()> {
         self.write_all(Given::new(bytes)).await
     }
 
-    /// As [`write`](Self::write), for callers that know their buffers: what has at least 64 KiB is shared. `bytes`
-    /// is to be all of its buffer or most of it, for the budget counts only its length.
+    /// Like [`write`](Self::write), for callers that know their buffers: shares `bytes` from 64 KiB on.
+    /// `bytes` must be all of its buffer or most of it, because the budget counts only its length.
     pub async fn write_shared(&mut self, bytes: Bytes) -> Result<()> {
         self.write_all(Given::shared(bytes)).await
     }
@@ -133,7 +135,7 @@ impl Writer {
     async fn take_all(&mut self, given: &mut Given) -> Result<()> {
         while !given.is_empty() {
             poll_fn(|cx| {
-                // What a sink or a cancelled read holds came first.
+                // The item of a sink or of a cancelled read came first.
                 ready!(self.poll_item(cx))?;
                 self.poll_given(cx, given)
             })
@@ -152,11 +154,11 @@ impl Writer {
         taken
     }
 
-    /// Makes everything that was taken survive the process and a loss of power; gives how many bytes of
-    /// the object that is.
+    /// Makes all bytes taken so far survive the end of the process and a loss of power; returns how many
+    /// bytes of the object that is.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where its strategy is not [`Strategy::Journal`].
+    /// [`ErrorKind::Unsupported`] where the strategy is not [`Strategy::Journal`].
     pub async fn sync(&mut self) -> Result<u64> {
         poll_fn(|cx| self.poll_item(cx)).await?;
         match &mut self.side {
@@ -168,8 +170,8 @@ impl Writer {
         }
     }
 
-    /// Takes everything that `source` gives, read straight into this writer's buffers; says how many
-    /// bytes that was. An error of the source aborts the upload.
+    /// Reads `source` to its end, straight into this writer's buffers; returns how many bytes that was. An
+    /// error of the source aborts the upload.
     pub async fn read_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> Result<u64> {
         let began = self.given();
         self.interrupted.begin(began);
@@ -182,53 +184,53 @@ impl Writer {
         read.map(|()| self.given() - began)
     }
 
-    /// Bytes taken so far. After a write that was cancelled, call this before going on or finishing.
+    /// Bytes taken so far. After a cancelled write, call this before you continue or finish.
     pub fn position(&self) -> u64 {
         self.interrupted.was_asked();
         self.given()
     }
 
-    /// Bytes taken, and those of an item that waits for room: a sink's, or the byte by which a read that was cancelled
-    /// looked whether its source goes on.
+    /// Bytes taken, plus those of an item that waits for room: a sink's item, or the byte with which a
+    /// cancelled read probed whether its source continues.
     pub(super) fn given(&self) -> u64 {
         self.side.position() + self.item.len() as u64
     }
 
-    /// Sets the size that the object is to have, as [`WriterBuilder::exact_size`](crate::WriterBuilder::exact_size)
-    /// does: for an upload that was resumed, whose journal does not say it.
+    /// Sets the exact size of the object, as [`WriterBuilder::exact_size`](crate::WriterBuilder::exact_size)
+    /// does: for a resumed upload, whose journal does not keep the exact size.
     pub fn set_exact_size(&mut self, bytes: u64) {
         self.exact = Some(bytes);
     }
 
-    /// The largest object that this writer takes, in bytes: what the store takes and, where there is no
-    /// spool, what parts that fit in half of the memory budget reach. With 64 MiB of memory and S3's
-    /// 10,000 parts that is 243 GiB, and a little more where parts have not become smaller for want of memory.
-    /// A byte past that is refused with [`ErrorKind::TooLarge`]; a size hint makes parts larger from the
-    /// beginning, and so reaches further.
+    /// The largest object, in bytes, that this writer takes: the store's limit or, without a spool, the size
+    /// that parts which fit in half of the memory budget add up to, if that is less. With 64 MiB of memory
+    /// and S3's 10,000 parts that is 243 GiB, and a little more where parts have not become smaller for want
+    /// of memory. A byte past the limit is refused with [`ErrorKind::TooLarge`]. A size hint makes parts
+    /// larger from the beginning, and so raises the limit.
     pub fn reach(&self) -> u64 {
         self.side.reach()
     }
 
-    /// The strategy that carries it; never `Auto`.
+    /// The strategy in use; never `Auto`.
     pub fn strategy(&self) -> Strategy {
         self.strategy
     }
 
-    /// Its figures; they can be watched while it works and after it is gone.
+    /// The progress figures; they can be watched during the write and after the writer is gone.
     pub fn progress(&self) -> Progress {
         self.side.upload().requests.progress.clone()
     }
 
-    /// Publishes the object: visible when this returns, whole, or not at all.
+    /// Publishes the object: when this returns, the whole object is visible, or nothing is.
     pub fn finish(mut self) -> impl Future<Output = Result<Object>> + Send {
-        // No `async fn`: that would hold the writer twice.
+        // Not an `async fn`: its future would hold the writer twice.
         poll_fn(move |cx| self.poll_finish(cx))
     }
 
-    /// Ends the upload without an object; waits until the store has let go of the session.
+    /// Aborts the upload: publishes nothing, and waits until the store has released the session.
     ///
     /// # Errors
-    /// [`ErrorKind::Closed`] where `shutdown` or `close` has published the object already: it stays.
+    /// [`ErrorKind::Closed`] where `shutdown` or `close` has already published the object: the object stays.
     pub async fn abort(self) -> Result<()> {
         if self.side.is_published() {
             let message = "the object was published before, and is there";
@@ -240,7 +242,7 @@ impl Writer {
         }
     }
 
-    /// The same for a writer that is kept: may be called again, also after it has failed.
+    /// Like `abort`, without consuming the writer: may be called again, also after the writer has failed.
     #[cfg(feature = "object_store")]
     pub(crate) async fn end(&mut self) -> Result<()> {
         match &mut self.side {
@@ -249,7 +251,7 @@ impl Writer {
         }
     }
 
-    /// One read; `false` at the source's end.
+    /// Makes one read; `false` at the end of the source.
     fn poll_read_from(
         &mut self,
         cx: &mut Context<'_>,
@@ -259,8 +261,8 @@ impl Writer {
         let turn = ready!(poll_proceed(cx));
         let missing = self.missing();
         if self.side.is_at_cut() || missing == Some(0) {
-            // An object that ends here is one request, or has its exact size: one byte is asked for, to see whether
-            // it does, before room is made for more.
+            // The part is exactly full, or the exact size is reached: the object may end here. One byte is
+            // read to see whether it does, before room is made for more.
             self.side.check_open()?;
             let mut byte = [0];
             let mut buffer = ReadBuf::new(&mut byte);
@@ -291,7 +293,7 @@ impl Writer {
         Poll::Ready(Ok(read > 0))
     }
 
-    /// Takes the rest of the sink's item.
+    /// Takes the rest of the waiting item.
     pub(super) fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if self.item.is_empty() {
             return Poll::Ready(Ok(()));
@@ -318,11 +320,11 @@ impl Writer {
         Poll::Ready(Ok(Object { key: key.unwrap_or(object.key), ..object }))
     }
 
-    /// Fails where the producer cannot know that all its bytes are in.
+    /// Fails where the producer cannot know that all its bytes were taken.
     fn check_known(&mut self) -> Result<()> {
         let at = self.given();
         let Err(unknown) = self.interrupted.check(at) else { return Ok(()) };
-        // What has failed before says so.
+        // A writer that has failed before reports that instead.
         self.side.check_open()?;
         let upload = self.side.upload();
         Err(match unknown {

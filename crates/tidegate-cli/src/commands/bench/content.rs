@@ -1,16 +1,16 @@
-//! What is written, and what must be there.
+//! The bytes that a run writes and expects to read back.
 
 use bytes::Bytes;
 
-/// Bytes of which every object is a stretch, each from another place: no object's memory is the
-/// program's own, and none equals another.
+/// A block of pseudorandom bytes. Each object reads the block cyclically from a start of its own, so objects differ
+/// and need no memory of their own.
 #[derive(Clone, Debug)]
 pub(super) struct Content {
     block: Bytes,
 }
 
 impl Content {
-    /// A prime, so that a misplaced slab or part never meets the same bytes again.
+    /// The length is a prime, so that the bytes of a misplaced slab or part never match by chance.
     const LENGTH: usize = 1_048_573;
 
     pub(super) fn new() -> Self {
@@ -27,21 +27,22 @@ impl Content {
         Self { block: bytes.into() }
     }
 
-    /// A number from 0 to 1 that belongs to `index`.
+    /// A pseudorandom number from 0 to 1, determined by `index`.
     pub(super) fn draw(index: u64) -> f64 {
         let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// At most `length` bytes of object `index` from `offset` on, as many as lie together; not copied.
+    /// The bytes of object `index` from `offset` on: at most `length`, and only up to the end of the block. Not
+    /// copied.
     pub(super) fn piece(&self, index: u64, offset: u64, length: u64) -> Bytes {
         let from = ((index.wrapping_mul(104_729) + offset) % Self::LENGTH as u64) as usize;
         let length = length.min((Self::LENGTH - from) as u64) as usize;
         self.block.slice(from..from + length)
     }
 
-    /// Whether `bytes` are those of object `index` from `offset` on.
+    /// Whether `bytes` are the bytes of object `index` from `offset` on.
     pub(super) fn is_at(&self, index: u64, offset: u64, mut bytes: &[u8]) -> bool {
         let mut offset = offset;
         while !bytes.is_empty() {

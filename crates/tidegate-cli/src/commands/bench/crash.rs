@@ -1,4 +1,4 @@
-//! `tidegate bench crash`: processes that are killed while they upload through a journal.
+//! `tidegate bench crash`: kills processes that upload through a journal, and checks that nothing is lost.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -22,42 +22,42 @@ mod worker;
 use figures::Figures;
 use process::{Ended, Limit};
 
-/// Kill processes that upload through a journal, at random moments, and have others go on.
+/// Kill processes that upload through a journal at random moments, and let others resume.
 ///
-/// Each object is written by a process of its own, which is killed with SIGKILL and followed by the next
-/// one, up to --kills times; the last is left alone. Each reads its source from the beginning, as `cp`
-/// does, and compares it with the journal. Where a journal was left, a second process often looks at it
-/// together with the next one, takes its time, and goes on with it when that one is gone. Counted is what
-/// must be zero: bytes whose write had returned and that the next process did not find, objects that are
-/// not what was written, sessions with parts and journals that were left. Objects are removed.
+/// A separate process writes each object. It is killed with SIGKILL and followed by the next process, up to --kills
+/// times; the last process is not killed. Each process reads its source from the beginning, as `cp` does, and
+/// compares it with the journal. If a journal was left, a second process often lists it at the same time as the next
+/// process, waits, and resumes it once that process has ended. The run counts what must be zero: bytes whose write
+/// had returned and that the next process did not find, objects that differ from what was written, and sessions with
+/// parts and journals that were left. Each object is removed after its check.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many objects.
+    /// Write this many objects.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: u64,
 
-    /// Where to: s3://BUCKET/PREFIX or gs://BUCKET/PREFIX; default: an embedded server of its own.
+    /// Write to s3://BUCKET/PREFIX or gs://BUCKET/PREFIX. Default: a private embedded server.
     #[arg(long, value_name = "URL")]
     to: Option<String>,
 
-    /// Directory for the journals; it must be empty. Default: a new one where temporary files are, which stays
-    /// there where something went wrong, or the end of a run with --to was not waited for.
+    /// Keep the journals in this directory, which must be empty. Default: a new directory where temporary files are
+    /// kept. That stays if something went wrong, or if a run with --to was interrupted.
     #[arg(long, value_name = "DIR")]
     journal: Option<PathBuf>,
 
-    /// Most kills an object.
+    /// Kill at most this many processes per object.
     #[arg(long, default_value_t = 3, value_name = "N")]
     kills: u64,
 
-    /// Size of the smallest object.
+    /// Make the smallest object this large.
     #[arg(long, default_value = "1MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
     least: u64,
 
-    /// Size of the largest object; sizes are spread evenly between the two.
+    /// Make the largest object this large. Sizes are spread evenly between the two.
     #[arg(long, default_value = "40MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
     most: u64,
 
-    /// Number that all random choices follow from; default: another one each time.
+    /// Derive all random choices from this number. Default: a different number each time.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -65,14 +65,14 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// This process is the one that writes object N of so many bytes.
+    /// Write object N, whose size is --size, as a worker process.
     #[arg(long, hide = true, value_name = "N")]
     worker: Option<u64>,
 
     #[arg(long, hide = true, default_value_t = 0, value_name = "BYTES")]
     size: u64,
 
-    /// How long this process looks at a journal before it claims it; without a journal it does nothing.
+    /// Wait this long between listing a journal and claiming it. Without a journal, do nothing.
     #[arg(long, hide = true, value_name = "MS")]
     linger: Option<u64>,
 
@@ -86,11 +86,11 @@ struct Run<'a> {
     stores: &'a Stores,
     to: String,
     journal: PathBuf,
-    /// The server of this run's own, where none was named.
+    /// The server that this run started; `None` if the user named a store.
     embedded: Option<&'a Embedded>,
     content: Content,
     seed: u64,
-    /// How long a process that is not killed takes for a byte, in seconds.
+    /// How long a process that is not killed takes per byte, in seconds.
     pace: f64,
     figures: Figures,
 }
@@ -105,7 +105,7 @@ impl Args {
             return Err(Failure::Usage(format!("--least {least} is more than --most {most}")));
         }
         if self.to.is_none() && self.connection != Connection::default() {
-            // The processes would take it from the command line, and write to that store.
+            // The worker processes would take the connection from the command line, and write to that store.
             let message =
                 "the embedded server is reached in its own way: say where with --to, or leave out how";
             return Err(Failure::Usage(message.to_owned()));
@@ -152,7 +152,8 @@ impl Args {
     }
 }
 
-/// Refuses what each process would have for itself, or by turns.
+/// Refuses targets that the worker processes cannot use at the same time: each would have a store of its own, or they
+/// would have to take turns.
 fn check_target(to: &str) -> Outcome {
     match to.parse()? {
         Location::S3 { .. } | Location::Gcs { .. } => Ok(()),
@@ -185,7 +186,7 @@ impl Run<'_> {
         Content::draw(self.seed.wrapping_mul(1_000_003).wrapping_add(index * 64 + what))
     }
 
-    /// Finds out how long a process takes that nobody kills, by an object beside those that are counted.
+    /// Measures how long a process that is not killed takes, with an extra object that is not counted.
     async fn set_pace(&mut self) -> Outcome {
         let (index, size) = (self.args.count, self.args.least.midpoint(self.args.most));
         let ended = self.process(index, size, Limit::Never, None).await?;
@@ -197,7 +198,7 @@ impl Run<'_> {
         Ok(place.store.delete(&place.key).await?)
     }
 
-    /// Has one object written, by as many processes as it takes.
+    /// Has one object written, by a series of processes.
     async fn one(&mut self, index: u64, size: u64) -> Outcome {
         let mut before = Ended::default();
         for attempt in 0.. {
@@ -212,7 +213,7 @@ impl Run<'_> {
             let ended = if last || draw(3) < 0.5 {
                 vec![self.process(index, size, limit, None).await?]
             } else {
-                // The second one looks first, and claims the journal when the first one has it, or had it.
+                // The second process lists the journal first, and claims it while the first process has it, or after.
                 let (late, linger) = (Duration::from_secs_f64(0.2 * draw(4)), Duration::from_millis(250));
                 let second = Limit::Begun(Duration::from_secs_f64(whole * 1.1 * draw(5)));
                 let first = async {
@@ -239,7 +240,8 @@ impl Run<'_> {
         self.look(index, size, &place).await
     }
 
-    /// Counts what processes did that had one journal, each after the other; how far they came.
+    /// Counts the results of processes that shared one journal, in the order in which they had it. Returns how far
+    /// they came.
     fn take_in(&mut self, before: Ended, mut ended: Vec<Ended>) -> Ended {
         ended.sort_by_key(|ended| (ended.begins, ended.written));
         let mut far = before;
@@ -251,7 +253,7 @@ impl Run<'_> {
         far
     }
 
-    /// Reads an object back, compares it, counts what is left beside it, and removes it.
+    /// Reads an object back, compares it, counts the sessions that are left, and removes the object.
     async fn look(&mut self, index: u64, size: u64, place: &Place) -> Outcome {
         let differs = !is_written(&self.content, index, size, place).await?;
         self.figures.differing_objects += u64::from(differs);
@@ -259,7 +261,7 @@ impl Run<'_> {
         for found in left {
             match place.store.abort_session(&found.open.session).await {
                 Ok(()) => {}
-                // What a killed process had asked for came to its end.
+                // The request of a killed process took effect after the listing.
                 Err(error) if error.kind() == ErrorKind::SessionLost => continue,
                 Err(error) => return Err(error.into()),
             }
@@ -279,7 +281,7 @@ impl Run<'_> {
     }
 }
 
-/// Whether what is at `place` is object `index`, of that size.
+/// Whether the object at `place` has the bytes and the size of object `index`.
 async fn is_written(content: &Content, index: u64, size: u64, place: &Place) -> Outcome<bool> {
     let mut reader = place.store.reader(&place.key).start().await?;
     let (mut offset, mut is_same) = (0, true);

@@ -1,4 +1,4 @@
-//! The embedded server as a process of its own, so that what is measured is this process alone.
+//! The embedded server in a separate process, so that the figures are those of this process alone.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::dev;
 use crate::exit::{Failure, Outcome};
 
-/// A server under way. Dropping it kills it.
+/// A running server. Dropping it kills it.
 #[derive(Debug)]
 pub(super) struct Embedded {
     child: Child,
@@ -22,7 +22,7 @@ pub(super) struct Embedded {
 impl Embedded {
     const PATIENCE: Duration = Duration::from_secs(20);
 
-    /// Starts `tidegate serve`, objects in memory, which receives `rate` bytes a second at most.
+    /// Starts `tidegate serve` with objects in memory. It receives at most `rate` bytes per second.
     pub(super) async fn start(rate: Option<u64>) -> Outcome<Self> {
         let mut command = Command::new(super::this_program()?);
         command.args(["serve", "--storage", "memory", "--listen", "127.0.0.1:0", "--auto-create-buckets"]);
@@ -37,7 +37,7 @@ impl Embedded {
         let first = first.map_err(|error| failed(&format!("can't be heard: {error}")))?;
         let url = first.as_deref().and_then(|line| line.strip_prefix("listening on "));
         let url = url.ok_or_else(|| failed("says something else than where it listens"))?.to_owned();
-        // What else it says is read, so that it is never held up.
+        // Reads the rest of the server's output, so that the server never blocks on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Ok(Self { child, url })
     }
@@ -49,9 +49,10 @@ impl Embedded {
             .with_credentials(Credentials::fixed(dev::KEY, dev::KEY, None))
     }
 
-    /// Has another `tidegate` write to this server, and to none that the user's environment and files name.
+    /// Makes another `tidegate` process write to this server, and ignore the user's environment and configuration
+    /// files.
     pub(super) fn reach(&self, command: &mut Command) {
-        // An argument goes before every variable.
+        // Arguments override environment variables.
         command.args(["--endpoint-url", &self.url, "--region", dev::REGION]);
         for (name, _) in std::env::vars_os() {
             if name.as_encoded_bytes().starts_with(b"AWS_") {
@@ -64,7 +65,7 @@ impl Embedded {
         }
     }
 
-    /// Stops the process for a while: connections stay up and nothing moves.
+    /// Stops the server process for a while: connections stay open, and no bytes move.
     pub(super) async fn stall(&self, time: Duration) -> Outcome {
         let id = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let process = id.ok_or_else(|| failed("has ended"))?;

@@ -20,65 +20,65 @@ mod report;
 
 use report::{Report, Watch, resident};
 
-/// Many writers open at once on one engine: what they take, how long, and whether all is there.
+/// Open many writers at once on one engine, and measure memory, time and correctness.
 ///
-/// Each object is read back, compared byte by byte, and removed. What is measured is this process; the
-/// store is another one.
+/// Each object is read back, compared byte by byte, and removed. The figures are those of this process; the store
+/// runs in another process.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many writers are open at once.
+    /// Open this many writers at once.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     count: u64,
 
-    /// Memory budget of the engine.
+    /// Give the engine this memory budget.
     #[arg(long, default_value = "64MiB", value_parser = values::memory, value_name = "SIZE")]
     memory: u64,
 
-    /// Directory for what memory has no room for; may be given again.
+    /// Spill bytes that do not fit into memory to this directory. Repeat it for several.
     #[arg(long, value_name = "DIR")]
     spool: Vec<PathBuf>,
 
-    /// Size of the smallest object.
+    /// Make the smallest object this large.
     #[arg(long, default_value = "1MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
     least: u64,
 
-    /// Size of the largest object; sizes are spread evenly between the two.
+    /// Make the largest object this large. Sizes are spread evenly between the two.
     #[arg(long, default_value = "20MiB", value_parser = values::size_above_zero, value_name = "SIZE")]
     most: u64,
 
-    /// Bytes in one write.
+    /// Write this many bytes at a time.
     #[arg(long, default_value = "16KiB", value_parser = values::size_above_zero, value_name = "SIZE")]
     piece: u64,
 
-    /// Bytes a second that the embedded server takes in all.
+    /// Limit the embedded server to this many bytes received per second, over all connections.
     #[arg(long, value_parser = values::size_above_zero, value_name = "BYTES", conflicts_with = "endpoint_url")]
     rate: Option<u64>,
 
-    /// Share of the writers, from 0 to 1, that stop for good in the middle.
+    /// Abandon this share of the writers, from 0 to 1: their producers stop for good in the middle.
     #[arg(long, default_value_t = 0.0, value_parser = share, value_name = "FRACTION")]
     abandon: f64,
 
-    /// End writers that take no byte for so many seconds while others wait for their memory.
+    /// Abort writers that take no byte for this many seconds while others wait for their memory.
     #[arg(long, value_parser = seconds, value_name = "SECONDS")]
     idle_limit: Option<Duration>,
 
-    /// How long a wait for memory that nothing in flight can end may last, in seconds.
+    /// Wait at most this many seconds for memory that no request in flight can free.
     #[arg(long, default_value = "60", value_parser = seconds, value_name = "SECONDS")]
     memory_wait: Duration,
 
-    /// One task feeds all writers in turn, instead of a task for each.
+    /// Feed all writers in turn from one task, instead of one task each.
     #[arg(long)]
     one_task: bool,
 
-    /// Stop the embedded server for so many seconds in the middle.
+    /// Stop the embedded server for this many seconds in the middle of the run.
     #[arg(long, value_parser = seconds, value_name = "SECONDS", conflicts_with = "endpoint_url")]
     stall: Option<Duration>,
 
-    /// How many requests may fly at once: a number, or auto to find out.
+    /// Allow this many requests in flight: a number, or auto to adapt.
     #[arg(long, default_value = "auto", value_parser = values::concurrency, value_name = "N")]
     concurrency: Concurrency,
 
-    /// Bucket to write to; it must be there, but for the embedded server's.
+    /// Write to this bucket. It must exist, unless the embedded server is used.
     #[arg(long, default_value = "bench", value_name = "NAME")]
     bucket: String,
 
@@ -107,7 +107,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 struct Plan {
     index: u64,
     size: u64,
-    /// Where its producer stops for good.
+    /// The position where its producer stops for good; `None` if it does not.
     stops_at: Option<u64>,
 }
 
@@ -121,16 +121,16 @@ impl Plan {
     }
 }
 
-/// What everyone in the run shares.
+/// The state that all tasks of a run share.
 #[derive(Debug)]
 struct Run {
     store: Store,
-    /// The same, on an engine of its own: what reads back takes no turn of the writers'.
+    /// The same store on a separate engine, so that reading back does not compete with the writers for requests.
     written: Store,
     content: Content,
     piece: u64,
     report: Report,
-    /// How many objects are read back at once.
+    /// Limits how many objects are read back at once.
     readers: Semaphore,
 }
 
@@ -167,7 +167,7 @@ impl Args {
     fn plans(&self) -> Vec<Plan> {
         let plan = |index| {
             let size = self.least + (Content::draw(index * 2) * (self.most - self.least) as f64) as u64;
-            // Evenly spread over the writers, whatever their sizes.
+            // Spreads the abandoned writers evenly over all writers, regardless of size.
             let before = (index as f64 * self.abandon).floor();
             let stops = ((index + 1) as f64 * self.abandon).floor() > before;
             let stops_at = stops.then(|| (Content::draw(index * 2 + 1) * size as f64) as u64);
@@ -211,7 +211,7 @@ impl Args {
         figures.judge()
     }
 
-    /// Stops the server once a third of the bytes is with it.
+    /// Stops the server once it has acknowledged a third of the bytes.
     async fn stall_in_the_middle(&self, run: &Run, expected: u64, embedded: Option<&Embedded>) -> Outcome {
         let (Some(time), Some(embedded)) = (self.stall, embedded) else {
             return std::future::pending().await;
@@ -235,7 +235,7 @@ impl Args {
                 tasks.spawn(run.clone().feed_one(plan, writer, done.subscribe()));
             }
             joined(&mut going).await?;
-            drop(done); // only now is it let go of what was abandoned
+            drop(done); // only now may the tasks drop the abandoned writers
             joined(&mut abandoned).await?;
         }
         joined(&mut checks).await
@@ -249,8 +249,8 @@ async fn joined(tasks: &mut JoinSet<Outcome>) -> Outcome {
     Ok(())
 }
 
-/// One task gives each writer a piece in turn, until all have theirs; as a program would, it gives up at
-/// the first error.
+/// Gives each writer a piece in turn, from one task, until all have their bytes. Gives up at the first error, as a
+/// program would.
 async fn feed_in_turn(run: &Arc<Run>, mut writers: Vec<(Plan, Writer)>, checks: &mut JoinSet<Outcome>) {
     let mut abandoned = Vec::new();
     while !writers.is_empty() {
@@ -297,7 +297,7 @@ impl Run {
                 }
             }
             if plan.stops_at.is_some() {
-                // Held until everybody else is through.
+                // Keeps the abandoned writer open until all other writers are done.
                 let _ = done.changed().await;
                 return Ok(());
             }

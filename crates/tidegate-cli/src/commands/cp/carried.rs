@@ -1,4 +1,4 @@
-//! What a copy carries beside the bytes, and what its target cannot hold: that is named at the end.
+//! The attributes that a copy carries over, and the names of those that its target cannot hold.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use tidegate::{Attributes, Encryption, Object};
 use crate::stores::Place;
 use crate::text;
 
-/// What was left out of copies: each name with the number of objects.
+/// The attributes that copies left out: for each name, the number of objects.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut(Mutex<BTreeMap<&'static str, u64>>);
 
@@ -20,7 +20,7 @@ impl LeftOut {
         }
     }
 
-    /// One line for people; `None` where everything was carried.
+    /// The warning line; `None` if every attribute was carried over.
     pub(super) fn line(&self) -> Option<String> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = counts.iter().map(|(name, count)| format!("{name} ({})", text::count(*count, "object")));
@@ -30,13 +30,13 @@ impl LeftOut {
     }
 }
 
-/// The scheme of a place: a storage class and a key of a key service have a meaning only within one.
+/// The scheme of a place. A storage class and a KMS key have a meaning only within one scheme.
 fn scheme(place: &Place) -> String {
     let location = place.store.location();
     location.split_once("://").map_or_else(String::new, |(scheme, _)| scheme.to_owned())
 }
 
-/// What a copy of `object` to another store carries of its attributes, and the names of what it cannot.
+/// The attributes that a copy of `object` to another store carries, and the names of those that it leaves out.
 pub(super) fn to_store(from: &Place, to: &Place, object: &Object) -> (Attributes, Vec<&'static str>) {
     between(&scheme(from), &scheme(to), object)
 }
@@ -63,8 +63,8 @@ fn between(from: &str, to: &str, object: &Object) -> (Attributes, Vec<&'static s
     (attributes, left_out)
 }
 
-/// The names of what a file on disk cannot hold of an object. The content type, the storage class and the encryption are
-/// never named: nearly every object has a type, and the other two are about how its store keeps it.
+/// The names of the object's attributes that a file on disk cannot hold. The content type, the storage class and the
+/// encryption are never named: nearly every object has a type, and the other two are about how its store keeps it.
 pub(super) fn lost_on_disk(object: &Object) -> Vec<&'static str> {
     let Attributes {
         cache_control,

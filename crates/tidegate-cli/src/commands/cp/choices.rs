@@ -1,4 +1,4 @@
-//! What a copy can be told by choosing one of several words, and what its objects are to carry.
+//! Options of `cp` with a fixed set of values, and the options that set an object's attributes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,42 +8,42 @@ use tidegate::{Attributes, Encryption, journal, printable};
 use crate::exit::{Failure, Outcome};
 use crate::values;
 
-/// What the objects carry beside their bytes.
+/// The attributes of uploaded objects.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "What the object carries")]
 pub(super) struct Carried {
-    /// MIME type; default: guessed from the name.
+    /// Set the MIME type. Default: guessed from the name.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
 
-    /// The Cache-Control header that readers get.
+    /// Set the Cache-Control header that readers get.
     #[arg(long, value_name = "TEXT")]
     cache_control: Option<String>,
 
-    /// One entry of user metadata; may be given again.
+    /// Set one entry of user metadata. Repeat it for several.
     #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
     metadata: Vec<(String, String)>,
 
-    /// One tag; may be given again.
+    /// Set one tag. Repeat it for several.
     #[arg(long, value_parser = values::pair, value_name = "NAME=VALUE")]
     tag: Vec<(String, String)>,
 
-    /// Storage class, in the store's words, such as STANDARD_IA.
+    /// Set the storage class, in the store's words, such as STANDARD_IA.
     #[arg(long, value_name = "CLASS")]
     storage_class: Option<String>,
 
-    /// Encryption by the store: AES256, aws:kms, or aws:kms:KEY.
+    /// Encrypt at the store: AES256, aws:kms, or aws:kms:KEY.
     #[arg(long, value_parser = values::encryption, value_name = "HOW")]
     sse: Option<Encryption>,
 }
 
 impl Carried {
-    /// What an object is to carry; a name that was given twice is refused.
+    /// The attributes for an object. Refuses a name that was given twice.
     pub(super) fn attributes(self) -> Outcome<Attributes> {
         let mut attributes = Attributes::default();
         attributes.content_type = self.content_type;
         attributes.cache_control = self.cache_control;
-        // Names of metadata ignore case, as those of headers do.
+        // Metadata names ignore case, as header names do.
         attributes.metadata = once("--metadata", self.metadata, str::to_ascii_lowercase)?;
         attributes.tags = once("--tag", self.tag, str::to_owned)?;
         attributes.storage_class = self.storage_class;
@@ -52,7 +52,7 @@ impl Carried {
     }
 }
 
-/// Pairs by name, each of which is given once; `same` makes one name of those that are the same.
+/// The pairs as a map. Fails if a name is given twice; `same` normalizes names before they are compared.
 fn once(
     option: &str,
     pairs: Vec<(String, String)>,
@@ -70,10 +70,10 @@ fn once(
 pub(super) enum Durability {
     /// At every write.
     Write,
-    /// Many writes together.
+    /// In groups of 8MiB or one second.
     #[default]
     Group,
-    /// When all is written.
+    /// Once, when all bytes are written.
     Sync,
 }
 
@@ -90,20 +90,20 @@ impl Durability {
     }
 }
 
-/// Whether slow parts are sent again.
+/// Whether slow parts are hedged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Hedge {
-    /// Where it may pay.
+    /// Hedge parts that are far slower than their peers.
     #[default]
     On,
-    /// Never.
+    /// Never hedge.
     Off,
 }
 
 /// Whether to show progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(super) enum Progress {
-    /// A bar on a terminal, else a line at the end.
+    /// A bar on a terminal, otherwise a line at the end.
     #[default]
     Auto,
     /// Nothing.

@@ -1,4 +1,4 @@
-//! All that lies below a directory or prefix, many objects at once.
+//! Copies everything below a directory or prefix, many objects at once.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,16 @@ use crate::listing;
 use crate::runtime::open_files;
 use crate::stores::Place;
 
-/// Objects on their way at once, or as many as requests may fly where that is set and more; and small ones: so many for as
-/// long as all that are on their way have no more bytes. How many requests that makes the limiter decides.
+/// How many objects are in flight at once: `IN_FLIGHT` by default, or the number of `--concurrency` if that is
+/// larger, up to `MOST_IN_FLIGHT`. While all objects in flight together have at most `SMALL_BYTES`, it is at least
+/// `SMALL_IN_FLIGHT`. With a journal it is `IN_FLIGHT`, and the limit of open files can lower it. The limiter decides
+/// how many requests that makes.
 const IN_FLIGHT: usize = 64;
 const SMALL_IN_FLIGHT: usize = 256;
 const MOST_IN_FLIGHT: usize = 1024;
 const SMALL_BYTES: u64 = 16 << 20;
 
-/// Where the objects go.
+/// The store and prefix that the objects are copied to.
 struct Target {
     store: Store,
     prefix: String,
@@ -41,7 +43,7 @@ impl Target {
         Ok(Self { store, prefix })
     }
 
-    /// The store, unless it is a directory on this machine, which no request can fail to reach.
+    /// The store; `None` if it is a directory on this machine, which is always reachable.
     fn if_remote(&self) -> Option<&Store> {
         (!self.place("").is_local()).then_some(&self.store)
     }
@@ -51,12 +53,12 @@ impl Target {
     }
 }
 
-/// The files below a local directory.
+/// Uploads the files below a local directory.
 pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     refuse_itself(path, target)?;
     let target = Target::new(job, source, target).await?;
-    // The embedded server's own files change while it takes them.
+    // Skip the embedded server's own files: they change while it receives them.
     let except = dev::directory().canonicalize().ok();
     let (store, _) = job.stores.tree(source).await?;
     let found = job.report.found();
@@ -74,7 +76,7 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
                     let source = file.path.display().to_string();
                     upload::file(job, &file.path, source, &target.place(&file.key)).await.into()
                 }
-                // The walk has ended with this one.
+                // The walk ends with this error.
                 Err(Missed::Failed(failure @ Failure::Usage(_))) => Ended::Stopped(failure),
                 Err(Missed::Failed(failure)) => Ended::Failed(failure),
                 Err(Missed::LeftOut(path, kind)) => {
@@ -93,7 +95,7 @@ pub(super) async fn upload(job: &Job<'_>, source: &Location, target: &Location) 
     Ok(())
 }
 
-/// The objects below a prefix of a store.
+/// Copies the objects below a prefix of a store.
 pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) -> Outcome {
     let (from, prefix) = job.stores.tree(source).await?;
     let target = Target::new(job, source, target).await?;
@@ -111,14 +113,14 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
             let object = match entry {
                 Ok(Entry::Object(object)) => object,
                 Ok(_) => return Ended::LeftOut,
-                // The listing has ended with this one.
+                // The listing ends with this error.
                 Err(error) => return Ended::Stopped(error.into()),
             };
             let key = object.key.strip_prefix(prefix).unwrap_or(&object.key);
             let (from, to) = (Place { store: from.clone(), key: object.key.clone() }, target.place(key));
             if let Some(why) = nameless(&to) {
                 let left_out = format!("{}: {why}", printable(&from.url()));
-                // What some tools leave in place of a directory holds nothing.
+                // Some tools leave an empty object in place of a directory: nothing is lost without it.
                 if size != Some(0) {
                     return Ended::Failed(Failure::Failed(left_out));
                 }
@@ -142,7 +144,7 @@ pub(super) async fn copy(job: &Job<'_>, source: &Location, target: &Location) ->
     Ok(())
 }
 
-/// Why no object can be called so at the target; `None` where one can.
+/// Why the target cannot hold an object of this name; `None` if it can.
 fn nameless(to: &Place) -> Option<&'static str> {
     if to.key.is_empty() {
         Some("an object needs a name")
@@ -156,12 +158,12 @@ fn nameless(to: &Place) -> Option<&'static str> {
 /// How the copy of one object ended.
 enum Ended {
     Copied(Done),
-    /// There was nothing to copy, or no name for it.
+    /// There was nothing to copy, or the target has no name for it.
     LeftOut,
     Failed(Failure),
-    /// It failed, and every other would fail for the same cause.
+    /// It failed, and every other object would fail for the same cause.
     Shared(Failure),
-    /// No other object comes: the listing failed.
+    /// The listing failed, so no more objects come.
     Stopped(Failure),
 }
 
@@ -174,9 +176,9 @@ impl From<Outcome<Done>> for Ended {
     }
 }
 
-/// Carries all copies out, each with its size, as many at once as may be; returns how many there were. A copy that fails
-/// is reported and holds up no other. Where every other would fail for the same cause, no more are begun, those in flight
-/// are waited for and counted, and the cause is the error.
+/// Runs all copies, each with its size, as many at once as allowed; returns how many there were. A copy that fails is
+/// reported and does not stop the others. If every other copy would fail for the same cause, no more are started,
+/// those in flight are waited for and counted, and the cause is the error.
 async fn all<F>(job: &Job<'_>, cause: &CommonCause, copies: impl Stream<Item = (u64, F)>) -> Outcome<u64>
 where
     F: Future<Output = Ended>,
@@ -191,7 +193,7 @@ where
         let ended = tokio::select! {
             biased;
             Some((size, copy)) = copies.next(), if stopped.is_none() && on_their_way.len() < most => {
-                bytes = bytes.saturating_add(size); // of stores that say any size
+                bytes = bytes.saturating_add(size); // saturating, because a store may report any size
                 begun += 1;
                 on_their_way.push(async move {
                     let ended = match copy.await {
@@ -226,10 +228,10 @@ where
     stopped.map_or(Ok(begun), Err)
 }
 
-/// How many objects are on their way at once, and how many where they are small.
+/// How many objects are in flight at once, and how many if they are small.
 fn at_once(concurrency: Concurrency, is_journaled: bool, open_files: usize) -> (usize, usize) {
     let (most, small) = match concurrency {
-        // A journal has files of its own.
+        // A journal needs open files of its own.
         _ if is_journaled => (IN_FLIGHT, IN_FLIGHT),
         Concurrency::Fixed(requests) => {
             let most = requests.clamp(IN_FLIGHT, MOST_IN_FLIGHT);
@@ -237,13 +239,13 @@ fn at_once(concurrency: Concurrency, is_journaled: bool, open_files: usize) -> (
         }
         _ => (IN_FLIGHT, SMALL_IN_FLIGHT),
     };
-    // Each has a file and a connection.
+    // Each object needs a file and a connection.
     let may = |count: usize| count.min(open_files / 3).max(1);
     (may(most), may(small))
 }
 
-/// Journals that are written while they are copied would be journaled themselves. To leave them out would be no
-/// copy of all that is there. Those that a link leads to are met on the way.
+/// Refuses a journal directory below the source: the journals would be journaled while they are written, and leaving
+/// them out would make the copy incomplete. The walk refuses journals behind links.
 pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
     let Ok(source) = source.canonicalize() else { return Ok(()) };
     let is_below = |journal: &Path| journal.canonicalize().is_ok_and(|journal| journal.starts_with(&source));
@@ -254,7 +256,7 @@ pub(super) fn refuse_journals(source: &Path, journals: &[PathBuf]) -> Outcome {
     )))
 }
 
-/// A copy of a directory into itself would never end.
+/// Refuses a target below the source: the copy would never end.
 fn refuse_itself(source: &Path, target: &Location) -> Outcome {
     let Location::Local { path } = target else { return Ok(()) };
     let Ok(source) = source.canonicalize() else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! One object out of a store: to standard output, to a device, into a file, or through a writer into another store.
+//! Copies one object out of a store: to standard output, to a device, to a file, or to another store.
 
 use std::path::Path;
 
@@ -18,9 +18,9 @@ pub(super) async fn to_standard_output(job: &Job<'_>, source: &Location, from: &
     job.report.done(done).await
 }
 
-/// To something that is there and is written to: a named pipe, a device.
+/// Copies to an existing named pipe or device, which is written to and not replaced.
 pub(super) async fn to_device(job: &Job<'_>, source: &Location, from: &Place, path: &Path) -> Outcome {
-    // Of a named pipe this waits until someone reads.
+    // Opening a named pipe waits for a reader.
     let opened = tokio::fs::File::options().write(true).open(path).await;
     let failed = |error| Failure::of_file(path, &error);
     let output = Output::new(opened.map_err(failed)?.into_std().await);
@@ -48,8 +48,8 @@ async fn write(
     Ok(live.done(source.to_string(), target, bytes, &object))
 }
 
-/// An object into another store, or within one that copies it itself. Whatever fails, nothing is published
-/// there. Whoever calls it has said what is to come, and may know how large it is.
+/// Copies an object to a file or another store; a store copies within itself if it can. If the transfer fails,
+/// nothing is published. The caller has already announced the object to the report; `size` is its size, if known.
 pub(super) async fn object(
     job: &Job<'_>,
     source: &str,
@@ -58,7 +58,7 @@ pub(super) async fn object(
     to: &Place,
 ) -> Outcome<Done> {
     if to.is_local() && !from.is_local() {
-        // Into a file, whole or not at all; one that was cut is resumed.
+        // The file is published whole or not at all; an interrupted download is resumed.
         let download = job.writing.download(from, to.file()?);
         let mut download = download.on_warning(|warning| output::say(&format!("warning: {warning}")));
         if let Some(size) = size {
@@ -78,7 +78,7 @@ pub(super) async fn object(
                 let done = live.done(source.to_owned(), to.url(), object.size, &object).by_store();
                 return verify::if_dev(job, to, &object, done).await;
             }
-            // Not every store that speaks S3 copies: then the bytes go through here.
+            // Not every store that speaks S3 supports copies: then this process transfers the bytes.
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error.into()),
         }
@@ -87,14 +87,14 @@ pub(super) async fn object(
 }
 
 async fn through(job: &Job<'_>, source: &str, from: &Place, to: &Place) -> Outcome<Done> {
-    // With all of its attributes, which not every store tells with the bytes.
+    // HEAD returns all attributes; not every store returns them with the bytes.
     let mut object = from.store.head(&from.key).await?;
     let reading = from.store.reader(&from.key);
     let reading = if object.has_identity() { reading.same(&object) } else { reading };
     let mut counted = vec![reading.progress()];
     let mut reader = reading.start().await?;
     if !object.has_identity() {
-        // Nothing tells whether that was the same object: what is carried is what came with the bytes.
+        // Without an identity, HEAD may have described another version: use the attributes that came with the bytes.
         object = reader.object().clone();
     }
     if to.is_local() {

@@ -1,4 +1,4 @@
-//! What every transfer of one `cp` shares.
+//! The settings and state that all transfers of one `cp` share.
 
 use std::path::PathBuf;
 
@@ -8,14 +8,14 @@ use super::carried::LeftOut;
 use super::report::Report;
 use crate::stores::{Place, Stores};
 
-/// One `cp`.
+/// The shared settings and state of one `cp`.
 pub(super) struct Job<'a> {
     pub(super) stores: &'a Stores,
     pub(super) writing: Writing,
     pub(super) report: Report<'a>,
-    /// How many requests may fly at once.
+    /// How many requests may be in flight at once.
     pub(super) concurrency: Concurrency,
-    /// The directories for journals.
+    /// The journal directories.
     pub(super) journals: &'a [PathBuf],
 }
 
@@ -23,12 +23,12 @@ pub(super) struct Job<'a> {
 pub(super) struct Writing {
     strategy: Strategy,
     create_only: bool,
-    /// Whether files that are downloaded are forced to disk.
+    /// Whether downloaded files are forced to disk.
     sync: bool,
-    /// The size that the one source is to have.
+    /// The size that the one source must have.
     pub(super) expect_size: Option<u64>,
     attributes: Attributes,
-    /// What the targets could not hold of the objects that were copied.
+    /// The attributes that targets could not hold.
     pub(super) left_out: LeftOut,
 }
 
@@ -47,20 +47,21 @@ impl Writing {
         self.strategy == Strategy::Journal
     }
 
-    /// A writer of `place` with what was asked for.
+    /// A writer for `place` with the user's settings.
     pub(super) fn builder(&self, place: &Place) -> WriterBuilder {
         let builder = place.store.writer(&place.key).strategy(self.strategy);
         let builder = builder.attributes(self.attributes.clone());
         if self.create_only { builder.create_only() } else { builder }
     }
 
-    /// A download of `place` to a file, with what was asked for.
+    /// A download of `place` to a file, with the user's settings.
     pub(super) fn download(&self, place: &Place, path: PathBuf) -> DownloadBuilder {
         let builder = place.store.download(&place.key, path).sync(self.sync);
         if self.create_only { builder.create_only() } else { builder }
     }
 
-    /// A writer of `to` for a copy of an object that carries `theirs`: what was not asked for is taken over.
+    /// A writer for a copy to `to` of an object with the attributes `theirs`: attributes that the user did not set
+    /// are taken over.
     pub(super) fn builder_like(&self, to: &Place, theirs: Attributes) -> WriterBuilder {
         let mut attributes = self.attributes.clone();
         attributes.content_type = attributes.content_type.or(theirs.content_type);
@@ -79,8 +80,8 @@ impl Writing {
         self.builder(to).attributes(attributes)
     }
 
-    /// A copy that the store makes itself, where the two are of one that does and nothing is asked of how the
-    /// bytes travel.
+    /// A copy that the store makes itself: `None` unless both places are on one store that can, and the user chose no
+    /// strategy.
     pub(super) fn copy_within(&self, from: &Place, to: &Place) -> Option<CopyBuilder> {
         if self.strategy != Strategy::Auto || !from.store.is_one_with(&to.store) {
             return None;
@@ -89,7 +90,7 @@ impl Writing {
         Some(if self.create_only { copy.create_only() } else { copy })
     }
 
-    /// The strategy that a file's upload took, by what it came to.
+    /// The strategy of a file's upload: for `auto`, the number of parts shows which one it was.
     pub(super) fn of_file(&self, parts: u64) -> Strategy {
         match self.strategy {
             Strategy::Auto if parts == 0 => Strategy::Put,

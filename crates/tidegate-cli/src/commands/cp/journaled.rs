@@ -1,11 +1,10 @@
-//! Copies through a journal: one that was cut takes up where it stood.
+//! Copies through a journal, which resume an interrupted copy.
 //!
-//! The rule: the source is read from its beginning, and must begin with the bytes that the journal has;
-//! they are compared by their number and checksum. Where it does not, nothing is sent and nothing is
-//! thrown away: what becomes of the journal is for its owner to say.
+//! The source is read from its beginning, and must begin with the bytes in the journal: their number and checksum are
+//! compared. If they differ, nothing is sent and nothing is deleted; the user decides about the journal.
 //!
-//! The journal is claimed before it is compared: until then another process may go on with it, and what
-//! was listed be only the beginning of what it has.
+//! The journal is claimed before it is compared. Until then another process may resume it, and the listing may show
+//! only the beginning of its bytes.
 
 use tidegate::checksum::Hasher;
 use tidegate::journal::JournalError;
@@ -18,21 +17,21 @@ use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
 use crate::text;
 
-/// How much is read at once to be compared.
+/// How many bytes are read at once to be compared.
 const CHUNK: usize = 256 << 10;
 
-/// What has become of an upload that was found in a journal.
+/// The state of an upload that was found in a journal.
 pub(in crate::commands) enum Found {
-    /// It is this process's own.
+    /// This process has claimed it.
     Ours(Box<Claimed>),
     /// It has ended.
     Ended,
-    /// Somebody writes it; the sentence that says who.
+    /// Another process writes it; the error's text names that process.
     InUse(String),
 }
 
-/// Resumes an earlier copy to the same place that was cut, or begins a new one. Gives the object where the earlier copy
-/// had read all of its source: then only the store's part was left to do.
+/// Resumes an interrupted copy to the same place, or begins a new one. Returns the object instead of a writer if the
+/// earlier copy had read all of its source, so that only publishing was left.
 pub(super) async fn begin<'a>(
     job: &'a Job<'_>,
     builder: WriterBuilder,
@@ -41,7 +40,7 @@ pub(super) async fn begin<'a>(
     source: &str,
 ) -> Outcome<(Live<'a>, Resumed)> {
     let live = |progress: &Progress| job.report.upload(&to.key, progress, vec![progress.clone()]);
-    // What is damaged, or of a later version, can't be gone on with, and is in nobody's way.
+    // Journals that are damaged or of a later version cannot be resumed, and do not hinder a new upload.
     let goes_on = |left: &&Left| matches!(left.problem(), None | Some(JournalError::InUse { .. }));
     let left = to.store.left(&to.key).await?;
     let left: Vec<&Left> = left.iter().filter(goes_on).collect();
@@ -75,12 +74,12 @@ pub(super) async fn begin<'a>(
     Ok((live, claimed.resume().await?))
 }
 
-/// Takes an upload that was found, so that nothing is added to it.
+/// Claims an upload that was found, so that no other process adds to it.
 pub(in crate::commands) async fn claim(left: &Left, store: &Store) -> Outcome<Found> {
     found(left.claim_on(store).await).await
 }
 
-/// What has become of an upload that was to be claimed.
+/// The state of an upload after a claim.
 pub(in crate::commands) async fn found(claimed: tidegate::Result<Claimed>) -> Outcome<Found> {
     let claimed = match claimed {
         Ok(claimed) => claimed,
@@ -89,20 +88,20 @@ pub(in crate::commands) async fn found(claimed: tidegate::Result<Claimed>) -> Ou
         Err(error) => return Err(error.into()),
     };
     if claimed.recovered().state.end.is_some() {
-        // Its process died before it could remove the file.
+        // Its process died before it could remove the journal file.
         claimed.abort().await?;
         return Ok(Found::Ended);
     }
     Ok(Found::Ours(Box::new(claimed)))
 }
 
-/// Whether it is refused because another process has the journal.
+/// Whether a claim failed because another process has the journal.
 pub(in crate::commands) fn is_in_use(error: &tidegate::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref());
     matches!(source, Some(JournalError::InUse { .. }))
 }
 
-/// Refuses what is in the journal already and can't become an object of the `expected` size.
+/// Refuses a journal whose bytes can't become an object of the `expected` size.
 fn check_size(left: &Left, claimed: &Claimed, expected: u64, to: &Place) -> Outcome {
     let found = claimed.recovered();
     let has = found.checksum.covers();
@@ -116,7 +115,7 @@ fn check_size(left: &Left, claimed: &Claimed, expected: u64, to: &Place) -> Outc
     )))
 }
 
-/// Reads as many bytes as the journal has, and fails where they are others.
+/// Reads as many bytes from the source as the journal has, and fails if they differ.
 pub(in crate::commands) async fn compare(
     left: &Left,
     claimed: &Claimed,
@@ -178,7 +177,7 @@ mod tests {
         let all = store.left("k").await.unwrap();
         let [left] = &all[..] else { panic!("{all:?}") };
 
-        // Another one goes on with it meanwhile.
+        // Another writer resumes the upload meanwhile.
         let Resumed::Writer(mut other) = left.resume_on(&store).await.unwrap() else { panic!("it is cut") };
         other.write(", and more".into()).await.unwrap();
         drop(other);

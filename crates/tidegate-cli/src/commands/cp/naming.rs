@@ -1,4 +1,4 @@
-//! What a target is called.
+//! Derives target names from source names.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -8,7 +8,7 @@ use tidegate::Location;
 use crate::exit::{Failure, Outcome};
 use crate::stores::not_utf8;
 
-/// Whether `location` holds objects and is none: a bucket, a prefix, a directory.
+/// Whether `location` is a container of objects: a bucket, a prefix, a directory.
 pub(super) fn is_container(location: &Location) -> bool {
     match location {
         Location::S3 { key, .. }
@@ -20,7 +20,7 @@ pub(super) fn is_container(location: &Location) -> bool {
     }
 }
 
-/// The target of one object: in a container it keeps the source's name.
+/// The target of one object. In a container, the copy keeps the source's name.
 pub(super) fn of_one(source: &Location, target: &Location) -> Outcome<Location> {
     if !is_container(target) {
         return Ok(target.clone());
@@ -29,15 +29,15 @@ pub(super) fn of_one(source: &Location, target: &Location) -> Outcome<Location> 
     within(target, &last_name(source).ok_or_else(nameless)?)
 }
 
-/// The target of all that lies below `source`: in a container it keeps the source's name, unless that
-/// is written with a slash at its end.
+/// The target of everything below `source`. In a container, the copy keeps the source's name, unless the source is
+/// written with a slash at its end.
 pub(super) fn of_tree(source: &Location, target: &Location) -> Outcome<Location> {
     if source.ends_with_slash() || !is_container(target) {
         return Ok(target.clone());
     }
     match last_name(source) {
         Some(name) => within(target, &name),
-        // A bucket, `.`, `..`, `/`: nothing that a copy would be called by.
+        // A bucket, `.`, `..` and `/` have no name that a copy could keep.
         None => Ok(target.clone()),
     }
 }

@@ -1,4 +1,4 @@
-//! A file that is read to its end, and must be the same until then.
+//! A file that is read to its end and must not change until then.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::exit::{Failure, Outcome};
 
-/// A file, and what it was when it was opened.
+/// An open file, with its size and modification time when it was opened.
 #[derive(Debug)]
 pub(super) struct Opened {
     path: PathBuf,
@@ -17,23 +17,23 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Blocks for as long as the disk takes.
+    /// Opens the file. Blocks while the disk responds.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let found = file.metadata()?;
         Ok(Self { path: path.to_owned(), size: found.len(), modified: modified(&found), file })
     }
 
-    /// What it is read from; once, as clones share one place in the file.
+    /// A handle to read the file. Call it once: clones share one position in the file.
     pub(super) fn source(&self) -> io::Result<tokio::fs::File> {
         Ok(tokio::fs::File::from_std(self.file.try_clone()?))
     }
 
-    /// Fails where it was written to while its bytes were `read`.
+    /// Fails if the file was written to while its bytes were `read`.
     pub(super) fn check_unchanged(&self, read: u64) -> Outcome {
         let now = self.file.metadata()?;
         let is_same = match self.size {
-            // What the system makes up as it is read (/proc) says that it has no bytes.
+            // The system generates some files as they are read (/proc); it reports their size as 0.
             0 => now.len() == 0 || now.len() == read,
             size => now.len() == size && read == size && modified(&now) == self.modified,
         };

@@ -1,4 +1,4 @@
-//! What a `cp` says: the bar, the line at the end, the lines of `--json`.
+//! The output of `cp`: the bar, the line at the end, the lines of `--json`.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,19 +15,19 @@ use crate::output::Text;
 use crate::stores::{Begun, Stores};
 use crate::{output, text};
 
-/// What is shown.
+/// What to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Show {
-    /// A bar while it goes on, a line at its end.
+    /// A bar during the copy, and a line at the end.
     Bar,
-    /// A line at its end.
+    /// A line at the end.
     Line,
-    /// An object of JSON for each object.
+    /// One JSON object per copied object.
     Json,
     Nothing,
 }
 
-/// A transfer that was carried out; the names are those of `--json`.
+/// A completed transfer; the names are those of `--json`.
 #[derive(Debug, Serialize)]
 pub(super) struct Done {
     source: String,
@@ -50,12 +50,12 @@ pub(super) struct Report<'a> {
     show: Show,
     began: Instant,
     stores: &'a Stores,
-    /// Whether uploads stay in a journal when they are interrupted.
+    /// Whether interrupted uploads stay in a journal.
     is_journaled: bool,
     bar: Option<Bar>,
-    /// The lines of `--json`, where they are asked for.
+    /// Where the lines of `--json` go, if asked for.
     json: tokio::sync::Mutex<Option<Text>>,
-    /// Objects that were found so far, where a tree is copied.
+    /// Objects found so far, if a tree is copied.
     found: Arc<AtomicU64>,
     state: Mutex<Totals>,
 }
@@ -64,14 +64,14 @@ pub(super) struct Report<'a> {
 struct Totals {
     next: u64,
     live: BTreeMap<u64, (String, Progress)>,
-    /// Whether anything is sent to a store.
+    /// Whether any transfer uploads to a store.
     sends: bool,
-    /// Bytes to come, as far as they are known; `None` where nobody knows.
+    /// Total bytes to transfer; `None` if unknown.
     expected: Option<u64>,
-    /// What is copied where: of one object, or of a whole tree.
+    /// Source and target, of one object or of a whole tree.
     label: Option<(String, String)>,
     is_tree: bool,
-    /// How long the last one took.
+    /// How long the last transfer took.
     seconds: f64,
     objects: u64,
     bytes: u64,
@@ -83,30 +83,30 @@ struct Totals {
     failed: u64,
     /// How many failures have a cause of their own.
     told: u64,
-    /// How many have the cause that ended the whole, after the first.
+    /// How many later failures share the cause that ended the command.
     alike: u64,
 }
 
-/// What a `cp` came to where everything was copied.
+/// The result of a `cp` that copied everything.
 pub(super) struct Closed {
-    /// The object, or what all objects lie below; `None` where there was nothing to copy.
+    /// The object, or the place that all objects lie below; `None` if there was nothing to copy.
     pub(super) target: Option<String>,
-    /// How many were read back.
+    /// How many objects were read back.
     pub(super) verified: u64,
 }
 
-/// A transfer that goes on, until it is dropped.
+/// A transfer in progress, until it is dropped.
 pub(super) struct Live<'a> {
     report: &'a Report<'a>,
     id: u64,
     began: Instant,
     counted: Vec<Progress>,
-    /// Counts as an unfinished upload meanwhile.
+    /// Counts as an unfinished upload until it is dropped.
     _begun: Option<Begun>,
 }
 
 impl<'a> Report<'a> {
-    /// Most failures of one cause that are named one by one.
+    /// The most failures of the shared cause that are printed.
     const ALIKE: u64 = 9;
     /// How often the bar is drawn.
     const BEAT: Duration = Duration::from_millis(100);
@@ -147,36 +147,36 @@ impl<'a> Report<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All that lies below `source` is copied: the line at the end is of the whole.
+    /// Declares that everything below `source` is copied: the line at the end covers the whole tree.
     pub(super) fn tree(&self, source: String, target: String) {
         let mut totals = self.totals();
         totals.label = Some((source, target));
         totals.is_tree = true;
     }
 
-    /// So many bytes more are to come; `None` where that is not known.
+    /// Adds to the bytes to transfer; `None` if the number is unknown.
     pub(super) fn expect(&self, bytes: Option<u64>) {
         let mut totals = self.totals();
         totals.expected = totals.expected.zip(bytes).map(|(before, more)| before.saturating_add(more));
     }
 
-    /// Whether the total is shown to anyone.
+    /// Whether the total is shown.
     pub(super) fn wants_total(&self) -> bool {
         self.bar.is_some()
     }
 
-    /// An upload of `name` begins. `progress` is shown; the requests of `counted` are counted.
+    /// Begins an upload of `name`. The bar shows `progress`; the requests of `counted` are counted.
     pub(super) fn upload(&'a self, name: &str, progress: &Progress, counted: Vec<Progress>) -> Live<'a> {
         self.totals().sends = true;
         self.begin(name, progress, counted, Some(self.stores.unfinished().begin(self.is_journaled)))
     }
 
-    /// A read of `name` begins, to where nothing can be left unfinished.
+    /// Begins a read of `name`, which leaves nothing unfinished.
     pub(super) fn read(&'a self, name: &str, progress: &Progress) -> Live<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
 
-    /// A download of `name` into a file begins.
+    /// Begins a download of `name` into a file.
     pub(super) fn download(&'a self, name: &str, progress: &Progress) -> Live<'a> {
         self.begin(name, progress, vec![progress.clone()], None)
     }
@@ -201,7 +201,7 @@ impl<'a> Report<'a> {
         Live { report: self, id, began: Instant::now(), counted, _begun: begun }
     }
 
-    /// Takes in a transfer that was carried out.
+    /// Records a completed transfer.
     pub(super) async fn done(&self, done: Done) -> Outcome {
         if let Some(json) = &mut *self.json.lock().await {
             json.json(&done)?;
@@ -210,7 +210,7 @@ impl<'a> Report<'a> {
         let mut totals = self.totals();
         totals.objects += 1;
         totals.seconds = done.seconds;
-        totals.bytes = totals.bytes.saturating_add(done.bytes); // a store may say any size
+        totals.bytes = totals.bytes.saturating_add(done.bytes); // saturating, because a store may report any size
         totals.parts += done.parts;
         totals.requests += done.requests;
         totals.retries += done.retries;
@@ -222,7 +222,7 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Takes in a transfer of many that failed, and says why.
+    /// Records a failed transfer among many, and prints why.
     pub(super) fn failed(&self, failure: &Failure) {
         let mut totals = self.totals();
         totals.failed += 1;
@@ -238,7 +238,7 @@ impl<'a> Report<'a> {
         self.totals().failed += 1;
     }
 
-    /// Takes in a transfer that was in flight then and failed for the same cause. A few are named, all are counted.
+    /// Counts a transfer that was in flight then and failed for the same cause. A few are printed, all are counted.
     pub(super) fn failed_too(&self, failure: &Failure) {
         let mut totals = self.totals();
         totals.failed += 1;
@@ -250,12 +250,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Says a line on standard error, past the bar.
+    /// Prints a line on standard error, above the bar.
     pub(super) fn say(&self, line: &str) {
         output::say(line);
     }
 
-    /// Draws the bar, for ever.
+    /// Draws the bar until the future is dropped.
     pub(super) async fn watch(&self) -> Infallible {
         let Some(bar) = &self.bar else { return std::future::pending().await };
         let mut beat = tokio::time::interval(Self::BEAT);
@@ -285,12 +285,12 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Everything has ended, as `copied` says: the last lines.
+    /// Prints the last lines and returns the result of the whole `cp`, whose transfers ended as `copied` says.
     pub(super) async fn close(self, copied: Outcome) -> Outcome<Closed> {
         let Self { show, began, bar, json, state, .. } = self;
         drop(bar);
         let totals = state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Of a single object what it took, without what it took to begin and to read it back.
+        // For a single object, the time of the transfer alone, without the start and the read-back.
         let seconds = if totals.is_tree { began.elapsed().as_secs_f64() } else { totals.seconds };
         if matches!(show, Show::Bar | Show::Line)
             && totals.objects > 0
@@ -307,7 +307,7 @@ impl<'a> Report<'a> {
                 Ok(Closed { target: totals.label.map(|(_, target)| target), verified: totals.verified })
             }
             Ok(()) => Err(Failure::Failed(format!("{} of {all} could not be copied", totals.failed))),
-            // Nothing was done, so the exit code is that of the cause.
+            // Nothing was copied, so the exit code is that of the cause.
             Err(cause) if totals.objects == 0 && totals.told == 0 => Err(cause),
             Err(cause) => Err(match cause.sentence() {
                 Some(why) if totals.is_tree => {
@@ -354,7 +354,7 @@ impl Totals {
 }
 
 impl Live<'_> {
-    /// What it came to, where `object` is what the store of the target, or that of the source, said.
+    /// The record of the completed transfer. `object` is the target store's description, or else the source store's.
     pub(super) fn done(self, source: String, target: String, bytes: u64, object: &Object) -> Done {
         let sum = |figure: fn(&Snapshot) -> u64| {
             self.counted.iter().map(|progress| figure(&progress.snapshot())).sum()
@@ -388,7 +388,7 @@ impl Done {
         self
     }
 
-    /// The store has made the copy itself.
+    /// Marks a copy that the store made itself.
     pub(super) fn by_store(mut self) -> Self {
         self.strategy = Some("copy");
         self
@@ -403,7 +403,7 @@ impl Done {
     }
 }
 
-/// The checksum of the whole object, as its store has answered it.
+/// The checksum of the whole object, as the store reported it.
 fn checksum(object: &Object) -> Option<String> {
     let named = |name: &str, sum: &Option<String>| sum.as_ref().map(|sum| format!("{name}:{sum}"));
     named("crc64nvme", &object.crc64nvme).or_else(|| named("crc32c", &object.crc32c))

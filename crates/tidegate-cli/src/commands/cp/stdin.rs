@@ -1,4 +1,4 @@
-//! Standard input.
+//! Reads standard input.
 
 use std::fs;
 use std::io;
@@ -15,77 +15,78 @@ use tokio::task::coop;
 use crate::exit::Outcome;
 use crate::standard;
 
-/// Where an empty pipe is waited for.
+/// How to wait for bytes when the pipe is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// In place, for [`GATHER`] and [`MOMENT`], before what else there is to do goes on.
+    /// Block the thread for [`GATHER`] and then [`MOMENT`], before other tasks continue.
     Here,
-    /// The same, for `MOMENT` only.
+    /// Block the thread for `MOMENT` only.
     HereBriefly,
-    /// Nowhere: an event says when there is something.
+    /// Do not block the thread: wait for a readiness event.
     Elsewhere,
 }
 
-/// Standard input as a source of bytes; its errors say that they are its.
+/// Standard input as a source of bytes. Its errors name stdin.
 #[derive(Debug)]
 pub(super) enum Stdin {
     /// A pipe: read straight into the buffer that is sent.
     Pipe(pipe::Receiver, Wait),
-    /// Anything else, read in a thread. (Not `tokio::io::Stdin`: where reading fails with `EBADF`, that says that the
-    /// input has ended.)
+    /// Anything else, read in a thread. (Not `tokio::io::Stdin`, which reports an `EBADF` error as the end of the
+    /// input.)
     Other(tokio::fs::File),
 }
 
 impl Stdin {
-    /// What a pipe is made to hold, so that each read finds much: the system's limit for everyone.
+    /// The size to give a pipe, so that each read finds many bytes: Linux's default limit for unprivileged users.
     const PIPE: usize = 1 << 20;
 
     /// # Errors
-    /// Where standard input is closed.
+    /// If standard input is closed.
     pub(super) fn open(wait: Wait) -> Outcome<Self> {
         let input = standard::input()?;
         Ok(match Self::pipe() {
-            // What is gathered must fit.
+            // Gathering needs a pipe that can hold what arrives meanwhile.
             Ok((pipe, false)) if wait == Wait::Here => Self::Pipe(pipe, Wait::HereBriefly),
             Ok((pipe, _)) => Self::Pipe(pipe, wait),
             Err(_) => Self::Other(tokio::fs::File::from_std(input)),
         })
     }
 
-    /// Standard input, where it is a pipe, opened once more; and whether it holds [`PIPE`](Self::PIPE) bytes.
+    /// Opens standard input once more, if it is a pipe; also returns whether the pipe holds [`PIPE`](Self::PIPE)
+    /// bytes.
     ///
-    /// Reads that do not block need `O_NONBLOCK`, and that belongs to the open file, which other
-    /// processes may share: a shell that reads from the same pipe would see its reads fail. A second
-    /// open of the same pipe has its own flags. (Of a named pipe it would not be told that the writer
-    /// has left before; there a thread reads.)
+    /// Reads that do not block need `O_NONBLOCK`. That flag belongs to the open file, which other processes may
+    /// share: a shell that reads from the same pipe would see its reads fail. A second open of the same pipe has
+    /// flags of its own. (A second open of a named pipe would not notice that the writer had already left, so named
+    /// pipes are read in a thread.)
     fn pipe() -> io::Result<(pipe::Receiver, bool)> {
         const PATH: &str = "/proc/self/fd/0";
         if !fs::read_link(PATH)?.as_os_str().as_encoded_bytes().starts_with(b"pipe:[") {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let pipe = pipe::OpenOptions::new().open_receiver(PATH)?;
-        // A pipe that stays as it is works as well.
+        // A pipe of the old size works as well.
         let is_large = rustix::pipe::fcntl_setpipe_size(&pipe, Self::PIPE).is_ok();
         Ok((pipe, is_large))
     }
 }
 
-/// How long an empty pipe is left alone first: many small writes come to be one read, and wake nobody. (With what the system
-/// adds, at 7 GB/s it would be full by then.)
+/// How long to sleep first when the pipe is empty: many small writes then become one read and cause no wake-ups.
+/// (With what the system adds to the sleep, a writer of 7 GB/s would fill the pipe in that time.)
 const GATHER: Duration = Duration::from_micros(100);
 
-/// How long an empty pipe is waited for in place after that, before what else there is to do goes on. The next write mostly
-/// comes within that; an event of it would come over another thread, which costs as much as the bytes.
+/// How long to block after that until bytes arrive, before other tasks continue. The next write usually comes within
+/// this time. A readiness event would come through another thread, which costs as much as moving the bytes.
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Reads what the pipe has now, or within the time that it is waited for in place; else when an event says so.
+/// Reads from the pipe at once, or within the time that it may block; otherwise waits for a readiness event.
 fn poll_pipe(
     pipe: &mut pipe::Receiver,
     wait: Wait,
     cx: &mut Context<'_>,
     buffer: &mut ReadBuf<'_>,
 ) -> Poll<io::Result<()>> {
-    // Where each read finds something, a signal would never be seen.
+    // If each read found bytes, the task would never yield, and a signal would never be seen.
     let turn = ready!(coop::poll_proceed(cx));
     let mut read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
     if wait == Wait::Here && read == Err(Errno::AGAIN) {
@@ -93,7 +94,7 @@ fn poll_pipe(
         read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
     }
     if wait != Wait::Elsewhere && read == Err(Errno::AGAIN) {
-        // Whatever it says, the next read finds out.
+        // The result does not matter: the next read shows whether bytes have come.
         let _ = poll(&mut [PollFd::new(&*pipe, PollFlags::IN)], Some(&MOMENT));
         read = rustix::io::read(&*pipe, buffer.initialize_unfilled());
     }

@@ -1,4 +1,4 @@
-//! One file, pipe or device into a store.
+//! Uploads one file, pipe or device.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
@@ -17,9 +17,9 @@ use crate::exit::{Failure, Outcome};
 use crate::standard;
 use crate::stores::Place;
 
-/// Standard input to `target`.
+/// Uploads standard input to `target`.
 pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome {
-    // What is read into a journal's buffer, another task takes from there.
+    // With a journal, another task takes the bytes from the journal's buffer, so do not block the thread.
     let wait = if job.writing.is_journaled() { Wait::Elsewhere } else { Wait::Here };
     let mut input = Stdin::open(wait)?;
     let to = job.stores.object(target).await?;
@@ -28,7 +28,7 @@ pub(super) async fn standard_input(job: &Job<'_>, target: &Location) -> Outcome 
     job.report.done(done).await
 }
 
-/// What is at the local path `source`: a file, or something that gives bytes as a pipe does.
+/// Uploads the local path `source`: a file, or a pipe or device that gives a stream of bytes.
 pub(super) async fn path(job: &Job<'_>, source: &Location, to: &Place) -> Outcome {
     let Location::Local { path } = source else { return Ok(()) };
     standard::refuse_closed_input(path)?;
@@ -56,7 +56,7 @@ fn gives_a_stream(kind: FileType) -> bool {
     kind.is_fifo() || kind.is_char_device() || kind.is_block_device()
 }
 
-/// A file, streamed from the disk.
+/// Uploads a file, streamed from disk.
 pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place) -> Outcome<Done> {
     if job.writing.is_journaled() {
         let unreadable = |error| Failure::of_file(path, &error);
@@ -77,7 +77,7 @@ pub(super) async fn file(job: &Job<'_>, path: &Path, source: String, to: &Place)
     verify::if_dev(job, to, &object, done.by(strategy)).await
 }
 
-/// An error of the source names it: the library names the object.
+/// The library's error names the object; an error of the source must also name the file.
 fn of_source(path: &Path, error: tidegate::Error) -> Failure {
     if error.kind() != ErrorKind::Source {
         return error.into();
@@ -89,7 +89,7 @@ fn of_source(path: &Path, error: tidegate::Error) -> Failure {
     Failure::by_kind(cause.map(std::io::Error::kind), sentence)
 }
 
-/// Whatever `input` gives until its end; nothing, where that is a `file` which changes meanwhile.
+/// Uploads all bytes of `input`. If `input` is a `file` that changes meanwhile, nothing is published.
 async fn stream(
     job: &Job<'_>,
     source: String,
@@ -117,7 +117,7 @@ async fn stream(
     let strategy = writer.strategy();
     let of_size = |error| of_size(error, to);
     if let Some(expected) = expected {
-        // One that was resumed does not know it.
+        // The journal of a resumed upload does not record the exact size.
         writer.set_exact_size(expected);
     }
     writer.read_from(input).await.map_err(of_size)?;
@@ -129,7 +129,7 @@ async fn stream(
     verify::if_dev(job, to, &object, done.by(strategy)).await
 }
 
-/// An error of the size says what was asked for.
+/// Turns an error about the size into a message that names --expect-size.
 fn of_size(error: tidegate::Error, to: &Place) -> Failure {
     let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
     let (found, expected) = match source {

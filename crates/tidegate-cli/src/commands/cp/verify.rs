@@ -1,4 +1,4 @@
-//! `dev://`: what was written is read back, and where it is is said.
+//! `dev://`: reads each object back after it was written, and prints where it is.
 
 use std::io::Write;
 
@@ -12,8 +12,8 @@ use crate::exit::{Failure, Outcome};
 use crate::stores::Place;
 use crate::{dev, output, text};
 
-/// Reads `object` back where it was written to `dev://`: it must have the size and the checksum that
-/// its writer was told.
+/// Reads `object` back if it was written to `dev://`. It must have the size and the checksum that the store reported
+/// to the writer.
 pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut done: Done) -> Outcome<Done> {
     if !place.store.location().starts_with("dev://") {
         return Ok(done);
@@ -40,10 +40,10 @@ pub(super) async fn if_dev(job: &Job<'_>, place: &Place, object: &Object, mut do
     Ok(done)
 }
 
-/// Says where `target` is and how to read it.
+/// Prints where `target` is and how to read it.
 pub(super) async fn say_where(target: &str, prefixed: Option<&str>, verified: u64) -> Outcome {
     let Ok(Location::Dev { bucket, key }) = target.parse() else { return Ok(()) };
-    // As it was called, so that the line can be copied to where this one was written.
+    // The program's name as the user typed it, so that the printed command works when it is pasted.
     let program = std::env::args().next().unwrap_or_else(|| "tidegate".to_owned());
     let program = text::quoted(&program);
     let directory = dev::directory();

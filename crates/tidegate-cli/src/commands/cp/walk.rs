@@ -1,4 +1,4 @@
-//! The files below a directory that is copied.
+//! Lists the files below a directory that is copied.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use tidegate::backend::{Entry, OtherKind};
 use crate::exit::Failure;
 use crate::listing;
 
-/// A file and what it is called below the directory, as a key.
+/// A file, with its key below the directory.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: PathBuf,
@@ -17,17 +17,17 @@ pub(super) struct Found {
     pub(super) size: u64,
 }
 
-/// What is not copied.
+/// An entry that is not copied.
 #[derive(Debug)]
 pub(super) enum Missed {
-    /// Could not be looked at, or has no key.
+    /// The entry could not be read, or has no key.
     Failed(Failure),
     /// A device, a named pipe, a socket, or a link to a directory, which is never entered.
     LeftOut(PathBuf, OtherKind),
 }
 
-/// The files below `root`, which `store` has as its root, but none below `except`. A link to a file is that file, and a
-/// link that leads nowhere is a failure. Where a link leads to the directory of `journals` all ends with that.
+/// The files below `root`, which is the root of `store`, except those below `except`. A link to a file counts as that
+/// file; a broken link is a failure. A link to a file in a directory of `journals` ends the walk.
 pub(super) fn files(
     store: &Store,
     root: PathBuf,
@@ -41,7 +41,7 @@ pub(super) fn files(
         let found = look_at(&root, except.as_deref(), &journals, entry);
         std::future::ready(found)
     });
-    // The walk ends behind the first entry that refuses all of it.
+    // The walk ends after the first entry that refuses the whole copy.
     found.scan(false, |ended, found| {
         let before = *ended;
         *ended = matches!(&found, Err(Missed::Failed(Failure::Usage(_))));
@@ -49,7 +49,7 @@ pub(super) fn files(
     })
 }
 
-/// What the directory `path` is below `root`, as the beginning of keys.
+/// The key prefix of the directory `path` below `root`; `None` if it is not below.
 fn key_below(root: &Path, path: &Path) -> Option<String> {
     let root = root.canonicalize().ok()?;
     let below = path.strip_prefix(root).ok()?.to_str()?;
@@ -81,10 +81,10 @@ fn look_at(
     })
 }
 
-/// The error for a link that leads to a directory of journals: journals change while they are copied, and so would
-/// the journals of those copies.
+/// The error for a link that leads into a journal directory: journals change while they are copied, and so would the
+/// journals of those copies.
 fn refused(path: &Path, journals: &[PathBuf]) -> Option<Failure> {
-    // Anything but a link lies below the directory that the user named, which was checked before.
+    // Only links need a check: other files lie below the directory that the user named, which was checked before.
     if journals.is_empty() || !path.is_symlink() || path.is_dir() {
         return None;
     }
@@ -204,7 +204,7 @@ mod tests {
             assert!(sentence.contains(path.to_str().unwrap()), "{sentence}");
         }
         fs::remove_file(&link).unwrap();
-        // A link to the directory is not entered.
+        // A link to a directory is not entered.
         symlink(elsewhere.path().join("disk"), &link).unwrap();
         let (keys, missed) = keys_beside(root.path(), None, std::slice::from_ref(&journal)).await;
         assert!(keys.is_empty() && matches!(&missed[..], [Missed::LeftOut(..)]), "{keys:?} {missed:?}");

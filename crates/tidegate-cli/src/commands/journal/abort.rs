@@ -1,4 +1,4 @@
-//! `tidegate journal abort`.
+//! `tidegate journal abort`: aborts journaled uploads.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,26 +13,26 @@ use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// End uploads that are in a journal directory: their sessions at the store are aborted and their
-/// journals removed, with all bytes that are in them.
+/// Abort uploads in a journal directory and delete their journals.
 ///
-/// What another process is writing is left alone; where it was asked for by its ID, that is an error.
+/// Their sessions at the store are aborted, and the journals are removed with all bytes in them. An upload that
+/// another process is writing is left alone; if its ID was given, that is an error.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Abort {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// The upload, as `journal ls` shows it; may be given again.
+    /// ID of the upload, as `journal ls` shows it. Repeat it for several.
     #[arg(value_name = "ID", required_unless_present = "all", conflicts_with = "all")]
     ids: Vec<String>,
 
-    /// All of them.
+    /// Abort all uploads in the directory.
     #[arg(long)]
     all: bool,
 
-    /// Ask nothing of the store, which may be gone: only the journals are removed, also those that are damaged
-    /// or of a later version. Sessions that are there yet are left to `tidegate sweep`.
+    /// Remove the journals only, without requests to the store, which may be gone. Also removes journals that are
+    /// damaged or of a later version. Sessions that remain at the store are left to `tidegate sweep`.
     #[arg(long)]
     forget: bool,
 
@@ -43,15 +43,15 @@ pub(crate) struct Abort {
     connection: Connection,
 }
 
-/// What has become of an upload.
+/// The result for one upload.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Ended,
-    /// Its object was there already, and is yet.
+    /// The object had already been published, and stays.
     Published,
-    /// Another process writes it.
+    /// Another process is writing it.
     InUse,
-    /// It had ended since it was listed.
+    /// It ended after it was listed.
     Gone,
 }
 
@@ -86,7 +86,7 @@ impl Abort {
         .await
     }
 
-    /// Ends one.
+    /// Ends one upload.
     async fn end(&self, stores: &Stores, left: &Left) -> Outcome<Fate> {
         let is_asked_for = !self.ids.is_empty();
         if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {

@@ -1,4 +1,4 @@
-//! `tidegate journal ls`.
+//! `tidegate journal ls`: lists journaled uploads.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use crate::exit::Outcome;
 use crate::options::Owners;
 use crate::output;
 
-/// List the uploads that are in a journal directory: those that were left, and those that go on.
+/// List the uploads in a journal directory, interrupted ones and those in progress.
 ///
-/// `finished` ones need their producer no more: `journal resume` publishes them. Those that were `cut`
-/// go on when they are copied again. Files of uploads that have ended are removed, and after a day those of
-/// uploads that never began.
+/// `journal resume` publishes uploads marked `finished`, which need their producer no more. An upload marked `cut` is
+/// resumed by copying its source again. The files of ended uploads are removed, and after a day those of uploads that
+/// never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 

@@ -1,4 +1,4 @@
-//! `tidegate journal resume`.
+//! `tidegate journal resume`: publishes journaled uploads.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,17 +13,17 @@ use crate::options::{Connection, Owners};
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Publish the uploads of a journal directory whose sources were read to their ends.
+/// Publish the uploads in a journal directory whose sources were read to the end.
 ///
-/// Those that were cut before need their source: copy it again, to the same place and with the same
-/// --journal. What another process is writing is left alone.
+/// An upload that was cut earlier needs its source: copy that again, to the same target and with the same --journal.
+/// An upload that another process is writing is left alone.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resume {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// Only this upload, as `journal ls` shows it; may be given again.
+    /// Publish only the upload with this ID, as `journal ls` shows it. Repeat it for several.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
 
@@ -57,7 +57,8 @@ impl Resume {
         .await
     }
 
-    /// What is said of it; nothing where it is another's, or needs its source, and was not asked for.
+    /// Publishes one upload and returns the line to print. `None` if another process has it, or it needs its source,
+    /// and the user did not give its id.
     async fn resume(&self, stores: &Stores, left: &Left) -> Outcome<Option<String>> {
         let is_asked_for = !self.ids.is_empty();
         if matches!(left.problem(), Some(JournalError::InUse { .. })) && !is_asked_for {

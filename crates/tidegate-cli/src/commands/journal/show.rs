@@ -1,4 +1,4 @@
-//! `tidegate journal show`.
+//! `tidegate journal show`: shows one journaled upload.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -12,17 +12,16 @@ use crate::exit::{Failure, Outcome};
 use crate::options::Owners;
 use crate::{output, text};
 
-/// Show all that is known of one upload in a journal directory.
+/// Show the details of one upload in a journal directory.
 ///
-/// As with `journal ls`, files of uploads that have ended are removed, and after a day those of uploads that
-/// never began.
+/// As with `journal ls`, the files of ended uploads are removed, and after a day those of uploads that never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// The journal directory.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 
-    /// The upload, as `journal ls` shows it.
+    /// ID of the upload, as `journal ls` shows it.
     #[arg(value_name = "ID")]
     id: String,
 
@@ -34,7 +33,7 @@ pub(crate) struct Show {
     owners: Owners,
 }
 
-/// All of it in `--json`.
+/// All details in `--json`.
 #[derive(Serialize)]
 struct Whole<'a> {
     #[serde(flatten)]

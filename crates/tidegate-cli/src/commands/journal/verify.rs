@@ -1,4 +1,4 @@
-//! `tidegate journal verify`.
+//! `tidegate journal verify`: checks the bytes of journaled uploads.
 
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::exit::{Failure, Outcome};
 use crate::options::Owners;
 use crate::{output, text};
 
-/// Read every byte that a journal directory has and compare its checksum.
+/// Read every byte in a journal directory and compare its checksum.
 ///
-/// No upload is changed. As with `journal ls`, files of uploads that have ended are removed, and after a day
-/// those of uploads that never began.
+/// No upload is changed. As with `journal ls`, the files of ended uploads are removed, and after a day those of
+/// uploads that never began.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Verify {
     /// The journal directory.
@@ -37,7 +37,7 @@ impl Verify {
     }
 }
 
-/// How many are bad.
+/// Checks all journals. Returns how many are bad.
 async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
     let mut bad = 0;
     for left in all {
@@ -45,7 +45,7 @@ async fn verify(all: Vec<Left>, out: &mut impl Write) -> Outcome<u64> {
         match left.verify().await {
             Ok(found) => writeln!(out, "{id}  whole: {} bytes, {}", found.checksum.covers(), found.checksum)?,
             Err(JournalError::InUse { .. }) => writeln!(out, "{id}  in use: not looked at")?,
-            // Its upload has ended since it was listed.
+            // The upload ended after it was listed.
             Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
             Err(error) => {
                 bad += 1;

@@ -1,4 +1,4 @@
-//! `tidegate prefix init`.
+//! `tidegate prefix init`: sets up a root.
 
 use tidegate::{Layout, Naming, PrefixedStore};
 
@@ -10,20 +10,21 @@ use crate::stores::Stores;
 
 /// Record in the store how the keys below a root are spread.
 ///
-/// Nothing else is changed: objects that are where the layout has them already can be read from here on,
-/// others can't. Where the same layout is recorded there is nothing to do.
+/// Nothing else changes. Existing objects can be read from now on only if they are already where the layout puts
+/// them. If the same layout is already recorded, nothing is done.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Init {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
 
-    /// How many prefixes, from 1 to 1048576. A listing makes at least one request for each.
+    /// Spread keys over this many prefixes, from 1 to 1048576. A listing makes at least one request for each.
     #[arg(long, value_name = "N")]
     count: u32,
 
-    /// How they are named: base2 (the first bits of the key's SHA-256; the count is a power of two), decimal
-    /// (crc32(key) modulo the count), or decimal-id (the same of the number in the key's last segment).
+    /// Name the prefixes by this scheme: base2 (the first bits of the key's SHA-256; the count is a power of two),
+    /// decimal (crc32(key) modulo the count), or decimal-id (crc32 of the number that begins the key's last segment,
+    /// modulo the count).
     #[arg(long, default_value = "base2", value_name = "NAMES")]
     naming: Naming,
 

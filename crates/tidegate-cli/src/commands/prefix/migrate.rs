@@ -1,4 +1,4 @@
-//! `tidegate prefix migrate`.
+//! `tidegate prefix migrate`: moves objects to another layout.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,30 +12,30 @@ use crate::options::Connection;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// Move the objects below a root to where another layout has them, or go on with that.
+/// Move the objects below a root to another layout, or resume such a move.
 ///
-/// It may run beside readers and writers, be cut off anywhere, and be called again. No object is out of reach
-/// meanwhile.
+/// The migration can run beside readers and writers, be interrupted at any point, and be run again. All objects can
+/// be read meanwhile.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Migrate {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
 
-    /// How many prefixes from here on; default: as many as are recorded.
+    /// Spread keys over this many prefixes from now on. Default: as recorded.
     #[arg(long, value_name = "N")]
     count: Option<u32>,
 
-    /// How they are named from here on: base2, decimal or decimal-id; default: as is recorded.
+    /// Name the prefixes by this scheme from now on: base2, decimal or decimal-id. Default: as recorded.
     #[arg(long, value_name = "NAMES")]
     naming: Option<Naming>,
 
-    /// Only record the new layout, by which objects are written from here on, and move none.
+    /// Record the new layout without moving objects. Objects are written by it from now on.
     #[arg(long, conflicts_with = "now")]
     later: bool,
 
-    /// Do not wait a minute, three times, until every client has seen what is recorded: nobody else uses the root,
-    /// and nobody else migrates it.
+    /// Skip the three waits of one minute each, which give every client time to see the record. Safe only if nobody
+    /// else uses or migrates the root.
     #[arg(long)]
     now: bool,
 
@@ -47,7 +47,7 @@ pub(crate) struct Migrate {
     connection: Connection,
 }
 
-/// What a migration has done, in `--json`.
+/// What a migration has done; the names are those of `--json`.
 #[derive(Serialize)]
 pub(super) struct Done {
     moved: u64,

@@ -1,4 +1,4 @@
-//! `tidegate prefix show`.
+//! `tidegate prefix show`: shows the layout of a root.
 
 use std::io::Write;
 
@@ -10,14 +10,14 @@ use crate::options::Connection;
 use crate::output;
 use crate::stores::Stores;
 
-/// Say how the keys below a root are spread; with keys, where each of them is.
+/// Show how the keys below a root are spread, or where given keys are.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
     /// A bucket or prefix.
     #[arg(value_name = "ROOT")]
     root: String,
 
-    /// Keys, without the root: the URL of each is printed, where it is written.
+    /// Keys, without the root. For each, print the URL that it is written to.
     #[arg(value_name = "KEY")]
     keys: Vec<String>,
 

@@ -1,4 +1,4 @@
-//! `tidegate sessions abort`.
+//! `tidegate sessions abort`: aborts the unfinished uploads of a key.
 
 use std::io::Write;
 
@@ -11,24 +11,24 @@ use crate::options::Connection;
 use crate::stores::Stores;
 use crate::{output, text};
 
-/// End the unfinished uploads of a key, and free what they hold.
+/// Abort the unfinished uploads of a key, and free the bytes that they hold.
 ///
-/// Uploads of live processes of this machine are refused. `tidegate sweep` ends what is old.
+/// Uploads of live processes on this machine are refused. To end old uploads, use `tidegate sweep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Abort {
-    /// The key, or with -r what the keys begin with.
+    /// Key, or with -r a prefix of keys.
     #[arg(value_name = "URL")]
     object: String,
 
-    /// Only the upload of this id, as `sessions ls` shows it; may be given again.
+    /// Abort only the upload with this id, as `sessions ls` shows it. Repeat it for several.
     #[arg(long, value_name = "ID")]
     id: Vec<String>,
 
-    /// All whose keys begin with URL.
+    /// Abort all uploads whose keys begin with URL.
     #[arg(short, long)]
     recursive: bool,
 
-    /// Those of live processes, too: their uploads fail.
+    /// Abort uploads of live processes, too; they will fail.
     #[arg(long)]
     force: bool,
 

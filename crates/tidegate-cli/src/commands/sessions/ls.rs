@@ -1,4 +1,4 @@
-//! `tidegate sessions ls`.
+//! `tidegate sessions ls`: lists unfinished uploads.
 
 use std::io::Write;
 
@@ -11,14 +11,14 @@ use crate::options::Connection;
 use crate::output;
 use crate::stores::{Stores, refuse_missing};
 
-/// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, who began it.
+/// List the unfinished uploads whose keys begin with a URL: age, bytes, id, key, initiator.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ls {
     /// A bucket, a prefix or a key.
     #[arg(value_name = "URL")]
     prefix: String,
 
-    /// Print one JSON object a line.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 

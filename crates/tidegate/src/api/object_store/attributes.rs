@@ -1,11 +1,11 @@
-//! What objects carry, in the words of both.
+//! Attributes and tags, converted between `object_store` and Tidegate.
 
 use ::object_store::{Attribute, AttributeValue, Error, Result, TagSet};
 
 use super::error::no_condition;
 use crate::{Attributes, Store};
 
-/// What an object is to carry.
+/// The attributes and tags that the caller asks for.
 pub(super) fn to_attributes(asked: &object_store::Attributes, tags: &TagSet) -> Result<Attributes> {
     let mut attributes = Attributes::default();
     for (attribute, value) in asked {
@@ -30,7 +30,7 @@ pub(super) fn to_attributes(asked: &object_store::Attributes, tags: &TagSet) -> 
     Ok(attributes)
 }
 
-/// What an object carries; its storage class is how it is kept.
+/// An object's attributes. The storage class is left out, because it says how the object is stored.
 pub(super) fn from_attributes(kept: &Attributes) -> object_store::Attributes {
     let fields = [
         (Attribute::ContentDisposition, &kept.content_disposition),
@@ -45,7 +45,7 @@ pub(super) fn from_attributes(kept: &Attributes) -> object_store::Attributes {
     fields.chain(metadata).map(|(attribute, value)| (attribute, AttributeValue::from(value))).collect()
 }
 
-/// Refuses what a store would take and lose. A file has its bytes and nothing beside them.
+/// Refuses attributes and tags that the store would silently lose: a file holds only bytes.
 pub(super) fn check_kept(store: &Store, attributes: &Attributes) -> Result<()> {
     if store.context().backend().capabilities().tokens || *attributes == Attributes::default() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! This crate's errors as those of `object_store`. Each keeps the whole error as its source.
+//! Tidegate's errors as `object_store` errors. Each keeps the whole original error as its source.
 
 use ::object_store::Error;
 use ::object_store::path::Path;
@@ -20,12 +20,12 @@ pub(super) fn convert(error: crate::Error, location: &Path) -> Error {
     }
 }
 
-/// What cannot be asked of a store.
+/// The error for a request that no store supports.
 pub(super) fn no_condition(message: &'static str) -> Error {
     Error::NotSupported { source: message.into() }
 }
 
-/// That a store has no condition on the object that is replaced.
+/// The error for a store that cannot make a write depend on the object that it replaces.
 pub(super) fn without_condition(store: &Store) -> Error {
     Error::NotImplemented {
         operation: "`put_opts` with `PutMode::Update`".into(),

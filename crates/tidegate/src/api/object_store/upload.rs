@@ -1,4 +1,4 @@
-//! A multipart upload as one stream: parts follow each other as they were given.
+//! A multipart upload as one stream: its parts follow each other in the order of `put_part`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -16,20 +16,20 @@ use super::error::convert;
 use super::put_result;
 use crate::{ErrorKind, Operation, Writer};
 
-/// A part, and who is told when the writer has taken it.
+/// A part, and the channel that reports when the writer has taken it.
 type Part = (PutPayload, oneshot::Sender<Taken>);
 
-/// An error is told to each part behind it as well.
+/// An error is reported to the part that caused it and to every later part.
 type Taken = Result<(), Arc<crate::Error>>;
 
-/// An upload; dropped, it aborts.
+/// A multipart upload. Dropping it aborts.
 pub(super) struct Upload {
-    /// Of the task, while it hands a part on. Kept until the object is there: whoever aborts after a failure waits for
-    /// the end that the failure has begun.
+    /// Locked by the task while it writes a part. Kept until the object is published: after a failure, an `abort`
+    /// waits here for the abort that the failure has started.
     writer: Arc<Mutex<Option<Writer>>>,
-    /// Parts that stand in line; `None` when no more are taken.
+    /// Queue of parts for the task; `None` once no more parts are accepted.
     line: Option<mpsc::UnboundedSender<Part>>,
-    /// The one task that hands them on.
+    /// The one task that passes the parts to the writer.
     task: JoinSet<Taken>,
     aborted: CancellationToken,
     location: Path,
@@ -38,7 +38,7 @@ pub(super) struct Upload {
 
 #[derive(Debug)]
 enum Stage {
-    /// Parts are taken, or the object is being published by a `complete` that was cancelled.
+    /// Parts are accepted, or a cancelled `complete` has begun to publish the object.
     Open,
     Completed,
     /// The first error of a part or of the completion.
@@ -47,7 +47,7 @@ enum Stage {
 }
 
 impl Upload {
-    /// To be called in a runtime.
+    /// Must be called in a tokio runtime.
     pub(super) fn new(writer: Writer, location: Path) -> Self {
         let (line, parts) = mpsc::unbounded_channel();
         let (mut task, aborted) = (JoinSet::new(), CancellationToken::new());
@@ -56,7 +56,7 @@ impl Upload {
         Self { writer, line: Some(line), task, aborted, location, stage: Stage::Open }
     }
 
-    /// Waits until all parts are handed on.
+    /// Waits until the task has passed on all parts.
     async fn end_line(&mut self) -> Result<(), crate::Error> {
         self.line = None;
         match self.task.join_next().await {
@@ -65,7 +65,7 @@ impl Upload {
                 let message = "the task that takes the parts has ended early";
                 Err(self.error(Operation::Write, message).with_source(ended))
             }
-            None => Ok(()), // seen by a `complete` that was cancelled
+            None => Ok(()), // a cancelled `complete` has joined the task
         }
     }
 
@@ -87,14 +87,15 @@ impl Upload {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        // So that its session is known to be on its way to its end when this returns; the task drops it otherwise.
+        // Starts the abort now, so that the engine knows of it when this returns. If the task holds the lock, the
+        // task drops the writer.
         if let Ok(mut writer) = self.writer.try_lock() {
             writer.take();
         }
     }
 }
 
-/// Hands parts to the writer until there are no more, or the upload is aborted.
+/// Passes parts to the writer until there are no more, or the upload is aborted.
 async fn hand_on(
     writer: Arc<Mutex<Option<Writer>>>,
     mut parts: mpsc::UnboundedReceiver<Part>,
@@ -110,14 +111,14 @@ async fn hand_on(
             };
             taken = written.map_err(Arc::new);
         }
-        // A part whose future was dropped is not told.
+        // Fails only if the part's future was dropped.
         let _ = told.send(taken.clone());
     }
     taken
 }
 
 async fn write(writer: &Mutex<Option<Writer>>, part: PutPayload) -> Result<(), crate::Error> {
-    // Without one the upload was dropped, and nobody waits.
+    // `None` means that the upload was dropped, so nobody waits for this part.
     let mut writer = writer.lock().await;
     for bytes in part {
         if let Some(writer) = writer.as_mut() {
@@ -138,7 +139,7 @@ impl MultipartUpload for Upload {
     fn put_part(&mut self, part: PutPayload) -> UploadPart {
         let (told, taken) = oneshot::channel();
         if let Some(line) = &self.line {
-            // Where the task has ended, the part's future finds the channel closed.
+            // If the task has ended, the part's future sees a closed channel.
             let _ = line.send((part, told));
         }
         let location = self.location.clone();
@@ -154,8 +155,7 @@ impl MultipartUpload for Upload {
         .boxed()
     }
 
-    /// An error is of the kind of what went wrong, and is given again to whoever asks again. One that was cancelled
-    /// may be called again.
+    /// Publishes the object. After an error, further calls return the same error. A cancelled call may be repeated.
     async fn complete(&mut self) -> Result<PutResult> {
         let published = match &self.stage {
             Stage::Open => self.publish().await,
@@ -173,16 +173,17 @@ impl MultipartUpload for Upload {
         published.map_err(|error| convert(error, &self.location))
     }
 
-    /// Waits until the store has let go of the session; also behind a `complete` that failed, and behind another
-    /// `abort`. After a completion that failed, an abort that fails as well gives the error of the completion: whoever
-    /// aborts before they tell of the first error (`WriteMultipart::finish`) tell of that one.
+    /// Waits until the store has aborted the session, also after a failed `complete` and after an earlier `abort`. If
+    /// `complete` failed and the abort fails too, the error is that of `complete`, with the abort's in its message:
+    /// `WriteMultipart::finish` aborts before it reports the first error, and if the abort fails it reports that
+    /// error instead.
     async fn abort(&mut self) -> Result<()> {
         if matches!(self.stage, Stage::Completed) {
             let error = self.error(Operation::Abort, "the object was published before, and is there");
             return Err(convert(error, &self.location));
         }
         self.aborted.cancel();
-        // What became of the parts is of no interest any more.
+        // The outcome of the parts no longer matters.
         let _ = self.end_line().await;
         if matches!(self.stage, Stage::Open) {
             self.stage = Stage::Aborted;

@@ -1,7 +1,7 @@
-//! What a layout makes of a backend: each request goes to the place where its object is.
+//! Sends each request to the place of its object.
 //!
-//! Keys are places here, whole keys of the store, for sessions, journals and sweeps know nothing else. One that
-//! was given out under an earlier record is understood: the key that is spread is in it.
+//! The keys here are places, that is whole keys of the store, because sessions, journals and sweeps know only those.
+//! A place from an earlier record works too: it contains the original key, which gives the current place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Spread {
         Self { places }
     }
 
-    /// Where the object is that was at `place`, by the record in force.
+    /// The current places of the object that was at `place`, by the record in force.
     async fn place(&self, place: &str) -> Result<Place, Fault> {
         Ok(match self.places.key(place) {
             Some(key) => self.places.by(self.places.fresh().await?, key),
@@ -35,8 +35,8 @@ impl Spread {
         })
     }
 
-    /// Refuses an object that is where the older layout has it, and that the store's own conditions do not
-    /// see. Nobody who knows the record in force writes there, so what is not there will not come.
+    /// Refuses a conditional write if the object is at its older place, where the store's own condition does not see
+    /// it. Clients that know the record in force do not write there, so an older place that is empty stays empty.
     async fn refuse_older(&self, place: &Place, options: &WriteOptions) -> Result<(), Fault> {
         let has_condition = options.create_only || options.replaces.is_some();
         let Some(older) = place.older.as_deref().filter(|_| has_condition) else { return Ok(()) };
@@ -60,7 +60,7 @@ impl Spread {
         if is_missing(&found) { Ok(false) } else { found.map(|_| true) }
     }
 
-    /// Where a session's object belongs now: it must be where it was when the session began.
+    /// The current place of a session's object. Fails unless that is where the session began.
     async fn still(&self, session: &Session) -> Result<Place, Fault> {
         let place = self.place(&session.key).await?;
         if place.current == session.key {
@@ -73,8 +73,9 @@ impl Spread {
         Err(Fault::new(FaultKind::NoSession, message).with_answered(true))
     }
 
-    /// Looks again after an object was published at `at`, where that began at `began`. What took longer than a
-    /// change goes unnoticed may have come behind a migration, which found nothing there.
+    /// Checks the record again after an object was published at `at`, by a request that began at `began`. If
+    /// publishing took longer than a client may use its copy of the record, the object may have arrived after a
+    /// migration had passed that place.
     async fn landed(&self, at: &str, began: Instant) -> Result<(), Fault> {
         let place = self.place(at).await?;
         let in_time = || place.older.as_deref() == Some(at) && began.elapsed() < self.places.refresh();
@@ -94,8 +95,8 @@ fn is_missing<T>(result: &Result<T, Fault>) -> bool {
     matches!(result, Err(fault) if fault.kind == FaultKind::NotFound)
 }
 
-/// Asks by `$ask` where an object is: for its current place, then the older one, and where it is at neither
-/// the current one once more, for a migration may have moved it meanwhile.
+/// Asks with `$ask` for an object: at its current place, then at the older one, and if it is at neither, at the
+/// current one once more, because a migration may have moved it meanwhile.
 macro_rules! either {
     ($place:expr, $ask:expr) => {{
         let (place, ask) = ($place, $ask);
@@ -186,7 +187,7 @@ impl Layer for Spread {
 
     async fn delete(&self, key: &str) -> Result<(), Fault> {
         let Place { current, older, emptying } = self.place(key).await?;
-        // The current one last: were it first, the older one would be seen again.
+        // Delete the current place last: otherwise the older object would reappear.
         for place in older.into_iter().chain(emptying) {
             self.below().delete(&place).await?;
         }

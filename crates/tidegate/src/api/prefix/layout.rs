@@ -1,4 +1,4 @@
-//! Which prefix a key goes below: the hashes and names, as docs/PREFIXES.md specifies them.
+//! Layouts: which prefix a key is written below. docs/PREFIXES.md specifies the hashes and names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,19 @@ use sha2::{Digest as _, Sha256};
 
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
-/// How the prefix of a key is found, and how it is written.
+/// How a key's prefix is computed and named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Naming {
-    /// The leading bits of the key's SHA-256, written as zeros and ones: `010110`. The count is a power of
-    /// two. A store that splits a range of keys where it is busy splits it evenly.
+    /// The leading bits of the key's SHA-256, as zeros and ones: `010110`. The count must be a power of two. Stores
+    /// split a busy range of keys into halves, and these names are spread evenly over both.
     #[default]
     Base2,
-    /// `crc32(key) % count`, in decimal: CRC-32/ISO-HDLC, as of zlib.
+    /// `crc32(key) % count`, in decimal. The CRC-32 is that of zlib (CRC-32/ISO-HDLC).
     Decimal,
-    /// `crc32(id) % count`, in decimal, for keys whose last segment begins with a number, up to its end or a
-    /// dot: `id` is that number as eight bytes, the highest first. Other keys are named as in
-    /// [`Decimal`](Self::Decimal).
+    /// `crc32(id) % count`, in decimal, for keys whose last segment is a number, up to its end or its first dot. `id`
+    /// is that number as eight bytes, big-endian. Other keys are named as in [`Decimal`](Self::Decimal).
     DecimalId,
 }
 
@@ -50,7 +49,7 @@ impl FromStr for Naming {
     }
 }
 
-/// How keys are spread: over how many prefixes, and how those are named.
+/// How keys are spread: the number of prefixes, and their naming.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Layout {
     naming: Naming,
@@ -58,14 +57,14 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Most prefixes.
+    /// Most prefixes of a layout.
     pub const MOST: u32 = 1 << 20;
 
-    /// So many prefixes, from 1 to [`MOST`](Self::MOST).
+    /// A layout with `count` prefixes, from 1 to [`MOST`](Self::MOST).
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidInput`] for another count, and for one that is no power of two where the naming
-    /// is [`Naming::Base2`].
+    /// [`ErrorKind::InvalidInput`] for another count, and with [`Naming::Base2`] for a count that is not a power of
+    /// two.
     pub fn new(naming: Naming, count: u32) -> Result<Self> {
         let layout = Self { naming, count };
         layout.check().map_err(|message| {
@@ -74,7 +73,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// What is wrong with it, if anything is.
+    /// The reason why the layout is not valid, as an error.
     pub(super) fn check(self) -> Result<(), String> {
         let Self { naming, count } = self;
         if !(1..=Self::MOST).contains(&count) {
@@ -87,17 +86,17 @@ impl Layout {
         Ok(())
     }
 
-    /// How many prefixes there are.
+    /// The number of prefixes.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// How they are named.
+    /// The naming of the prefixes.
     pub fn naming(self) -> Naming {
         self.naming
     }
 
-    /// The name of the prefix that `key` goes below. It holds digits only.
+    /// The name of the prefix of `key`. It consists of digits only.
     pub fn name(self, key: &str) -> String {
         self.nth(match self.naming {
             Naming::Base2 => leading_bits(key) >> (32 - self.bits().max(1)) & (self.count - 1),
@@ -125,7 +124,7 @@ impl Layout {
 
     fn nth(self, index: u32) -> String {
         match self.naming {
-            // A single prefix has a name, too.
+            // Even a single prefix has a name.
             Naming::Base2 => format!("{index:0width$b}", width = self.bits().max(1) as usize),
             Naming::Decimal | Naming::DecimalId => index.to_string(),
         }
@@ -150,14 +149,14 @@ fn leading_bits(key: &str) -> u32 {
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
-    // The checksum of 32 bits comes in 64.
+    // The crate returns the 32-bit checksum in 64 bits.
     (checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) & u64::from(u32::MAX)) as u32
 }
 
-/// The number that the last segment of `key` begins with, up to its end or a dot.
+/// The number that makes up the last segment of `key`, up to its end or its first dot.
 fn id(key: &str) -> Option<u64> {
     let last = key.rsplit('/').next()?;
     let number = last.split('.').next()?;
-    // `parse` takes a sign as well.
+    // `parse` would also accept a sign.
     number.bytes().all(|digit| digit.is_ascii_digit()).then(|| number.parse().ok())?
 }

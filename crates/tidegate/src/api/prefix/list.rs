@@ -15,19 +15,20 @@ use crate::engine::KeyMap as _;
 use crate::engine::listing;
 use crate::engine::request::{Failure, Requests};
 
-/// Listings that are begun at once.
+/// Most listings that are started at the same time.
 const AT_ONCE: usize = 64;
 
-/// An entry, its key as it was before it was spread.
+/// An entry with its original key, without the prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) entry: Entry,
-    /// Whether the object is where the older layout has it, and nowhere else.
+    /// Whether the object is at its older place. If it is at the current one too, that entry comes first and this one
+    /// is skipped.
     pub(super) is_older: bool,
 }
 
-/// What of a root begins with `prefix`, in key order: of two objects of one key the current one. Below the
-/// next `/` only prefixes, unless `recursive`.
+/// Lists the keys of a root that begin with `prefix`, in key order. If a key has objects at both places, gives the
+/// current one. Unless `recursive`, gives keys with a further `/` only as prefixes.
 pub(crate) fn list(
     places: Arc<Places>,
     requests: Arc<Requests>,
@@ -37,7 +38,7 @@ pub(crate) fn list(
     listed(places, requests, prefix, recursive).map_ok(|listed| listed.entry).boxed()
 }
 
-/// As [`list`]; each entry with what else is known of it.
+/// As [`list`], with the place of each entry.
 pub(super) fn listed(
     places: Arc<Places>,
     requests: Arc<Requests>,
@@ -52,21 +53,21 @@ pub(super) fn listed(
     .boxed()
 }
 
-/// The listings of all prefixes as one.
+/// The listings of all prefixes, merged into one.
 ///
-/// The record is looked at after whatever was fetched and before that is gone by. Where it has moved on, an
-/// object may have come to where the listing has been already, and be gone from where it would be yet: all begins
-/// again by the new record, behind what was given last. What was given is right all the same, for nothing is
-/// removed from a place before every client has had time to see that.
+/// The record is checked after each fetch and before the entry is returned. If the layout has changed, an object may
+/// have moved from a place that the listing has not reached to one that it has passed. Then all prefixes are listed
+/// again by the new record, and entries up to the last key returned are skipped. Entries that were already returned
+/// stay valid, because nothing is removed from a place before every client has had time to see the change.
 struct Merge {
     places: Arc<Places>,
     requests: Arc<Requests>,
     prefix: String,
     recursive: bool,
-    /// The record that it goes by.
+    /// The record that the listing uses.
     by: Option<Known>,
     entries: Option<Entries>,
-    /// What was given last.
+    /// The key returned last, and whether it is a prefix.
     last: Option<(String, bool)>,
 }
 
@@ -96,9 +97,9 @@ impl Merge {
         }
     }
 
-    /// Lists all prefixes from their beginning, by this record.
+    /// Starts to list all prefixes, by this record.
     async fn begin(&mut self, by: Known) -> Result<(), Failure> {
-        // Two pages of each prefix are not held at once.
+        // Drop the old listing first, so that two pages of each prefix are never held at once.
         self.entries = None;
         let (places, requests) = (self.places.clone(), self.requests.clone());
         let (prefix, recursive) = (self.prefix.clone(), self.recursive);
@@ -113,7 +114,7 @@ impl Merge {
     }
 }
 
-/// The listing, its first entry fetched. `None` where nothing is left: it ends with that, and what it holds.
+/// The listing with its first entry fetched. `None` if it is empty; its memory is freed then.
 async fn begun(mut listing: One) -> Result<Option<One>, Failure> {
     let first = listing.try_next().await?;
     Ok(first.map(|first| stream::iter([Ok(first)]).chain(listing).boxed()))
@@ -126,7 +127,7 @@ fn names(record: Record) -> impl Iterator<Item = String> + Send {
     current.names().chain(older)
 }
 
-/// What is below one prefix, and belongs there.
+/// The entries below one prefix whose keys belong there.
 fn one(
     places: &Arc<Places>,
     requests: &Arc<Requests>,
@@ -159,7 +160,7 @@ fn one(
                 let prefix = prefix.strip_prefix(&below)?.to_owned();
                 Listed { entry: Entry::Prefix(prefix), is_older: false }
             }
-            // Tidegate puts only files below a prefix.
+            // Tidegate writes only files below a prefix.
             Entry::Other { .. } => return None,
         })
     };
@@ -167,7 +168,7 @@ fn one(
 }
 
 impl Listed {
-    /// Its key, and whether it is a prefix.
+    /// The key, and whether it is a prefix.
     fn key(&self) -> (&str, bool) {
         match &self.entry {
             Entry::Object(object) => (&object.key, false),
@@ -175,7 +176,7 @@ impl Listed {
             Entry::Other { key, .. } => (key, false),
         }
     }
-    /// By key; of one key the current object before the older one.
+    /// By key; for equal keys the current object before the older one.
     fn order(&self, other: &Self) -> Ordering {
         (self.key(), self.is_older).cmp(&(other.key(), other.is_older))
     }

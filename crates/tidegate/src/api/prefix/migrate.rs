@@ -1,9 +1,9 @@
-//! Moving objects from where the older layout has them to where the current one does.
+//! Moves objects from the places of the older layout to those of the current one.
 //!
-//! In steps, with a record after each, so that whoever looks finds every object at any time: all objects are
-//! copied, then the record says that nobody need look at the older places, and only then are those emptied. Only
-//! when whoever was removing there has had time to end may they be used again. Each step may be cut off and gone on
-//! with by anybody, also by two at once; one who was held up stops when the record is another.
+//! A migration works in steps, with a record after each, so that every object can be found at any time. First all
+//! objects are copied. Then a record says that nobody needs the older places any more, and only then are those
+//! emptied. The older places may be used again only after delayed removals have had time to end. Each step may be
+//! interrupted and resumed by anybody, also by two at once; a delayed migration stops when the record has changed.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -22,27 +22,27 @@ use crate::backend::Entry;
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 
-/// Objects that are moved, and prefixes that are listed, at once.
+/// Objects that are moved, and prefixes that are listed, at the same time.
 const MOVES: usize = 16;
-/// Objects that are removed at once.
+/// Removals in flight.
 const REMOVALS: usize = 64;
-/// How old what is known of the record may be when something is removed or copied.
+/// Longest age of the record when an object is removed or copied.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What a migration has done.
+/// The work that a migration has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migrated {
-    /// Objects that were copied to where the current layout has them.
+    /// Objects that were copied to their current places.
     pub moved: u64,
-    /// Their bytes.
+    /// Bytes of these objects.
     pub bytes: u64,
-    /// Objects that were removed from where the older layout had them.
+    /// Objects that were removed from their older places.
     pub removed: u64,
 }
 
 impl Migrated {
-    /// Takes in one pass of moves; how many objects there were to be moved.
+    /// Runs one pass of moves and counts it. Returns how many objects the pass found to move.
     pub(super) async fn moved_all(
         &mut self,
         mut moves: BoxStream<'static, Result<Option<Object>>>,
@@ -60,20 +60,19 @@ impl Migrated {
 }
 
 impl PrefixedStore {
-    /// Moves all objects from where the older layout has them to where the current one does, and records that
-    /// the older one is no more. Where there is none it does nothing.
+    /// Moves all objects from their older places to the current ones, and records that the older layout is gone. Does
+    /// nothing if there is no older layout.
     ///
-    /// It may run beside readers and writers, and beside itself. Before objects are copied, again before what they
-    /// were copied from is removed, and once more before the layout may be changed again, it waits for `notice`:
-    /// until then clients, and migrations that were held up, may go by the record before. Give it twice what they
-    /// [refresh](Self::open_with) after, or nothing where there are no others. What is written meanwhile stays as
-    /// it is. Dropping the future leaves the rest to the next call.
+    /// Other readers, writers and migrations may run at the same time. Three times the migration waits for `notice`:
+    /// before it copies objects, before it removes the originals, and before the layout may be changed again. During
+    /// that time other clients, and delayed migrations, may still use the previous record. Pass twice their
+    /// [refresh](Self::open_with) interval, or zero if there are none. Objects that are written meanwhile stay as
+    /// they are. Dropping the future leaves the rest of the work to the next call.
     ///
-    /// One thing may be undone: an object that is deleted during the request that publishes its copy may be there
-    /// again.
+    /// Known limit: an object that is deleted during the request that publishes its copy may reappear.
     ///
     /// # Errors
-    /// The first of any request ends it.
+    /// The first error of any request ends the migration.
     pub async fn migrate(&self, notice: Duration) -> Result<Migrated> {
         let mut done = Migrated::default();
         loop {
@@ -93,14 +92,14 @@ impl PrefixedStore {
             } else {
                 Record::new(record.current)
             };
-            // Where somebody else was first, it is gone on with from there.
+            // If somebody else recorded this step first, continue from that record.
             self.places.succeed(number + 1, next).await?;
         }
     }
 }
 
-/// What is done while one record is in force, and no longer: whoever was held up finds another layout, and
-/// would do harm there.
+/// Work that may be done only while one record is in force. A delayed migration must stop under another layout, where
+/// it would do harm.
 #[derive(Clone, Debug)]
 pub(super) struct Step {
     pub(super) places: Arc<Places>,
@@ -109,7 +108,7 @@ pub(super) struct Step {
 }
 
 impl Step {
-    /// Whether its record is in force.
+    /// Whether this step's record is still in force.
     async fn is_due(&self) -> Result<bool> {
         match self.places.look(LOOK).await {
             Ok(now) => Ok(now.number == self.number),
@@ -117,7 +116,7 @@ impl Step {
         }
     }
 
-    /// Moves each object that is only where the older layout has it: the copy, where one was made.
+    /// Moves each object that is only at its older place. Gives the copy, or `None` if none was made.
     pub(super) fn moves(&self) -> BoxStream<'static, Result<Option<Object>>> {
         let requests = self.places.store().context().list_requests("");
         let older = listed(self.places.clone(), requests.clone(), String::new(), true);
@@ -133,13 +132,13 @@ impl Step {
             async move {
                 let object =
                     object.map_err(|failure| failure.into_error(Operation::List, &requests.object))?;
-                // Without a size it may be larger than what is copied in one request.
+                // An object of unknown size may be larger than one copy request allows.
                 let (size, key) = (object.known_size().unwrap_or(u64::MAX), object.key);
                 match step.places.by(step.record, &key) {
                     Place { current, older: Some(older), .. } => {
                         move_object(&whole, &older, &current, size, &step).await
                     }
-                    // It is listed by a later record.
+                    // A later record lists it, and there is no older place.
                     Place { older: None, .. } => Ok(None),
                 }
             }
@@ -147,8 +146,8 @@ impl Step {
         moves.buffer_unordered(MOVES).boxed()
     }
 
-    /// Removes what is left where the layout `before` has it and the current one does not. `false` for what
-    /// stays since another record is in force.
+    /// Removes what is left at places of the layout `before` that the current layout does not use. Gives `false` for
+    /// an object that stays because another record is in force.
     fn removals(&self, before: Layout) -> BoxStream<'static, Result<bool>> {
         let (below, current) = (self.places.store().clone(), self.record.current);
         let left = stream::iter(before.names())
@@ -170,8 +169,8 @@ impl Step {
         removals.buffer_unordered(REMOVALS).boxed()
     }
 
-    /// Removes the object at `place`, a key of the root's own store. The record is looked at before each attempt,
-    /// for stores have no condition that a removal could be bound to.
+    /// Removes the object at `place`, a key of the root's own store. Checks the record before each attempt, because
+    /// stores cannot make a removal depend on a condition.
     async fn remove(&self, place: &str) -> Result<bool> {
         let store = self.places.store();
         let full = store.context().full_key(place);
@@ -189,9 +188,9 @@ impl Step {
     }
 }
 
-/// Copies the object of `size` bytes at `from` to `to`, whole keys of `store`, with what it carries, where there is
-/// none yet; its size and checksum are compared. `None` where there is one, where `from` is gone or another by now,
-/// and where `step` is over: nobody may look at `to` any more.
+/// Copies the object of `size` bytes at `from` to `to`, both whole keys of `store`, with its attributes, if `to` is
+/// empty; compares size and checksum. `None` if `to` has an object, if `from` is gone or was replaced, or if `step`
+/// is no longer in force, because then nobody may look at `to`.
 async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step) -> Result<Option<Object>> {
     let or_none = |error: crate::Error, kinds: &[ErrorKind]| {
         if kinds.contains(&error.kind()) { Ok(None) } else { Err(error) }
@@ -202,7 +201,7 @@ async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step
             Ok(found) => found,
             Err(error) => return or_none(error, &[ErrorKind::NotFound]),
         };
-        // Between this look and the request that copies there is no other.
+        // No request comes between this check and the copy request.
         if !step.is_due().await? {
             return Ok(None);
         }
@@ -229,7 +228,7 @@ async fn move_object(store: &Store, from: &str, to: &str, size: u64, step: &Step
     if !step.is_due().await? {
         return Ok(None);
     }
-    // Deleted meanwhile, it must not come back.
+    // If the object was deleted meanwhile, it must not reappear.
     match store.head(from).await {
         Ok(now) if now.is_same(&object) => {}
         Ok(now) if !now.has_identity() => {

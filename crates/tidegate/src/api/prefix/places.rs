@@ -1,4 +1,4 @@
-//! Where objects are: the record in force, read again from time to time, and the places that it gives keys.
+//! The record in force, read again when it is too old, and the places that it gives to keys.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 /// The layout of one root, as this process knows it.
 #[derive(Debug)]
 pub(crate) struct Places {
-    /// The root, as it is in the store.
+    /// The root's own store, without spread keys.
     store: Store,
-    /// What all keys of the root begin with.
+    /// The beginning of all keys below the root.
     root: String,
-    /// How old what is known may be.
+    /// Longest age of `known`.
     refresh: Duration,
     known: RwLock<Known>,
     reading: tokio::sync::Mutex<()>,
 }
 
-/// A record as it was in force at some time.
+/// A record that was in force at the time `at`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     pub(super) number: u64,
@@ -39,29 +39,29 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Whether a listing that began under this record may go on under `now`. What another layout has may be
-    /// where it has looked already; while old places are emptied, and when that ends, nothing else is current.
+    /// Whether a listing that began under this record may continue under `now`. With another layout, objects may have
+    /// moved to places that the listing has passed. Records that only empty the old places move no current object.
     pub(super) fn lists_as(&self, now: &Self) -> bool {
         let looks_at = |known: &Self| (known.record.current, known.record.older);
         let no_older = self.record.older.is_none() && looks_at(self) == looks_at(now);
-        // Two records further there is no other layout between these two.
+        // Changing to another layout and back takes more than two records.
         now.number == self.number || (no_older && now.number <= self.number + 2)
     }
 }
 
-/// Where one object is, as whole keys of the store.
+/// The places of one object, as whole keys of the store.
 #[derive(Debug)]
 pub(super) struct Place {
-    /// Where it is written.
+    /// The place that it is written to.
     pub(super) current: String,
-    /// Where it may be instead.
+    /// The place of the older layout, where it may still be.
     pub(super) older: Option<String>,
-    /// Where a copy of it may be left that nobody looks at.
+    /// The place where an unused copy of it may be left.
     pub(super) emptying: Option<String>,
 }
 
 impl Places {
-    /// Reads the record that is in force; `None` where there is none.
+    /// Reads the record in force; `None` if there is none.
     pub(super) async fn open(store: &Store, refresh: Duration) -> Result<Option<Self>> {
         let places = |(number, record)| Self {
             store: store.clone(),
@@ -83,12 +83,12 @@ impl Places {
         Ok(read.map(places))
     }
 
-    /// The root, as it is in the store.
+    /// The root's own store, without spread keys.
     pub(super) fn store(&self) -> &Store {
         &self.store
     }
 
-    /// The whole bucket that the root is in. Its requests are in the lanes of the root's prefixes.
+    /// The whole bucket that contains the root. Its requests are limited in the lanes of the root's prefixes.
     pub(super) fn whole(self: &Arc<Self>) -> Store {
         let whole = self.store.context().root_in_lanes(self.clone());
         self.store.with(whole)
@@ -98,22 +98,22 @@ impl Places {
         &**self.store.context().backend()
     }
 
-    /// How old what is known may be.
+    /// Longest age of the client's copy of the record.
     pub(super) fn refresh(&self) -> Duration {
         self.refresh
     }
 
-    /// The record as it was last read.
+    /// The record as last read.
     pub(super) fn record(&self) -> Record {
         self.known().record
     }
 
-    /// Where `layout` has `key`.
+    /// The place of `key` in `layout`.
     pub(super) fn of(&self, layout: Layout, key: &str) -> String {
         format!("{}{}/{key}", self.root, layout.name(key))
     }
 
-    /// Where `key` is by `record`. Places that are the current one are left out.
+    /// The places of `key` by `record`. Places equal to the current one are left out.
     pub(super) fn by(&self, record: Record, key: &str) -> Place {
         let current = self.of(record.current, key);
         let other = |layout: Option<Layout>| {
@@ -122,13 +122,13 @@ impl Places {
         Place { older: other(record.older), emptying: other(record.emptying), current }
     }
 
-    /// The record in force, read again where what is known is too old.
+    /// The record in force; read again if the copy is older than `refresh`.
     pub(super) async fn fresh(&self) -> Result<Record, Fault> {
         Ok(self.known_within(self.refresh).await?.record)
     }
 
-    /// The record in force, read again where what is known is older than `age`, with retries: for those whom
-    /// nobody asks again.
+    /// The record in force; read again if the copy is older than `age`. Retries failed requests, for callers whose
+    /// own requests are not retried.
     pub(super) async fn look(&self, age: Duration) -> Result<Known, Failure> {
         if let Some(known) = self.young(age) {
             return Ok(known);
@@ -138,8 +138,8 @@ impl Places {
         requests.send(Operation::Layout, None, None, || self.known_within(age)).await
     }
 
-    /// The record in force, read again where what is known is older than `age`, or than anything may be. One
-    /// who reads does so for all.
+    /// The record in force; read again if the copy is older than `age` or `refresh`. Concurrent callers share one
+    /// read.
     pub(super) async fn known_within(&self, age: Duration) -> Result<Known, Fault> {
         if let Some(known) = self.young(age) {
             return Ok(known);
@@ -163,13 +163,13 @@ impl Places {
         Ok(read)
     }
 
-    /// The record in force, asked for now.
+    /// The record in force, read now.
     pub(super) async fn latest(&self) -> Result<Known> {
         let now = self.look(Duration::ZERO).await;
         now.map_err(|failure| failure.into_error(Operation::Layout, &self.store.location()))
     }
 
-    /// Puts `record` in force as number `number`; `false` where there is one of this number already.
+    /// Puts `record` in force as number `number`; `false` if that number is taken.
     pub(super) async fn succeed(&self, number: u64, record: Record) -> Result<bool> {
         let at = Instant::now();
         let is_ours = create(&self.store, number, record).await?;
@@ -190,7 +190,7 @@ impl Places {
 
     fn take_in(&self, new: Known) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        // What was asked for earlier may be answered later.
+        // An earlier request may be answered later.
         if new.number >= known.number {
             *known = new;
         }
@@ -230,7 +230,7 @@ impl KeyMap for Places {
     }
 }
 
-/// Creates record `number` below the root `store`; `false` where there is one already.
+/// Creates record `number` below the root `store`; `false` if it exists.
 pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result<bool> {
     let written = record.write().map_err(|error| {
         let message = format!("its layout can't be written down: {error}");
@@ -247,7 +247,7 @@ pub(super) async fn create(store: &Store, number: u64, record: Record) -> Result
     }
 }
 
-/// What is said where a root has no record.
+/// The error for a root without a record.
 pub(super) fn no_record(store: &Store) -> Error {
     let message = "its keys are not spread over prefixes: run `tidegate prefix init` first";
     Error::new(ErrorKind::NotFound, Operation::Layout, store.location(), message)
@@ -255,7 +255,7 @@ pub(super) fn no_record(store: &Store) -> Error {
 
 async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>, Fault> {
     let directory = format!("{root}{DIRECTORY}");
-    // It is part of a request.
+    // The caller's request covers this whole listing.
     let mut records = listing::entries_once(backend, &directory);
     let mut latest = None;
     loop {
@@ -265,7 +265,7 @@ async fn latest_number(backend: &dyn Backend, root: &str) -> Result<Option<u64>,
             }
             Ok(Some(Entry::Prefix(_) | Entry::Other { .. })) => {}
             Ok(None) => return Ok(latest),
-            // A directory that is yet to be made has none.
+            // A local directory that is not created yet has no record.
             Err(fault) if fault.kind == FaultKind::NoBucket && backend.endpoint() == "file://" => {
                 return Ok(None);
             }

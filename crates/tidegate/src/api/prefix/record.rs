@@ -1,33 +1,33 @@
-//! What a store keeps of its layout: small JSON objects, numbered, each in force until there is a next one.
+//! The record of a store's layout: small numbered JSON objects, each in force until the next one exists.
 //!
-//! A record is never changed. The next one is created under the next number, by the store's own condition: of
-//! two who change the layout at once one is refused, and reads what the other wrote.
+//! A record is never changed. The next one is created under the next number, by the store's own create-only
+//! condition. Of two clients that change the layout at the same time, one is refused and reads the other's record.
 
 use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 use crate::backend::{Fault, FaultKind};
 
-/// Below the root: where the records are. No prefix has this name.
+/// The records' place below the root. No prefix has this name.
 pub(super) const DIRECTORY: &str = ".tidegate-prefixes/";
-/// What this version writes, and the highest that it reads.
+/// The format that this version writes, and the highest that it reads.
 const FORMAT: u32 = 1;
-/// No record is near as large.
+/// Upper limit for the size of a record; real ones are far smaller.
 pub(super) const LARGEST: u64 = 64 << 10;
 
-/// The layout in force, and what is left of the one before.
+/// The layout in force, and the remains of the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) current: Layout,
-    /// Objects may be where this one has them.
+    /// Objects may still be at the places of this layout.
     pub(super) older: Option<Layout>,
-    /// All objects of this one are where the current one has them; what is left in its places is removed.
+    /// All objects of this layout are at their current places; the copies at its own places are being removed.
     pub(super) emptying: Option<Layout>,
-    /// Nothing is left where this one has it; somebody who was held up may be removing there yet.
+    /// Nothing is left at the places of this layout, but a delayed migration may still have removals in flight there.
     pub(super) emptied: Option<Layout>,
 }
 
-/// As it is written.
+/// The JSON form of a record.
 #[derive(Serialize, Deserialize)]
 struct Written {
     format: u32,
@@ -40,7 +40,7 @@ struct Written {
     emptied: Option<Layout>,
 }
 
-/// What every format has.
+/// The field that every format has.
 #[derive(Deserialize)]
 struct Format {
     format: u32,
@@ -51,7 +51,7 @@ impl Record {
         Self { current, older: None, emptying: None, emptied: None }
     }
 
-    /// The layout before, as long as anything of it is left, or anything happens in its places.
+    /// The previous layout, while anything of it is left or may still happen at its places.
     pub(super) fn before(&self) -> Option<Layout> {
         self.older.or(self.emptying).or(self.emptied)
     }
@@ -90,7 +90,7 @@ pub(super) fn name(number: u64) -> String {
     format!("{number:08}.json")
 }
 
-/// The number of the record of this name.
+/// The number of the record with this name.
 pub(super) fn number(name: &str) -> Option<u64> {
     let number: u64 = name.strip_suffix(".json")?.parse().ok()?;
     (self::name(number) == name).then_some(number)

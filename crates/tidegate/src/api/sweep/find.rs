@@ -1,4 +1,4 @@
-//! Which unfinished uploads there are, and whose they are.
+//! Finds the unfinished uploads and the processes that they belong to.
 
 use std::collections::HashSet;
 use std::future::ready;
@@ -12,11 +12,11 @@ use crate::backend::{FaultKind, OpenSession, Session};
 use crate::engine::records::{Gone, Roll, place};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
-/// Most sessions for which the records are read once.
+/// Most sessions per read of the records.
 const BATCH: usize = 1000;
 
 impl Store {
-    /// What is unfinished below `prefix`: what the records remember, then what the store lists.
+    /// The unfinished uploads below `prefix`: first those in the records, then those that the store lists.
     pub(super) fn candidates(&self, prefix: &str) -> BoxStream<'static, Result<Unfinished>> {
         let (store, prefix) = (self.clone(), prefix.to_owned());
         let remembered = {
@@ -32,8 +32,8 @@ impl Store {
         until_error(found.try_flatten()).boxed()
     }
 
-    /// Says whose each session is. The records are read after the sessions are found: a process writes
-    /// down what it opens before the store can list it.
+    /// Adds the process of each session. The records are read after the sessions are listed: a process records a
+    /// session before the store can list it, so every listed session of a live process is in the records.
     fn with_owners(
         self,
         found: impl Stream<Item = Result<OpenSession>> + Send + 'static,
@@ -67,7 +67,7 @@ impl Store {
         Unfinished { open: open.with_started(started), held: None, process }
     }
 
-    /// What processes left below `prefix` and the store still has, asked for by whole keys.
+    /// Sessions below `prefix` that the records name and the store still has; the store is asked for each whole key.
     async fn remembered(&self, prefix: &str) -> Result<Vec<OpenSession>> {
         let mut remembered = Vec::new();
         for (gone, key) in self.left_below(prefix).await? {
@@ -77,7 +77,7 @@ impl Store {
         Ok(remembered)
     }
 
-    /// Strikes out of the records what the store has no more.
+    /// Removes records of sessions that the store no longer has.
     pub(super) async fn strike_out(&self, prefix: &str) {
         let mut ended = Vec::new();
         for (gone, key) in self.left_below(prefix).await.unwrap_or_default() {
@@ -89,7 +89,7 @@ impl Store {
         self.context().engine().records.forget(ended).await;
     }
 
-    /// What processes left below `prefix`, with its key.
+    /// The records of sessions left below `prefix`, each with its key.
     async fn left_below(&self, prefix: &str) -> Result<Vec<(Gone, String)>> {
         self.context().refuse_spread(Operation::List, "unfinished uploads")?;
         let backend = &**self.context().backend();
@@ -102,7 +102,7 @@ impl Store {
         Ok(keyed.collect())
     }
 
-    /// The sessions of a whole key; of one name, if there is one, also where no listing shows it.
+    /// The sessions of one whole key. With `id` only that session, even if the store does not list it.
     async fn sessions_of(&self, key: &str, id: Option<&str>) -> Result<Vec<OpenSession>> {
         let is_it = |open: &OpenSession| open.session.key == key && id.is_none_or(|id| open.session.id == id);
         let listed: Vec<_> = self.sessions(key).try_filter(|open| ready(is_it(open))).try_collect().await?;
@@ -113,8 +113,8 @@ impl Store {
         let look = || self.context().backend().unlisted(&session);
         let unlisted = requests.send(Operation::List, None, None, look).await;
         let unlisted = match unlisted {
-            // Of this one alone (one that was begun over gRPC can't be asked for over HTTP): it may be there, and
-            // what becomes of it is not what becomes of the others.
+            // This session alone cannot be asked for (one that began over gRPC cannot be asked for over HTTP). It may
+            // exist, and its error must not end the sweep of the others.
             Err(failure)
                 if matches!(
                     failure.fault.kind,

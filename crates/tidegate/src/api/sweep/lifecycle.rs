@@ -1,4 +1,4 @@
-//! The rule by which a bucket itself ends incomplete uploads.
+//! The lifecycle rule that makes a bucket abort incomplete uploads itself.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use crate::api::Store;
 use crate::backend::{AbortRule, Lifecycle, LifecycleRule};
 use crate::types::error::{Error, ErrorKind, Operation, Result};
 
-/// The rule's name.
+/// The name of the rule.
 const ID: &str = "tidegate-abort-incomplete-uploads";
-/// After how many days it ends them.
+/// Days after which the rule aborts incomplete uploads.
 const DAYS: u32 = 1;
-/// Pauses before a rule that was put is looked for: S3 shows one after a while.
+/// Pauses, in milliseconds, before each check for a new rule: S3 shows it only after a while.
 const LOOKS: [u64; 5] = [0, 250, 500, 1000, 2000];
 
-/// What became of a bucket's lifecycle rules.
+/// The outcome of `Store::ensure_lifecycle`.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LifecycleOutcome {
     /// The rule that aborts incomplete uploads.
     pub rule: LifecycleRule,
-    /// Whether it was added now; else the bucket had it, and nothing was changed.
+    /// Whether the rule was added now. If not, the bucket already had it and nothing was changed.
     pub added: bool,
-    /// Other rules that read differently since the rule was added, by name: a store that keeps not all of
-    /// a rule, or someone else who changed them meanwhile.
+    /// Names of other rules that read differently since the rule was added: the store does not keep all of a rule, or
+    /// someone else changed them meanwhile.
     pub disturbed: Vec<String>,
 }
 
 impl Store {
-    /// The bucket's lifecycle rules, all of them; a bucket without any has none.
+    /// All lifecycle rules of the bucket; empty if it has none.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the store knows no such rules.
+    /// [`ErrorKind::Unsupported`] if the store has no such rules.
     pub async fn lifecycle(&self) -> Result<Lifecycle> {
         self.context().refuse_spread(Operation::Lifecycle, "lifecycle rules")?;
         let requests = self.context().requests("", self.context().engine().progress.clone());
@@ -39,16 +39,16 @@ impl Store {
         rules.map_err(|failure| failure.into_error(Operation::Lifecycle, &self.location()))
     }
 
-    /// Makes sure that the bucket aborts incomplete uploads itself: where no rule that is on does so for
-    /// all keys of this store, adds one that does after a day. The rule is about the store's prefix, the
-    /// whole bucket where it has none. Every other rule stays exactly as it was, known here or not.
+    /// Makes the bucket abort incomplete uploads itself. If no active rule does so for all keys of this store, adds
+    /// one that does so after a day, for the store's prefix (the whole bucket if it has no prefix). All other rules
+    /// stay exactly as they were, also those that Tidegate does not understand.
     ///
-    /// Stores have no condition for this: of two who change the rules at the same moment one may be lost.
-    /// Dropping the future leaves open whether the rule was added.
+    /// Stores have no condition for this: if two clients change the rules at the same time, one change may be lost.
+    /// After the future is dropped, the rule may or may not have been added.
     ///
     /// # Errors
-    /// [`ErrorKind::Unsupported`] where the store knows no such rules, refuses this one, or takes it and
-    /// drops it (it is read back); the message says which.
+    /// [`ErrorKind::Unsupported`] if the store has no such rules, refuses this one, or accepts it and drops it (the
+    /// rules are read back); the message says which.
     pub async fn ensure_lifecycle(&self) -> Result<LifecycleOutcome> {
         let before = self.lifecycle().await?;
         let prefix = self.context().full_key("");
@@ -86,19 +86,19 @@ impl Store {
     }
 }
 
-/// Whether the rule ends incomplete uploads of all keys that begin with `prefix`.
+/// Whether the rule aborts incomplete uploads of all keys that begin with `prefix`.
 fn covers(rule: &LifecycleRule, prefix: &str) -> bool {
     rule.enabled && !rule.narrowed && rule.abort_after_days.is_some() && prefix.starts_with(&rule.prefix)
 }
 
-/// A name that no rule has: one of that name may be switched off, or about other keys.
+/// A name that no rule has. A rule named `ID` may be switched off or be for other keys.
 fn free_id(lifecycle: &Lifecycle) -> String {
     let taken = |id: &str| lifecycle.rules.iter().any(|rule| rule.id.as_deref() == Some(id));
     let numbered = (2..).map(|number: u32| format!("{ID}-{number}"));
     std::iter::once(ID.to_owned()).chain(numbered).find(|id| !taken(id)).unwrap_or_default()
 }
 
-/// The rules of `before` that are not in `after` as they were.
+/// Names of the rules of `before` that are not in `after` in the same form.
 fn disturbed(before: &Lifecycle, after: &Lifecycle) -> Vec<String> {
     let mut rest: Vec<&str> = after.rules.iter().map(|rule| &*rule.canonical).collect();
     let mut disturbed = Vec::new();

@@ -1,17 +1,17 @@
-//! What a sweep finds, and what becomes of it.
+//! The results of a sweep.
 
 use crate::backend::{Held, OpenSession};
 use crate::types::error::Error;
 
-/// An unfinished upload, what it holds, and whose it is.
+/// An unfinished upload, the bytes that it holds, and its process.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Unfinished {
     /// The session, as the store lists it.
     pub open: OpenSession,
-    /// What it holds, where that was asked for and the store says.
+    /// The parts and bytes that it holds, if this was asked for and the store gives it.
     pub held: Option<Held>,
-    /// Whose it is.
+    /// The process that it belongs to.
     pub process: Process,
 }
 
@@ -21,50 +21,50 @@ impl Unfinished {
         self
     }
 
-    /// Who began it, in the store's words, where it says.
+    /// Who began it, in the store's words, if the store says.
     pub fn initiator(&self) -> Option<&str> {
         let of_parts = self.held.as_ref().and_then(|held| held.initiator.as_deref());
         self.open.initiator.as_deref().or(of_parts)
     }
 }
 
-/// Whose an unfinished upload is, as far as the records of this machine say.
+/// The process that an unfinished upload belongs to, by the records of this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Process {
-    /// Of nobody that is known here.
+    /// No process that is known here.
     Unknown,
-    /// Of a process that lives; its id, where that is known.
+    /// A live process, with its id if known.
     Live(Option<u32>),
-    /// Of a process that is gone; the id that it had.
+    /// A process that has ended, with the id that it had.
     Gone(u32),
-    /// Of a process that lives and could not end it.
+    /// A live process that tried to abort it and failed.
     GaveUp(u32),
 }
 
-/// An unfinished upload, and what became of it.
+/// An unfinished upload and its outcome.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Swept {
-    /// What was found. What it holds is asked for only where it is ended.
+    /// The upload. Its size is asked for only if it is aborted, or would be.
     pub found: Unfinished,
-    /// What became of it.
+    /// The outcome.
     pub fate: Fate,
 }
 
-/// What became of an unfinished upload.
+/// The outcome for one unfinished upload.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It was ended, and what it held is free.
+    /// It was aborted, and its parts are freed.
     Ended,
-    /// It would have been ended, were this not a dry run.
+    /// It would have been aborted, but this was a dry run.
     WouldEnd,
     /// It was left alone.
     Kept(Kept),
-    /// It had ended before.
+    /// It was already gone.
     AlreadyGone,
-    /// It could not be ended.
+    /// It could not be aborted, or a journal that may need it could not be read.
     Failed(Error),
 }
 
@@ -76,19 +76,19 @@ pub enum Kept {
     Live,
     /// It is younger than the limit.
     Young,
-    /// The store does not say when it was begun.
+    /// The store does not say when it began.
     Ageless,
-    /// A journal goes on with it, and may have given back what it holds.
+    /// A journal can resume it, and may no longer have the bytes that the store has.
     Journaled,
 }
 
-/// What a whole sweep did.
+/// Totals of a sweep.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct SweepReport {
-    /// Uploads that were ended.
+    /// Uploads that were aborted.
     pub ended: u64,
-    /// Uploads that would have been ended, in a dry run.
+    /// Uploads that would have been aborted, in a dry run.
     pub would_end: u64,
     /// Bytes that these held, as far as the store says.
     pub bytes: u64,
@@ -96,18 +96,18 @@ pub struct SweepReport {
     pub live: u64,
     /// Uploads left alone because they are younger than the limit.
     pub young: u64,
-    /// Uploads left alone because the store does not say when they were begun.
+    /// Uploads left alone because the store does not say when they began.
     pub ageless: u64,
-    /// Uploads left alone because a journal goes on with them.
+    /// Uploads left alone because a journal can resume them.
     pub journaled: u64,
-    /// Uploads that could not be ended.
+    /// Uploads that could not be aborted.
     pub failed: u64,
-    /// The first error of one that could not be ended.
+    /// The first error of these.
     pub error: Option<Error>,
 }
 
 impl SweepReport {
-    /// Counts one more.
+    /// Adds one outcome.
     pub fn add(&mut self, swept: Swept) {
         match swept.fate {
             Fate::Ended | Fate::WouldEnd => {

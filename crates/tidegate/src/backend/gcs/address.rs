@@ -1,24 +1,24 @@
-//! From bucket and key to the URLs of the JSON API.
+//! Builds the URLs of the JSON API from bucket and key.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
 
 use crate::backend::{Fault, FaultKind};
 
-/// What stays as it is in a path's segment and in a query (RFC 3986, unreserved).
+/// Characters that stay unencoded in a path segment and in a query (RFC 3986, unreserved).
 pub(super) const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Where one bucket's objects are.
+/// The URLs of one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
-    /// The path from the API's root on.
+    /// The path below the API's root.
     path: String,
     objects: String,
     uploads: String,
 }
 
 impl Address {
-    /// `endpoint` is scheme, host and port, without a slash at its end.
+    /// `endpoint` is scheme, host and port, without a trailing slash.
     pub(super) fn new(endpoint: &str, bucket: &str) -> Self {
         Self {
             path: format!("/b/{bucket}/o"),
@@ -27,25 +27,25 @@ impl Address {
         }
     }
 
-    /// The address of all objects.
+    /// The URL of the bucket's objects.
     pub(super) fn objects(&self, query: &[(&str, &str)]) -> String {
         with_query(self.objects.clone(), query)
     }
 
-    /// Where uploads begin.
+    /// The URL at which uploads begin.
     pub(super) fn uploads(&self, query: &[(&str, &str)]) -> String {
         with_query(self.uploads.clone(), query)
     }
 
-    /// Whether an upload that has this address can be one of this endpoint.
+    /// Whether `address` can be the URL of an upload at this endpoint.
     pub(super) fn has_upload(&self, address: &Url) -> bool {
         let Ok(uploads) = Url::parse(&self.uploads) else { return false };
         let is_there = uploads.origin() == address.origin() && address.path().starts_with("/upload/");
         is_there && address.username().is_empty() && address.password().is_none()
     }
 
-    /// The address of an upload that the store says is at `location`, at this endpoint: emulators name themselves
-    /// otherwise than they are reached.
+    /// The URL of an upload that the store places at `location`, moved to this endpoint: emulators may name another
+    /// host than the one they are reached at.
     pub(super) fn upload_at(&self, location: &str) -> Option<Url> {
         let uploads = Url::parse(&self.uploads).ok()?;
         let location = uploads.join(location).ok()?;
@@ -55,13 +55,13 @@ impl Address {
         Some(address)
     }
 
-    /// The address of an object.
+    /// The URL of an object.
     pub(super) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
         check(key)?;
         Ok(with_query(format!("{}/{}", self.objects, utf8_percent_encode(key, SEGMENT)), query))
     }
 
-    /// Where the object `from` of the bucket at `source` is copied to `key`.
+    /// The URL that copies the object `from` of the bucket at `source` to `key`.
     pub(super) fn rewrite(
         &self,
         source: &Self,
@@ -75,8 +75,8 @@ impl Address {
     }
 }
 
-/// Refuses what no object is called ("About Cloud Storage objects"), and what the XML API could not
-/// address: no URL can say a path that has a segment `.` or `..`.
+/// Refuses keys that Google does not accept ("About Cloud Storage objects"), and keys that the XML API cannot
+/// address: no URL can contain a segment `.` or `..`.
 pub(super) fn check(key: &str) -> Result<(), Fault> {
     let message = if key.is_empty() {
         "the key is empty".to_owned()

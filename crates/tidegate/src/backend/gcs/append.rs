@@ -1,5 +1,5 @@
-//! Sessions that are appended to: resumable uploads of the JSON API
-//! (`cloud.google.com/storage/docs/performing-resumable-uploads`). A session's name is its address.
+//! Appending sessions: resumable uploads of the JSON API
+//! (`cloud.google.com/storage/docs/performing-resumable-uploads`). A session's id is its URL.
 
 use http::{Method, StatusCode, header};
 use url::Url;
@@ -15,10 +15,10 @@ use crate::memory::payload::{Payload, Unending};
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// What every chunk but the last is a multiple of.
+/// Every chunk but the last is a multiple of this size.
 pub(super) const GRAIN: u64 = 256 << 10;
 
-/// Whether a session is one of these: the XML API's have other names.
+/// Whether a session is a resumable upload, by its id: ids of the XML API are not URLs.
 pub(super) fn is_appended(session: &Session) -> bool {
     session.id.starts_with("http://") || session.id.starts_with("https://")
 }
@@ -60,8 +60,8 @@ pub(super) async fn append(
     exchange(bucket, session, request.with(content)).await
 }
 
-/// All from `offset` on, as long as it goes. Its clean end would publish the object with what came until then,
-/// whatever its checksum: it has none.
+/// Sends all bytes from `offset` on in one request that stays open. A clean end of the request would publish the
+/// object with the bytes so far, without any checksum.
 pub(super) async fn stream(
     bucket: &Bucket,
     session: &Session,
@@ -73,13 +73,13 @@ pub(super) async fn stream(
     exchange(bucket, session, request.with(Content::Unending(bytes))).await
 }
 
-/// Where a session's requests go. Its name may have been read from a journal or a record, and what is in those must not
-/// say where credentials are sent.
+/// The URL for a session's requests. The session's id may come from a journal or a record, which must not decide
+/// where requests go.
 fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
     match Url::parse(&session.id) {
         Ok(address) if bucket.json.has_upload(&address) => Ok(session.id.clone()),
         address => {
-            // Without its query, which is a secret.
+            // Without the query, which is a secret.
             let at = address.map_or_else(
                 |_| "no URL".to_owned(),
                 |mut address| {
@@ -95,14 +95,14 @@ fn address(bucket: &Bucket, session: &Session) -> Result<String, Fault> {
     }
 }
 
-/// Where a session stands.
+/// Asks for the number of bytes that a session has persisted.
 pub(super) async fn stands(bucket: &Bucket, session: &Session) -> Result<Appended, Fault> {
     let mut request = Request::new(Method::PUT, address(bucket, session)?, About::Session);
     set(&mut request.headers, "content-range", Some("bytes */*"))?;
     exchange(bucket, session, request).await
 }
 
-/// What a session holds that stands there. One that was finished is none any more.
+/// The bytes that a session holds. A finished session counts as missing.
 pub(super) fn held(stands: Appended) -> Result<Held, Fault> {
     match stands {
         Appended::Open(bytes) => Ok(Held { parts: None, bytes, initiator: None }),
@@ -114,7 +114,7 @@ async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Resul
     let answer = bucket.shared.exchange(request).await?;
     let headers = answer.response.headers();
     match answer.response.status() {
-        // A redirect would name a place to go to.
+        // A 308 with a `Location` is a redirect, not the state of a session.
         StatusCode::PERMANENT_REDIRECT if !headers.contains_key(header::LOCATION) => {
             let range = headers.get(header::RANGE).map(|range| range.to_str().unwrap_or_default());
             persisted(range).map(Appended::Open).ok_or_else(|| {
@@ -137,13 +137,13 @@ async fn exchange(bucket: &Bucket, session: &Session, request: Request) -> Resul
     }
 }
 
-/// How many bytes are there, by a 308's `Range`: none where it has none.
+/// The number of persisted bytes, from a 308's `Range`; 0 without that header.
 fn persisted(range: Option<&str>) -> Option<u64> {
     let Some(range) = range else { return Some(0) };
     range.trim().strip_prefix("bytes=0-")?.parse::<u64>().ok()?.checked_add(1)
 }
 
-/// Cancels a session, which is answered 499. One that was finished is none any more.
+/// Cancels a session; the store confirms with 499. A finished session counts as missing.
 pub(super) async fn cancel(bucket: &Bucket, session: &Session) -> Result<(), Fault> {
     let request = Request::new(Method::DELETE, address(bucket, session)?, About::Session);
     let answer = bucket.shared.exchange(request).await?;

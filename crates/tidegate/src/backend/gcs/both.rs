@@ -1,4 +1,4 @@
-//! For tests of Google Cloud Storage: the same ones over each transport.
+//! Runs the same tests of Google Cloud Storage over each transport.
 
 use std::fmt::Debug;
 
@@ -6,7 +6,7 @@ use tidegate_dev::{Fault as Rule, Server};
 
 use super::{Gcs, GcsCredentials, GcsSettings, GcsTransport};
 
-/// Makes a test of each function for each transport, which it is given.
+/// Makes two tests of each function, and passes it the transport: HTTP or gRPC.
 macro_rules! over_both {
     ($($test:ident),+ $(,)?) => { $crate::backend::gcs::both::over_both!(#[tokio::test] $($test),+); };
     (on threads: $($test:ident),+ $(,)?) => {
@@ -33,7 +33,7 @@ macro_rules! over_both {
 }
 pub(crate) use over_both;
 
-/// What a test gives back.
+/// The result of a test.
 pub(crate) trait Ended {
     fn ended(self);
 }
@@ -55,13 +55,13 @@ pub(crate) fn settings(server: &Server, over: GcsTransport) -> GcsSettings {
         .with_transport(over)
 }
 
-/// The bucket `bucket` of a server.
+/// The bucket `bucket` of a test server.
 pub(crate) async fn bucket(server: &Server, over: GcsTransport) -> Gcs {
     Gcs::connect("bucket", &settings(server, over)).await.unwrap()
 }
 
-/// What is called so over HTTP, and over gRPC. A stream that is held open is another call there than one that
-/// ends.
+/// Operations over HTTP and the matching calls over gRPC. A stream that is held open uses another call than a stream
+/// that ends.
 const CALLS: [(&str, &str); 10] = [
     ("storage.objects.insert", "WriteObject"),
     ("storage.objects.get", "GetObject"),
@@ -75,7 +75,7 @@ const CALLS: [(&str, &str); 10] = [
     ("storage.resumable.cancel", "CancelResumableWrite"),
 ];
 
-/// Rules that name operations of HTTP, for those that stand for them.
+/// Translates rules for HTTP operations to the given transport.
 pub(crate) fn rules(rules: Vec<Rule>, over: GcsTransport) -> Vec<Rule> {
     if over == GcsTransport::Http {
         return rules;
@@ -88,8 +88,8 @@ pub(crate) fn rules(rules: Vec<Rule>, over: GcsTransport) -> Vec<Rule> {
     rules.into_iter().map(calls).collect()
 }
 
-/// What a server was asked, by the last word that HTTP has for it: a write is an object's own before the first
-/// session is opened, and one of those then.
+/// The requests that a server received, by the last word of their HTTP names. A `WriteObject` counts as an insert
+/// until the first session is opened, and as an append from then on.
 pub(crate) fn asked(server: &Server) -> Vec<String> {
     let mut in_session = false;
     let word = |name: String| {

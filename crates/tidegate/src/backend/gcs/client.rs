@@ -1,4 +1,4 @@
-//! What the buckets of one endpoint share: connections and credentials.
+//! The state that all buckets of one endpoint share: connections and credentials.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use crate::backend::http::Connections;
 use crate::backend::s3::address::Endpoint;
 use crate::backend::{Fault, environment};
 
-/// Where Google is.
+/// Google's own endpoint.
 const GOOGLE: &str = "https://storage.googleapis.com";
 
-/// The shared half of [`Gcs`]: one pool of connections and one set of credentials for all buckets. A clone
-/// is the same client.
+/// The shared half of [`Gcs`]: one connection pool and one set of credentials for all buckets. A clone refers to the
+/// same client.
 #[derive(Clone, Debug)]
 pub struct GcsClient {
     pub(super) shared: Arc<Shared>,
@@ -25,21 +25,20 @@ pub(super) struct Shared {
     pub(super) connections: Connections,
     pub(super) keyring: Keyring,
     pub(super) endpoint: Endpoint,
-    /// Where calls of gRPC go, if that is how it is reached.
+    /// The channels and endpoint for gRPC, if that is the transport.
     pub(super) grpc: Option<(Arc<Channels>, Endpoint)>,
 }
 
 impl GcsClient {
-    /// Settles what `settings` leave open and sets up a client. Sends nothing; credentials are fetched by
-    /// the first request.
+    /// Fills in settings that are not set and sets up a client. Sends nothing; the first request fetches credentials.
     pub async fn connect(settings: &GcsSettings) -> Result<Self, Fault> {
         let emulator = |name| {
             let host = environment::word(name, environment::process)?;
             Ok::<_, Fault>(host.map(|host| emulator_url(&host)))
         };
         let is_grpc = settings.transport == GcsTransport::Grpc;
-        // Where only one of the two is an emulator's it is both: not half of what is meant for one is to
-        // go to Google.
+        // If only one variable names an emulator, both transports use it: no request meant for an emulator may go to
+        // Google.
         let http = emulator("STORAGE_EMULATOR_HOST")?;
         let grpc = emulator("STORAGE_EMULATOR_HOST_GRPC")?.filter(|_| is_grpc);
         let ((url, grpc_url), credentials) = match (&settings.endpoint_url, http, grpc) {
@@ -66,7 +65,7 @@ impl GcsClient {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// One of its buckets.
+    /// A bucket at this endpoint.
     pub fn bucket(&self, bucket: &str) -> Result<Gcs, Fault> {
         Gcs::new(self, bucket)
     }
@@ -77,7 +76,7 @@ impl GcsClient {
     }
 }
 
-/// An emulator's address as Google's clients read it: some want a scheme, some the API's path.
+/// An emulator's address as Google's clients read it: some want a scheme, some append the API's path.
 fn emulator_url(host: &str) -> String {
     let host = host.trim_end_matches('/');
     let host = host.strip_suffix("/storage/v1").unwrap_or(host);

@@ -1,8 +1,8 @@
-//! Copies by the store: `rewrite`, which is asked again, from where it stands, until all is copied
+//! Copies by the store: `rewrite`, repeated from its last position until everything is copied
 //! (`cloud.google.com/storage/docs/json_api/v1/objects/rewrite`).
 //!
-//! The source is named with its generation. A condition that it is of that one would be answered as the one on
-//! the target is, and neither would be known from the other.
+//! The request names the source's generation instead of setting a condition on it: a failed condition on the source
+//! could not be told from one on the target.
 
 use http::Method;
 use serde::Deserialize;
@@ -19,7 +19,7 @@ use crate::backend::http::set;
 use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
 use crate::types::object::Object;
 
-/// What a request has come to.
+/// The answer to a rewrite request.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rewritten {
@@ -32,7 +32,7 @@ struct Rewritten {
     resource: Option<Resource>,
 }
 
-/// The bucket that is copied from.
+/// The bucket of the source.
 pub(super) fn bucket(from: &CopySource) -> Result<&str, Fault> {
     from.location.strip_prefix("gs://").ok_or_else(|| {
         let message = format!("{} is no bucket of this store", from.location);
@@ -63,13 +63,13 @@ pub(super) async fn rewrite(
     let rewritten: Rewritten =
         document(&headers, &body, About::Object, "the result of a copy").map_err(gone)?;
     let told = rewritten.resource.filter(|_| rewritten.done).and_then(Resource::described);
-    // The copy has as many bytes as its source; the whole object's checksum is compared.
+    // A copy has the size of its source; the whole object's checksum is compared.
     let object = told.map(|(object, size)| Object { size: size.unwrap_or(from.object.size), ..object });
     let bytes = rewritten.total_bytes_rewritten.unwrap_or_default();
     copied(object, rewritten.rewrite_token, bytes).ok_or_else(|| not_a_store(odd, &headers, &body))
 }
 
-/// What an answer comes to, if it is one.
+/// The progress that an answer reports; `None` if it has neither the object nor a token to continue.
 pub(super) fn copied(object: Option<Object>, cursor: Option<String>, bytes: u64) -> Option<Copied> {
     match (object, cursor.filter(|cursor| !cursor.is_empty())) {
         (Some(object), _) => Some(Copied::Whole(Box::new(object))),

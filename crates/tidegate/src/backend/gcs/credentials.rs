@@ -1,5 +1,5 @@
-//! Credentials: what each request says of who makes it. Google's own library finds them, has tokens made of
-//! them and renews those before they expire; here stands what becomes of that for a request.
+//! Credentials for requests to Google. Google's own library finds them, gets tokens and renews these before they
+//! expire; this module turns that into headers and faults.
 
 use std::error::Error;
 use std::fmt;
@@ -16,20 +16,21 @@ use super::settings::{GcsCredentials, Origin};
 use crate::backend::http::innermost;
 use crate::backend::{Fault, FaultKind, environment};
 
-/// Off Google's machines nobody answers at their address, and some networks do not even refuse.
+/// Time limit for a token. Outside Google's machines nothing answers at the metadata address, and some networks do
+/// not even refuse.
 const FETCHING: Duration = Duration::from_secs(10);
 
 /// The credentials of one client.
 pub(super) enum Keyring {
-    /// Requests say nothing of who makes them.
+    /// Requests carry no credentials.
     Anonymous,
-    /// It never changes.
+    /// An access token that never changes.
     Fixed(String),
-    /// It comes from where Google's libraries look, and is renewed.
+    /// Tokens from Google's application default credentials, which are renewed.
     Application(Application),
 }
 
-/// What a request says of who makes it.
+/// The headers that authenticate a request.
 pub(super) type Identity = HeaderMap<HeaderValue>;
 
 impl Keyring {
@@ -41,7 +42,7 @@ impl Keyring {
         }
     }
 
-    /// What to say in a request that is made now.
+    /// The headers for a request that is sent now.
     pub(super) async fn identity(&self) -> Result<Identity, Fault> {
         match self {
             Self::Anonymous => Ok(Identity::new()),
@@ -50,8 +51,8 @@ impl Keyring {
         }
     }
 
-    /// The store does not take what it was `given`. The fault is of the kind `Expired` where there may be
-    /// another for the next request.
+    /// The store rejected the headers `given`. The fault is of the kind `Expired` if the next request may get other
+    /// credentials.
     pub(super) fn refused(&self, mut fault: Fault, given: &Identity) -> Fault {
         fault.kind = FaultKind::Credentials;
         let ours = match self {
@@ -87,11 +88,11 @@ fn bearer(token: &str) -> Result<HeaderValue, Fault> {
     Ok(value)
 }
 
-/// Application default credentials, once they are wanted.
+/// Application default credentials, loaded at first use.
 #[derive(Default)]
 pub(super) struct Application {
     current: Mutex<Option<Arc<Current>>>,
-    /// Whether there ever was a token: then there are credentials, whoever does not answer for now.
+    /// Whether there ever was a token: if so, credentials exist, even if no server answers now.
     gave: AtomicBool,
 }
 
@@ -110,7 +111,7 @@ impl Application {
         if let Some(current) = &*current {
             return Ok(current.clone());
         }
-        // Google's library takes the variable as it is.
+        // Google's library does not trim the variable.
         if let Place::Variable(path) = Place::now()
             && !path.exists()
         {
@@ -143,8 +144,8 @@ impl Application {
         loop {
             let current = self.current()?;
             let credentials = current.credentials.clone();
-            // A task of its own: what renews tokens ends with the runtime of the first request, and who asks
-            // from another one then is met by a panic.
+            // In a task of its own: the task that renews tokens ends with the runtime of the first request, and a
+            // call from another runtime then panics.
             let asking = tokio::spawn(async move {
                 tokio::time::timeout(FETCHING, credentials.headers(Extensions::new())).await
             });
@@ -159,12 +160,13 @@ impl Application {
                     return Ok(given.unwrap_or_default());
                 }
                 Ok(Ok(Err(error))) => {
-                    self.forget(&current); // somebody may sign in meanwhile
+                    self.forget(&current); // the user may sign in before the next request
                     return Err(fault(Some(error), self.gave.load(Relaxed)));
                 }
                 Ok(Err(_late)) => {
                     self.forget(&current);
-                    // One that has given a token is not renewed any more: its runtime stands still.
+                    // Credentials that gave a token before are no longer renewed, because their runtime stands still:
+                    // load them again.
                     if current.given.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                         return Err(fault(None, self.gave.load(Relaxed)));
                     }
@@ -178,7 +180,7 @@ impl Application {
         }
     }
 
-    /// Forgets what was `given`, unless another request has done so before.
+    /// Discards `given`, unless another request has done so.
     fn refused(&self, given: &Identity) {
         let current = self.lock().clone();
         let is_it = |current: &Arc<Current>| {
@@ -190,15 +192,15 @@ impl Application {
     }
 }
 
-/// Google's library takes the process's cryptography, of which it brings none: ours, where none is set.
+/// Google's library uses the crypto provider of the process and sets none: sets ours if there is none.
 fn use_ring() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another may have set one in this moment, which is as good.
+        // Another thread may have just set one, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// Where credentials are looked for (AIP-4110).
+/// The places where credentials are looked for (AIP-4110).
 enum Place {
     Variable(PathBuf),
     WellKnown(PathBuf),
@@ -226,14 +228,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why there is no token; no `error` where nobody answered in time. Whether there was one before.
+/// The fault if there is no token. `error` is `None` if no server answered in time; `had_one` says whether there was
+/// a token before.
 fn fault(error: Option<CredentialsError>, had_one: bool) -> Fault {
     let why = error.as_ref().map_or("no answer in time".to_owned(), |error| innermost(error));
     let is_revoked = error.as_ref().is_some_and(|error| says(error, "invalid_grant"));
     let is_transient = error.as_ref().is_none_or(CredentialsError::is_transient);
     let place = Place::now();
     let (kind, message) = match &place {
-        // Whoever is on a machine of Google's has its address answered.
+        // On Google's machines the metadata server answers, so this is another machine.
         Place::Machine if is_transient && !had_one => {
             let message = "no credentials found: GOOGLE_APPLICATION_CREDENTIALS is not set, `gcloud auth \
                            application-default login` was not run, and no metadata server answers";
@@ -255,7 +258,7 @@ fn fault(error: Option<CredentialsError>, had_one: bool) -> Fault {
     }
 }
 
-/// Whether an error, or one beneath it, has a word in it.
+/// Whether an error, or one of its causes, contains a word.
 fn says(error: &(dyn Error + 'static), word: &str) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

@@ -1,4 +1,4 @@
-//! What a refusal of Google's means: of the JSON API, and of the XML API, which has S3's words.
+//! Turns Google's refusals into faults: errors of the JSON API, and errors of the XML API, which uses S3's codes.
 
 use http::{HeaderMap, StatusCode, header};
 use serde::de::DeserializeOwned;
@@ -11,7 +11,7 @@ use crate::backend::{Fault, FaultKind};
 #[cfg(test)]
 mod tests;
 
-/// What a request is about, so that it is known what was not found.
+/// The subject of a request, so that a 404 says what was not found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum About {
     Bucket,
@@ -20,8 +20,8 @@ pub(super) enum About {
     Session,
 }
 
-/// Reads the JSON of an answer of success, in which `promised` is due. An error in it is the fault that it tells of; a
-/// document that ends in its middle can be asked for again; anything else is no object store's answer.
+/// Reads the JSON of a successful answer, which must contain `promised`. Fails with the fault that an error in it
+/// describes, with a retriable fault if the document is cut off, and with `NotAStore` for anything else.
 pub(super) fn document<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],
@@ -43,12 +43,12 @@ pub(super) fn document<T: DeserializeOwned>(
     }
 }
 
-/// The fault of an answer of success whose body is an error document.
+/// Fails if the body of a successful answer is an error document.
 pub(super) fn no_error(headers: &HeaderMap, body: &[u8], about: About) -> Result<(), Fault> {
     if is_error(body) { Err(refusal(StatusCode::OK, headers, body, about)) } else { Ok(()) }
 }
 
-/// The fault that an answer tells of. Where its status is one of success, the error's own code stands for it.
+/// The fault that an answer describes. If the answer's status is success, the code in the error document replaces it.
 pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], about: About) -> Fault {
     let body = body.get(..LONGEST_REFUSAL).unwrap_or(body);
     if matches!(Document::of(body), Document::Xml(root) if !root.eq_ignore_ascii_case("html")) {
@@ -58,7 +58,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
         // A web page without any header of a store does not prove that the object is missing.
         return not_a_store("word of an object", headers, body);
     }
-    // An error document of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
+    // Read the error document of the JSON API (`cloud.google.com/storage/docs/json_api/v1/status-codes`).
     let said = JsonError::of(body).unwrap_or_default();
     let status = said.status.filter(|_| status.is_success()).unwrap_or(status);
     let reason = said.word.as_str();
@@ -67,7 +67,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
     }
     let location = headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
     if let Some(location) = location.filter(|_| status.is_redirection()) {
-        // Not its query: in that of a session stands all that it takes to add to it.
+        // Without the query: a session's query is all that is needed to append to it.
         let location = location.split('?').next().unwrap_or_default();
         let message = format!("the store sends requests on to {location} (HTTP {})", status.as_u16());
         return Fault::new(FaultKind::Invalid, message);
@@ -86,7 +86,7 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8], abou
         .with_answered(!reason.is_empty())
 }
 
-/// Whether a reason says that there were too many requests: each API has its own way to write them.
+/// Whether a reason means too many requests; each API spells it differently.
 pub(super) fn is_limit(reason: &str) -> bool {
     let reason = reason.replace('_', "").to_ascii_lowercase();
     matches!(reason.as_str(), "ratelimitexceeded" | "userratelimitexceeded" | "quotaexceeded")
@@ -94,7 +94,7 @@ pub(super) fn is_limit(reason: &str) -> bool {
 
 fn kind(status: StatusCode, reason: &str, message: &str, about: About) -> FaultKind {
     match (status.as_u16(), reason) {
-        // Anybody's token: it is fetched anew, and then the fault is of another kind.
+        // A new token may help: the keyring decides, and sets the final kind.
         (401, _) => FaultKind::Expired,
         (403, reason) if is_limit(reason) => FaultKind::Throttled,
         (404, _) if message.contains("bucket does not exist") => FaultKind::NoBucket,

@@ -1,4 +1,4 @@
-//! Google's answers, of any bytes.
+//! Fuzz targets that parse arbitrary bytes as Google's answers.
 
 use http::{HeaderMap, StatusCode};
 
@@ -9,7 +9,7 @@ use crate::types::object::Object;
 
 pub use super::grpc::fuzzing::grpc_messages;
 
-/// Listings, descriptions of objects, error documents. A head of header lines may come first.
+/// Parses listings, descriptions of objects, and error documents. Header lines may come first.
 pub fn json_documents(input: &[u8]) {
     let (headers, body) = head(input);
     if let Ok((entries, _)) = list::read(&headers, body) {
@@ -23,7 +23,7 @@ pub fn json_documents(input: &[u8]) {
     }
 }
 
-/// An object as headers describe it.
+/// The object that headers describe.
 pub(in crate::backend) fn described(headers: &HeaderMap) -> Object {
     resource::from_headers("key", headers)
 }

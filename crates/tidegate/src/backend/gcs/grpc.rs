@@ -1,9 +1,9 @@
-//! The same store over gRPC, `google.storage.v2` (`google/storage/v2/storage.proto` in
-//! `googleapis/googleapis`, whose comments are its documents): what goes over the JSON API otherwise.
+//! Google Cloud Storage over gRPC, `google.storage.v2`, in place of the JSON API (`google/storage/v2/storage.proto`
+//! in `googleapis/googleapis`, documented by its comments).
 //!
-//! The messages are generated; they go over the HTTP client that all stores are reached by, for a
-//! channel of gRPC's own would be a second one, and copy each byte on its way out. Beside what HTTP has, each
-//! message's bytes have a CRC32C, and that of the whole object goes behind them.
+//! The messages are generated code. They are sent with the HTTP client that all stores share: a gRPC channel would be
+//! a second client, and would copy each byte that is sent. In addition to HTTP, each message has a CRC32C of its
+//! bytes, and the CRC32C of the whole object follows the bytes.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ use upload::{End, Upload};
 #[derive(Clone, Debug)]
 pub(super) struct Grpc {
     caller: Caller,
-    /// As the messages have it.
+    /// The bucket's name in messages.
     bucket: Arc<str>,
     open: sessions::Open,
 }

@@ -1,4 +1,4 @@
-//! Fields of Google's JSON in each form that servers write them in: `null` for what is absent, numbers as text or as
+//! Reads fields of Google's JSON in each form that servers write: `null` for an absent field, numbers as text or as
 //! numbers, flags as words. A field in any other form counts as absent.
 
 use std::collections::BTreeMap;
@@ -6,35 +6,35 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A text; a number or a flag is the text that it is written as.
+/// A text; a number or a flag is read as its text.
 pub(super) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::<Value>::deserialize(deserializer).map(|value| value.and_then(scalar))
 }
 
-/// As [`text`], empty where it is absent.
+/// Like [`text`]; empty if absent.
 pub(super) fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     text(deserializer).map(Option::unwrap_or_default)
 }
 
-/// A number without a sign.
+/// An unsigned number.
 pub(super) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let number = |text: String| text.trim().parse().ok();
     text(deserializer).map(|text| text.and_then(number))
 }
 
-/// A flag, not set where it is absent.
+/// A flag; false if absent.
 pub(super) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let is_set = |text: String| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
     text(deserializer).map(|text| text.is_some_and(is_set))
 }
 
-/// Whether there is anything.
+/// Whether the field is present and not an empty text.
 pub(super) fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     Ok(value.is_some_and(|value| value != Value::String(String::new())))
 }
 
-/// Texts by name. What is absent or no text is left out.
+/// Texts by name. Leaves out absent values, lists and objects.
 pub(super) fn texts<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<BTreeMap<String, String>, D::Error> {

@@ -1,4 +1,4 @@
-//! Listings of objects, page by page.
+//! Lists a bucket's objects, page by page.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::types::object::Object;
 #[cfg(test)]
 mod tests;
 
-/// What is asked for of each object.
+/// The fields requested of each page.
 const FIELDS: &str =
     "nextPageToken,prefixes,items(name,size,etag,generation,timeCreated,crc32c,storageClass)";
 
@@ -44,7 +44,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
     })
 }
 
-/// The entries of a page, and where the next one is.
+/// The entries of a page, and the position of the next one.
 pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>, Page<String>), Fault> {
     let listing: Document = document(headers, body, About::Bucket, "a listing")?;
     if !listing.is_one() {
@@ -55,7 +55,7 @@ pub(super) fn read(headers: &HeaderMap, body: &[u8]) -> Result<(VecDeque<Entry>,
     Ok((entries(objects, prefixes), next(listing.token.unwrap_or_default())))
 }
 
-/// What is on a page. Each list is in order; together they are made so.
+/// Merges a page's objects and prefixes, which are each in order.
 pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<Entry> {
     let objects = objects.into_iter().map(Entry::Object);
     let mut entries: Vec<_> = objects.chain(prefixes.into_iter().map(Entry::Prefix)).collect();
@@ -63,25 +63,25 @@ pub(super) fn entries(objects: Vec<Object>, prefixes: Vec<String>) -> VecDeque<E
     entries.into()
 }
 
-/// Where a listing goes on.
+/// The position of the next page.
 pub(super) fn next(token: String) -> Page<String> {
     if token.is_empty() { Page::End } else { Page::At(token) }
 }
 
-/// A page of a listing. One of nothing has no fields, for all are left out that are empty.
+/// A page of a listing. Empty fields are left out, so an empty page has none.
 #[derive(Debug, Default)]
 struct Document {
     kind: Option<String>,
     items: Vec<Item>,
     prefixes: Vec<Text>,
     token: Option<String>,
-    /// Whether there is a field that listings have, and one that they do not.
+    /// Whether there is a field that listings have, and whether there is another one.
     has_known: bool,
     has_unknown: bool,
 }
 
 impl Document {
-    /// Whether it is a listing, and not the JSON of something else.
+    /// Whether the JSON is a listing.
     fn is_one(&self) -> bool {
         match &self.kind {
             Some(kind) => kind == "storage#objects",
@@ -133,7 +133,7 @@ fn some<T>(bounded: Option<Bounded<T>>) -> Vec<T> {
     bounded.map(|Bounded(some)| some).unwrap_or_default()
 }
 
-/// An object of a listing: nothing but what is kept of it.
+/// An object of a listing, with only the fields that are used.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Item {
@@ -164,7 +164,7 @@ impl Item {
     }
 }
 
-/// A text or a number, which some write the one and some the other way; of bounded length.
+/// A text of bounded length, or a number or flag: servers differ in how they write fields.
 #[derive(Debug)]
 struct Text(String);
 

@@ -1,5 +1,5 @@
-//! Sessions of parts: the XML API's multipart uploads
-//! (`cloud.google.com/storage/docs/multipart-uploads`), which have S3's words and other headers.
+//! Uploads of parts: the XML API's multipart uploads (`cloud.google.com/storage/docs/multipart-uploads`), with S3's
+//! documents and other headers.
 
 use http::Method;
 
@@ -26,8 +26,8 @@ pub(super) async fn open(bucket: &Bucket, key: &str, options: &WriteOptions) -> 
     Ok(Session { key: key.to_owned(), id: result.upload_id })
 }
 
-/// A part's checksum goes ahead of it where it is known; else it is compared with the answer's, before
-/// anything is made of the part.
+/// Uploads a part. A known checksum is sent first; otherwise it is compared with the answer's before the part is
+/// used.
 pub(super) async fn part(
     bucket: &Bucket,
     session: &Session,
@@ -61,7 +61,7 @@ pub(super) async fn complete(bucket: &Bucket, session: &Session, parts: &[Receip
     let (headers, body) = bucket.shared.ask(request.of_much_work()).await?;
     xml_complete::answer(&session.key, &headers, &body, "")?;
     let object = resource::from_headers(&session.key, &headers);
-    // The XML API has another tag of an object than the JSON API, over which it is read.
+    // The XML API gives an object another ETag than the JSON API, by which it is read.
     Ok(Object { etag: None, ..object })
 }
 

@@ -1,4 +1,4 @@
-//! The one path of every request: say who asks, send, and tell what came back.
+//! Sends every request: adds credentials, sends it, and turns its answer into a result or a fault.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -26,15 +26,15 @@ pub(super) struct Request {
     pub(super) work: Work,
 }
 
-/// What it carries.
+/// The content of a request.
 #[derive(Debug)]
 pub(super) enum Content {
     Nothing,
     Text(Bytes),
     Payload(Payload),
-    /// A payload with others' bytes before and behind it.
+    /// A payload with other bytes before and after it.
     Between(Bytes, Payload, Bytes),
-    /// Bytes without an end.
+    /// Bytes whose end is not known.
     Unending(Unending),
 }
 
@@ -43,7 +43,7 @@ impl Request {
         Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, about, work: Work::Little }
     }
 
-    /// The same, on which the store works before it answers.
+    /// Marks a request on which the store works before it answers.
     pub(super) fn of_much_work(mut self) -> Self {
         self.work = Work::Much;
         self
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// An answer, whatever it says; its body is not read yet.
+/// An answer, successful or not; its body is not read yet.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) response: Response,
@@ -68,13 +68,13 @@ impl Shared {
     pub(super) async fn exchange(&self, request: Request) -> Result<Answer, Fault> {
         let Request { method, url, mut headers, content, about, work } = request;
         let (body, failure) = prepare(&method, content, &mut headers);
-        // A session's address is all that is needed to add to it ("Resumable uploads").
+        // A session's URL alone allows appending to it ("Resumable uploads"), so no credentials are needed.
         let identity = match about {
             About::Session => Identity::new(),
             _ => self.keyring.identity().await?,
         };
         headers.extend(identity.clone());
-        // Emulators know an anonymous request to the XML API from one to S3 by such a header.
+        // By such a header, emulators tell an anonymous request to the XML API from a request to S3.
         let client = HeaderValue::from_static(AGENT);
         headers.insert("x-goog-api-client", client);
         let sent = self.connections.current().send(method, url, headers, body, work).await;
@@ -82,7 +82,7 @@ impl Shared {
         Ok(Answer { response, about, identity })
     }
 
-    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
+    /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
     pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let answer = self.exchange(request).await?;
         if answer.response.status().is_success() {
@@ -91,14 +91,14 @@ impl Shared {
         Err(self.refused(answer).await)
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads the body of its answer.
     pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
         let mut response = self.send(request).await?;
         let headers = std::mem::take(response.headers_mut());
         Ok((headers, read(response, LONGEST).await?))
     }
 
-    /// Sends a request that removes something, and reads whether it did.
+    /// Sends a request that removes something, and checks that the answer confirms the removal.
     pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
         let about = request.about;
         let mut response = self.send(request).await?;
@@ -108,7 +108,7 @@ impl Shared {
         proof::removed(status, &headers, &body)
     }
 
-    /// The fault that an answer tells of.
+    /// Reads the fault that an answer describes.
     pub(super) async fn refused(&self, answer: Answer) -> Fault {
         let Answer { response, about, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -124,7 +124,7 @@ impl Shared {
 fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (Sending, Failure) {
     let (outgoing, failure) = match content {
         Content::Nothing => {
-            // Google wants it said of what could carry something.
+            // Google requires a length for methods that could carry a body.
             if method != Method::GET {
                 headers.insert(header::CONTENT_LENGTH, 0.into());
             }
@@ -142,7 +142,8 @@ fn prepare(method: &Method, content: Content, headers: &mut HeaderMap) -> (Sendi
     (outgoing.boxed_unsync(), failure)
 }
 
-/// A payload's checksum, to be said ahead of its bytes: Google has no trailer. A file is read once for it.
+/// A payload's checksum, which must be sent before the bytes because Google has no trailers. A file is read once for
+/// it.
 pub(super) async fn checksum_of(payload: &Payload) -> Result<Checksum, Fault> {
     payload.read_checksum().await.map_err(source_fault)
 }

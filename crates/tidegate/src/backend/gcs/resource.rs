@@ -1,4 +1,4 @@
-//! Attributes as the JSON API has them, and an object's description from its JSON or from headers.
+//! Converts attributes to the JSON API's form, and JSON or headers to an object's description.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-goog-meta-";
-/// The name under which a writer's token is kept among the metadata.
+/// The metadata name under which a writer's token is stored.
 pub(super) const TOKEN: &str = Attributes::RESERVED;
 /// The CRC32C of no bytes.
 const NOTHING: &str = "AAAAAA==";
 
-/// An object in JSON (`cloud.google.com/storage/docs/json_api/v1/objects`), both ways.
+/// An object in JSON (`cloud.google.com/storage/docs/json_api/v1/objects`), for writing and reading.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Resource {
@@ -53,7 +53,7 @@ pub(super) struct Resource {
     storage_class: Option<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "json::texts")]
     metadata: BTreeMap<String, String>,
-    /// What no copy carries.
+    /// From here on: properties that a copy does not carry over.
     #[serde(skip_serializing, deserialize_with = "json::is_there")]
     custom_time: bool,
     #[serde(skip_serializing, deserialize_with = "json::is_there")]
@@ -65,10 +65,10 @@ pub(super) struct Resource {
 }
 
 impl Resource {
-    /// What is said of an object that begins.
+    /// The description of a new object.
     pub(super) fn new(key: &str, options: &WriteOptions) -> Self {
         let attributes = options.attributes.clone();
-        // As headers have them, by which the same object goes where it is large.
+        // Lower case, as in the headers by which large objects get their metadata.
         let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
         let mut metadata: BTreeMap<_, _> = attributes.metadata.into_iter().map(lower).collect();
         metadata.extend(options.token.clone().map(|token| (TOKEN.to_owned(), token)));
@@ -92,7 +92,7 @@ impl Resource {
         })
     }
 
-    /// The object that an answer of success describes, and its size where that is told.
+    /// The object that a successful answer describes, and its size if given.
     pub(super) fn read(
         headers: &HeaderMap,
         body: &[u8],
@@ -103,18 +103,17 @@ impl Resource {
         resource.described().ok_or_else(|| not_a_store(promised, headers, body))
     }
 
-    /// The object, and its size where that is told; `None` where this describes no object, for each has a generation
-    /// or a tag.
+    /// The object, and its size if given; `None` if this is no object, because each has a generation or an ETag.
     pub(super) fn described(mut self) -> Option<(Object, Option<u64>)> {
         let told = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
         let (etag, version) = (told(self.etag), told(self.generation));
         if etag.is_none() && version.is_none() {
             return None;
         }
-        // A field of zero may be left out; the checksum of no bytes is not.
+        // A zero may be left out; the checksum of no bytes is not.
         let is_empty = self.size.is_none() && self.crc32c.as_deref() == Some(NOTHING);
         let size = self.size.or(is_empty.then_some(0));
-        // Names in JSON have case, and another writer may have written this one otherwise.
+        // Names in JSON keep their case, and another writer may have used another case.
         let tokens = self.metadata.extract_if(.., |name, _| name.eq_ignore_ascii_case(TOKEN));
         let token = tokens.map(|(_, token)| token).last();
         let object = Object {
@@ -151,7 +150,7 @@ impl Resource {
     }
 }
 
-/// The names of what an object has that no copy carries.
+/// Names of properties that a copy does not carry over.
 pub(super) fn not_carried(
     custom_time: bool,
     retention: bool,
@@ -167,30 +166,30 @@ pub(super) fn not_carried(
     all.into_iter().filter_map(|(name, is)| is.then_some(name)).collect()
 }
 
-/// What an object is said to be: what is not said Google decides otherwise for each way that it comes.
+/// An object's content type. It is always sent, because Google's default depends on the API.
 pub(super) fn content_type(options: &WriteOptions) -> &str {
     options.attributes.content_type.as_deref().unwrap_or("application/octet-stream")
 }
 
-/// The generation that the key is to have for an object to be published: 0 for none.
+/// The generation that the key must have for the object to be published; 0 means no object.
 pub(super) fn condition(options: &WriteOptions) -> Option<&str> {
     let replaced =
         || options.replaces.as_ref().map(|replaced| replaced.version.as_deref().unwrap_or_default());
     options.create_only.then_some("0").or_else(replaced)
 }
 
-/// The key of the key service that an object is to be encrypted with, if any. Without one Google encrypts
-/// with keys of its own, or with the bucket's.
+/// The key of the key service to encrypt an object with, if set. Without one Google encrypts with its own keys, or
+/// with the bucket's.
 pub(super) fn key_name(options: &WriteOptions) -> Option<&str> {
     match &options.attributes.encryption {
-        // An object tells the version of its key, too, which none is asked for with.
+        // An object's description also has the version of its key, but a request must not.
         Some(Encryption::Kms { key_id }) => key_id.as_deref()?.split("/cryptoKeyVersions/").next(),
         _ => None,
     }
 }
 
-/// The headers of a request of the XML API that begins an object. What they cannot say, no object is to
-/// carry: which API it goes over is known only when its size is.
+/// The headers of an XML API request that begins an object. Refuses attributes that these headers cannot express, for
+/// every object: the API is chosen only when the size is known.
 pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let attributes = &options.attributes;
@@ -225,7 +224,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// What an answer's headers say of an object whose bytes follow, or that was just made.
+/// The object that an answer's headers describe: its bytes follow, or it was just made.
 pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     let read = |name: &str| {
         let value = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
@@ -250,7 +249,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
             content_encoding: read("content-encoding"),
             content_disposition: read("content-disposition"),
             content_language: read("content-language"),
-            // The header is one of caches here, and no attribute.
+            // The header is about caching here, and is no attribute.
             expires: None,
             metadata,
             tags: BTreeMap::new(),
@@ -261,15 +260,16 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     }
 }
 
-/// The CRC32C among an answer's hashes: `x-goog-hash: crc32c=…,md5=…`, or a header for each.
+/// The CRC32C among an answer's hashes: `x-goog-hash: crc32c=…,md5=…`, or one header for each.
 pub(super) fn crc32c(headers: &HeaderMap) -> Option<String> {
     let lines = headers.get_all("x-goog-hash").iter().filter_map(|line| line.to_str().ok());
     let mut hashes = lines.flat_map(|line| line.split(','));
     hashes.find_map(|hash| hash.trim().strip_prefix("crc32c=")).map(str::to_owned)
 }
 
-/// Whether an answer has other bytes than the stored ones: packed or unpacked on the way ("Transcoding of gzip-compressed
-/// files"). Emulators say of all objects that they are stored as they are: where the lengths are one, so are the bytes.
+/// Whether an answer has other bytes than the stored ones, because the store compressed or decompressed them
+/// ("Transcoding of gzip-compressed files"). Emulators say that every object is stored uncompressed: if the lengths
+/// are equal, so are the bytes.
 pub(super) fn is_transcoded(headers: &HeaderMap, total: Option<u64>) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let identity = |encoding: Option<&str>| {

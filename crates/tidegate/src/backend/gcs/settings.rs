@@ -1,4 +1,4 @@
-//! What a caller may set, and what is found in the environment where nothing is set.
+//! Settings of Google Cloud Storage, and where each comes from when it is not set.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::backend::environment::SetUrl;
 
-/// How Google Cloud Storage is reached; the default is what every tool of Google's does.
+/// Settings for Google Cloud Storage; the defaults are those of Google's own tools.
 ///
 /// ```
 /// use tidegate::backend::gcs::{GcsCredentials, GcsSettings};
@@ -23,15 +23,15 @@ pub struct GcsSettings {
     pub(super) transport: GcsTransport,
 }
 
-/// What objects go over. Uploads of parts, which gRPC does not have, always go over HTTP.
+/// The transport for objects. Uploads of parts always go over HTTP, because gRPC has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GcsTransport {
     /// The JSON API.
     #[default]
     Http,
-    /// `google.storage.v2`. A session that is appended to goes on over what it was begun over; one that was
-    /// begun over HTTP does so in either case.
+    /// `google.storage.v2`. An appending session stays on the transport that began it, so a session begun over HTTP
+    /// is resumed over HTTP.
     Grpc,
 }
 
@@ -48,37 +48,37 @@ impl Default for GcsSettings {
 }
 
 impl GcsSettings {
-    /// The store's address, as `http[s]://host[:port]`. Otherwise that of an emulator in
-    /// `STORAGE_EMULATOR_HOST`, with or without its scheme, which is sent no credentials then; or Google
-    /// itself. Over gRPC `STORAGE_EMULATOR_HOST_GRPC` comes first; what an address here names is both.
+    /// The endpoint, as `http[s]://host[:port]`. If not set: an emulator in `STORAGE_EMULATOR_HOST`, with or without
+    /// its scheme, which is sent no credentials; otherwise Google itself. Over gRPC `STORAGE_EMULATOR_HOST_GRPC`
+    /// comes first. An endpoint set here is used for both transports.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint_url = Some(SetUrl(url.into()));
         self
     }
 
-    /// Where credentials come from.
+    /// The source of credentials.
     #[must_use]
     pub fn with_credentials(mut self, credentials: GcsCredentials) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// A PEM file of certificate authorities to trust beside the system's.
+    /// A PEM file of certificate authorities to trust in addition to the system's.
     #[must_use]
     pub fn with_ca_bundle(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_bundle = Some(path.into());
         self
     }
 
-    /// How long a connection may take to come up: 5 seconds by default.
+    /// The time limit for opening a connection: 5 seconds by default.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// What objects go over: HTTP by default.
+    /// The transport for objects: HTTP by default.
     #[must_use]
     pub fn with_transport(mut self, transport: GcsTransport) -> Self {
         self.transport = transport;
@@ -86,7 +86,7 @@ impl GcsSettings {
     }
 }
 
-/// Where credentials for Google Cloud Storage come from.
+/// The source of credentials for Google Cloud Storage.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct GcsCredentials(pub(super) Origin);
 
@@ -99,14 +99,14 @@ pub(super) enum Origin {
 }
 
 impl GcsCredentials {
-    /// Google's application default credentials: the file at `GOOGLE_APPLICATION_CREDENTIALS` (a service
-    /// account's key, a workload's identity elsewhere, a user's), what `gcloud auth application-default
-    /// login` has left, or the machine's own service account.
+    /// Google's application default credentials: the file at `GOOGLE_APPLICATION_CREDENTIALS` (a service account's
+    /// key, a workload's identity elsewhere, a user's), the file that `gcloud auth application-default login` writes,
+    /// or the machine's own service account.
     pub fn application() -> Self {
         Self(Origin::Application)
     }
 
-    /// None, as for public buckets and emulators.
+    /// No credentials, as for public buckets and emulators.
     pub fn anonymous() -> Self {
         Self(Origin::Anonymous)
     }

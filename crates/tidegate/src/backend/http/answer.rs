@@ -1,5 +1,5 @@
-//! What the body of an answer is. A status of success proves nothing: a store can answer 200 and an error document, and
-//! a login page, a console or a proxy answers 200 and HTML.
+//! Classifies the body of an answer. A status of success proves nothing: a store can answer 200 with an error
+//! document, and a login page, a console or a proxy answers 200 with HTML.
 
 use std::fmt;
 
@@ -14,23 +14,23 @@ use crate::{printable, printable_bytes};
 /// Bytes of an unexpected answer that the error shows.
 const SHOWN: usize = 200;
 
-/// What a body is, judged by its beginning: its end may be missing.
+/// The kind of a body, judged by its beginning: its end may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Document {
     /// XML (or HTML); the name of the root element, without the prefix of its namespace.
     Xml(String),
     /// A JSON object.
     Json,
-    /// Nothing at all.
+    /// No bytes.
     Empty,
-    /// The body ends before it says what it is: the connection was cut.
+    /// The body ends before its kind is clear: the connection was cut.
     Cut,
     /// Something else.
     Other,
 }
 
 impl Document {
-    /// Looks at a body. White space that a server sends ahead of a document, to keep the connection open, is skipped.
+    /// Classifies a body. Skips white space that a server sends ahead of a document to keep the connection open.
     pub(in crate::backend) fn of(body: &[u8]) -> Self {
         if body.is_empty() {
             return Self::Empty;
@@ -52,7 +52,7 @@ impl Document {
                 Ok(Event::Start(tag) | Event::Empty(tag)) => {
                     return Self::Xml(tag.local_name().as_ref().to_owned());
                 }
-                // A syntax error here is markup that the end of the body leaves open.
+                // A syntax error here means that the body ends inside markup.
                 Ok(Event::Eof) | Err(quick_xml::Error::Syntax(_)) => return Self::Cut,
                 Ok(Event::Decl(_) | Event::PI(_) | Event::Comment(_) | Event::DocType(_)) => {}
                 Ok(Event::Text(text)) if text.trim().is_empty() => {}
@@ -62,8 +62,8 @@ impl Document {
     }
 }
 
-/// Whether a body is an error document: `<Error>` or `<ErrorResponse>`, or a JSON object with a member `error` of any
-/// kind but `null`. One with a status of success is that error all the same.
+/// Whether a body is an error document: `<Error>` or `<ErrorResponse>`, or a JSON object whose member `error` is not
+/// `null`. Such a body is an error even with a status of success.
 pub(in crate::backend) fn is_error(body: &[u8]) -> bool {
     match Document::of(body) {
         Document::Xml(root) => is_xml_error(&root),
@@ -72,12 +72,12 @@ pub(in crate::backend) fn is_error(body: &[u8]) -> bool {
     }
 }
 
-/// Whether a root element is one of error documents.
+/// Whether a root element belongs to an error document.
 pub(in crate::backend) fn is_xml_error(root: &str) -> bool {
     matches!(root, "Error" | "ErrorResponse")
 }
 
-/// Whether a JSON object has a member `error`. It may have it twice, and nothing of it is kept.
+/// Whether a JSON object has a member `error` that is not `null`. Accepts a repeated member, and stores nothing.
 struct Probe(bool);
 
 impl<'de> Deserialize<'de> for Probe {
@@ -105,19 +105,19 @@ impl<'de> Deserialize<'de> for Probe {
     }
 }
 
-/// What an error in JSON says: `{"error":{"code":503,"message":"…","errors":[{"reason":"…"}]}}`, `{"error":"…"}`, and
-/// forms between these.
+/// An error in JSON: `{"error":{"code":503,"message":"…","errors":[{"reason":"…"}]}}`, `{"error":"…"}`, and forms
+/// between these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::backend) struct JsonError {
-    /// The status that it names, which an answer of success does not have.
+    /// The status that the body names, for an answer whose own status is success.
     pub(in crate::backend) status: Option<StatusCode>,
-    /// The error's name: `reason` in Google's words, `code` in those of S3.
+    /// The error's name: Google's `reason`, S3's `code`.
     pub(in crate::backend) word: String,
     pub(in crate::backend) message: String,
 }
 
 impl JsonError {
-    /// `None` where a body is no such error.
+    /// `None` if the body is not such an error.
     pub(in crate::backend) fn of(body: &[u8]) -> Option<Self> {
         let document: Value = serde_json::from_slice(body.trim_ascii()).ok()?;
         let error = document.get("error").filter(|error| !error.is_null())?;
@@ -131,7 +131,7 @@ impl JsonError {
         };
         let (mut status, mut word, mut message) = of_members(error);
         if !error.is_object() {
-            // What it says stands beside it.
+            // The details are beside the member `error`, not inside it.
             (status, word, message) = of_members(&document);
             status = status.or_else(|| status_of(error));
             let said = error.as_str().unwrap_or_default();
@@ -146,15 +146,16 @@ impl JsonError {
     }
 }
 
-/// A status of failure, as a number or as its text.
+/// A failure status, as a number or as text.
 fn status_of(value: &Value) -> Option<StatusCode> {
     let number = value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())?;
     let status = StatusCode::from_u16(u16::try_from(number).ok()?).ok()?;
     (!status.is_success()).then_some(status)
 }
 
-/// The fault of an answer that no object store gives where `promised` ("a listing", "the result of a copy") was due; with
-/// the first bytes of its body. For an answer without a body, or whose body is not read, pass an empty one.
+/// The fault for an answer that does not come from an object store; `promised` ("a listing", "the result of a copy")
+/// was expected. The message shows the first bytes of the body. Pass an empty body if there is none or if it was not
+/// read.
 pub(in crate::backend) fn not_a_store(promised: &str, headers: &HeaderMap, body: &[u8]) -> Fault {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let kind = kind
@@ -169,7 +170,7 @@ pub(in crate::backend) fn not_a_store(promised: &str, headers: &HeaderMap, body:
     Fault::new(FaultKind::NotAStore, message)
 }
 
-/// The fault of a document that ends in the middle, as where a connection was cut: another attempt can help.
+/// The fault for a document that ends in the middle, as after a cut connection: a retry can help.
 pub(in crate::backend) fn cut(promised: &str) -> Fault {
     Fault::new(FaultKind::Transient, format!("the store's answer ends in the middle of {promised}"))
 }

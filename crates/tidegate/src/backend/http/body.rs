@@ -1,7 +1,7 @@
-//! A payload as an HTTP body: its own bytes, framed as `aws-chunked` where a checksum follows them.
+//! A payload as an HTTP body, framed as `aws-chunked` if its checksum follows the bytes.
 //!
-//! The length on the wire is known before the first byte is read, so `Content-Length` is exact. Framing
-//! goes between the payload's pieces as buffers of its own: no byte is copied.
+//! The length on the wire is known before the first byte is read, so `Content-Length` is exact. Framing goes into
+//! separate buffers between the payload's pieces: no byte is copied.
 
 use std::fmt::Write as _;
 use std::io;
@@ -15,11 +15,11 @@ use http_body::{Frame, SizeHint};
 
 use crate::memory::payload::{Payload, PayloadStream};
 
-/// Bytes of a chunk. S3 takes no less than 8 KiB, MinIO no more than 16 MiB; some servers gather a chunk
-/// before they go on.
+/// Bytes in a chunk. S3 accepts no less than 8 KiB, MinIO no more than 16 MiB; some servers buffer a whole chunk
+/// before they continue.
 const CHUNK: u64 = 1 << 20;
 
-/// Why a body ended early, left here for who sent it: what carries the body wraps its errors.
+/// The reason why a body ended early, kept for the sender, because the HTTP client wraps the body's errors.
 #[derive(Clone, Debug, Default)]
 pub(in crate::backend) struct Failure(Arc<Mutex<Option<io::Error>>>);
 
@@ -28,48 +28,48 @@ impl Failure {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
     }
 
-    /// The error, where the source failed.
+    /// The error, if the source failed.
     pub(in crate::backend) fn take(&self) -> Option<io::Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A payload on its way.
+/// A payload being sent.
 #[derive(Debug)]
 pub(in crate::backend) struct Outgoing {
     payload: Payload,
     stream: PayloadStream,
     failure: Failure,
-    /// Bytes on the wire still to come.
+    /// Bytes still to be sent on the wire.
     left: u64,
-    /// What goes out before the payload, and behind it.
+    /// Bytes sent before and after the payload.
     head: Bytes,
     tail: Bytes,
-    /// The rest of a piece of the payload.
+    /// The rest of the current piece of the payload.
     piece: Bytes,
     framing: Option<Framing>,
 }
 
-/// Where in the chunks it is.
+/// The position in the chunks.
 #[derive(Debug)]
 struct Framing {
     trailer: &'static str,
-    /// Bytes of the payload for which no chunk was begun.
+    /// Bytes of the payload that are not yet in a chunk.
     unframed: u64,
-    /// Bytes that the current chunk still wants.
+    /// Bytes missing in the current chunk.
     wanted: u64,
     begun: bool,
     ended: bool,
 }
 
 impl Outgoing {
-    /// The payload's bytes and nothing else.
+    /// The payload's bytes alone.
     pub(in crate::backend) fn plain(payload: Payload) -> (Self, Failure) {
         let left = payload.len();
         Self::new(payload, left, None)
     }
 
-    /// The payload in chunks, and its checksum after it in the trailer of this name.
+    /// The payload in chunks, followed by its checksum in the trailer `trailer`.
     pub(in crate::backend) fn with_trailer(payload: Payload, trailer: &'static str) -> (Self, Failure) {
         let width = payload.algorithm().empty().base64().len() as u64;
         let left = framed_len(payload.len(), trailer.len() as u64 + width);
@@ -77,7 +77,7 @@ impl Outgoing {
         Self::new(payload, left, Some(framing))
     }
 
-    /// The payload's bytes with others before and behind them.
+    /// The payload's bytes, with `head` before and `tail` after them.
     pub(in crate::backend) fn between(head: Bytes, payload: Payload, tail: Bytes) -> (Self, Failure) {
         let left = (head.len() + tail.len()) as u64 + payload.len();
         let (outgoing, failure) = Self::new(payload, left, None);
@@ -91,7 +91,7 @@ impl Outgoing {
         (Self { payload, stream, failure: failure.clone(), left, head, tail, piece, framing }, failure)
     }
 
-    /// Its length on the wire.
+    /// The length on the wire.
     pub(in crate::backend) fn len(&self) -> u64 {
         self.left
     }
@@ -127,7 +127,7 @@ impl Outgoing {
 }
 
 impl Framing {
-    /// What goes between two chunks, or after the last.
+    /// The framing between two chunks, or after the last one.
     fn next(&mut self, checksum: Option<crate::types::checksum::Checksum>) -> io::Result<Bytes> {
         let mut text = String::with_capacity(64);
         if self.begun {
@@ -149,7 +149,7 @@ impl Framing {
     }
 }
 
-/// Length of `len` bytes in chunks, with a trailer whose name and value have `trailer` bytes.
+/// The length of `len` bytes in chunks, with a trailer whose name and value together have `trailer` bytes.
 fn framed_len(len: u64, trailer: u64) -> u64 {
     let chunk = |size: u64| format!("{size:x}").len() as u64 + 2 + size + 2;
     let last = len % CHUNK;

@@ -1,4 +1,4 @@
-//! One request over HTTP, from what is sent to the answer's headers.
+//! Sends one HTTP request and returns its answer once the headers have arrived.
 
 use std::fmt;
 use std::io;
@@ -18,26 +18,26 @@ use super::late::{Heard, Watched, Work, watched};
 use super::unanswered;
 use crate::backend::{Fault, FaultKind};
 
-/// What a request carries; by default, nothing.
+/// The body of a request; empty by default.
 pub(in crate::backend) type Sending = UnsyncBoxBody<Bytes, io::Error>;
-/// An answer's headers; its body comes in as it is read.
+/// An answer with its headers; the body arrives as it is read.
 pub(in crate::backend) type Response = http::Response<Incoming>;
 
-/// Who sends, as stores and proxies are told.
+/// The `User-Agent` that stores and proxies see.
 pub(in crate::backend) const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// Bytes that are there, to be sent.
+/// A body of these bytes.
 pub(in crate::backend) fn sending(bytes: Bytes) -> Sending {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Sends requests over connections that it opens and, perhaps, keeps. Redirects are answers like others, and
-/// no body is unpacked: an object comes as it is stored.
+/// Sends requests over connections that it opens and may keep. Does not follow redirects and does not decompress
+/// bodies: an object arrives as it is stored.
 #[derive(Clone)]
 pub(in crate::backend) struct Client {
     http: legacy::Client<Dialer, Watched>,
     proxies: Option<Arc<Matcher>>,
-    /// What all clients of the endpoint have heard of it.
+    /// How the endpoint has answered so far; shared by all its clients.
     heard: Arc<Heard>,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// Over the connections that `http` opens, which may be to `proxies`: what they are to know goes with requests.
+    /// Uses the connections that `http` opens. A request through one of `proxies` carries that proxy's credentials.
     pub(super) fn new(
         http: legacy::Client<Dialer, Watched>,
         proxies: Option<Arc<Matcher>>,
@@ -57,8 +57,8 @@ impl Client {
         Self { http, proxies, heard }
     }
 
-    /// Sends a request. Dropped before the answer's headers are there, it is broken off, and over HTTP/1.1 its
-    /// connection ends.
+    /// Sends a request. Dropping the future before the answer's headers arrive cancels the request, and over HTTP/1.1
+    /// closes its connection.
     pub(in crate::backend) async fn send(
         &self,
         method: Method,
@@ -70,9 +70,9 @@ impl Client {
         let uri = Uri::try_from(url).map_err(|error| {
             Fault::new(FaultKind::Invalid, format!("no request can go there: {error}")).with_source(error)
         })?;
-        // Without `Accept`, anything is (RFC 9110, 12.5.1).
+        // No `Accept` header: without it, any type is acceptable (RFC 9110, 12.5.1).
         headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
-        // Through a tunnel, who opens it says who asks.
+        // For https the dialer gives the credentials to the proxy when it opens the tunnel.
         let proxy = self.proxies.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP));
         let proxy = proxy.and_then(|proxies| proxies.intercept(&uri));
         if let Some(auth) = proxy.as_ref().and_then(|proxy| proxy.basic_auth()) {

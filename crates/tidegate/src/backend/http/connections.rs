@@ -1,4 +1,4 @@
-//! Connections to one endpoint: those that are kept, and those that are opened for one request.
+//! Connections to one endpoint: pooled ones, and ones opened for a single request.
 
 use std::fmt;
 use std::path::Path;
@@ -17,22 +17,22 @@ use super::{proxies, tls};
 use crate::backend::{Fault, FaultKind, wants_new_connection};
 use crate::types::printable::address_without_password;
 
-/// Which HTTP is spoken on a connection.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Version {
     One,
-    /// From its first byte on: nothing is negotiated in plain text.
+    /// HTTP/2 from the first byte: in plain text nothing is negotiated.
     Two,
 }
 
-/// How much of one answer may come in before it is read, over HTTP/2.
+/// The HTTP/2 stream window: how many bytes of one answer may arrive before they are read.
 const STREAM_WINDOW: u32 = 1 << 20;
 
-/// So many requests go over one connection of HTTP/2 at a time: what all of their answers may hold unread
-/// fits into the connection's own window, so that none that nobody reads holds up another.
+/// The most requests in flight on one HTTP/2 connection. The unread bytes of all their answers fit into the
+/// connection's window, so an answer that nobody reads does not block the others.
 pub(in crate::backend) const STREAMS: usize = 8;
 
-/// What is needed to set up clients of one endpoint.
+/// Sets up clients of one endpoint.
 #[derive(Clone)]
 pub(in crate::backend) struct Connector {
     dialer: Dialer,
@@ -48,8 +48,8 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// To the store at `url`, trusting the authorities in `bundle` beside the system's, through the proxies that the
-    /// environment or the system names.
+    /// Connects to the store at `url` through the proxies that the environment or the system names. Trusts the
+    /// authorities in `bundle` in addition to the system's.
     pub(in crate::backend) fn new(
         url: &str,
         timeout: Duration,
@@ -70,11 +70,11 @@ impl Connector {
         let bundle = bundle.map(tls::read_bundle).transpose()?.unwrap_or_default();
         let uri = address(url)?;
         let is_plain = uri.scheme_str() != Some("https");
-        // What is not encrypted is for this machine or the next one; proxies forward no HTTP/2 of it.
+        // Plain HTTP/2 goes to this machine or the next one, and proxies do not forward it.
         let proxies = Some(proxies).filter(|_| !is_plain || version == Version::One);
         let named: Vec<_> = proxies.iter().flat_map(named).collect();
         let proxies = proxies.filter(|_| !named.is_empty()).map(Arc::new);
-        // Reading the system's certificates takes longer than a small transfer: only where they are used.
+        // Reading the system's certificates takes longer than a small transfer: skip it if they are not needed.
         let roots = if !is_plain || named.iter().any(|proxy| proxy.uri().scheme_str() == Some("https")) {
             tls::roots(&bundle)
         } else {
@@ -88,7 +88,7 @@ impl Connector {
         Ok(Self { dialer, proxies, version, heard: Arc::default() })
     }
 
-    /// A client that keeps so many idle connections; with none, each request opens one of its own.
+    /// A client that keeps up to `idle` idle connections; with 0, each request opens a new connection.
     pub(in crate::backend) fn client(&self, idle: usize) -> Client {
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
@@ -102,8 +102,8 @@ impl Connector {
                 .http2_only(true)
                 .http2_initial_stream_window_size(STREAM_WINDOW)
                 .http2_initial_connection_window_size(STREAM_WINDOW * STREAMS as u32)
-                // A connection that something on the way has forgotten is found out; more often, and
-                // servers of gRPC take it for an attack ("Keepalive User Guide for gRPC").
+                // Detects a connection that something on the way has forgotten. Servers of gRPC take more frequent
+                // pings for an attack ("Keepalive User Guide for gRPC").
                 .http2_keep_alive_interval(Duration::from_secs(60))
                 .http2_keep_alive_timeout(Duration::from_secs(20));
         }
@@ -116,23 +116,23 @@ fn address(url: &str) -> Result<Uri, Fault> {
     url.parse().map_err(|error| Fault::new(FaultKind::Invalid, format!("{shown} is no address: {error}")))
 }
 
-/// The proxies that there are, whatever hosts are excepted from them.
+/// All proxies that are set, even if some hosts bypass them.
 fn named(proxies: &Matcher) -> impl Iterator<Item = Intercept> {
     ["http://any.invalid", "https://any.invalid"]
         .into_iter()
         .filter_map(|url| proxies.intercept(&Uri::from_static(url)))
 }
 
-/// How requests get to a store.
+/// The clients for requests to a store.
 #[derive(Debug)]
 pub(in crate::backend) struct Connections {
     pooled: Client,
-    /// Keeps no connection: each request looks the address up and opens one of its own.
+    /// Keeps no connection: each request looks up the address and opens a new connection.
     unpooled: Client,
 }
 
 impl Connections {
-    /// To the store at `url`, trusting the authorities in `bundle` beside the system's.
+    /// Connects to the store at `url`, and trusts the authorities in `bundle` in addition to the system's.
     pub(in crate::backend) fn new(
         url: &str,
         connect_timeout: Duration,
@@ -142,7 +142,7 @@ impl Connections {
         Ok(Self { pooled: connector.client(usize::MAX), unpooled: connector.client(0) })
     }
 
-    /// What to send the current request with.
+    /// The client for the current request.
     pub(in crate::backend) fn current(&self) -> &Client {
         if wants_new_connection() { &self.unpooled } else { &self.pooled }
     }

@@ -1,4 +1,4 @@
-//! A connection from nothing: to the store, or to the proxy before it, with TLS where the address says so.
+//! Opens a connection to the store, or to the proxy in front of it, with TLS for an https address.
 
 use std::error::Error;
 use std::fmt;
@@ -23,20 +23,20 @@ use tower_service::Service;
 
 use super::client::AGENT;
 
-/// How many encrypted bytes may wait for the socket with the store, and go out in one call. By itself TLS takes 64 KiB,
-/// which is dearer; with more than this, little is won for what each connection may hold.
+/// The most encrypted bytes that wait for the socket to the store and go out in one call. The TLS library's default
+/// of 64 KiB costs more; a larger buffer gains little for the memory that each connection may hold.
 const TLS_BUFFER: usize = 256 << 10;
-/// The same for a proxy's socket: what goes there was in the store's buffer before.
+/// The same for the socket to a proxy, whose bytes were in the store's buffer before.
 const PROXY_TLS_BUFFER: usize = 64 << 10;
-/// A connection on which nothing moves is asked after this time whether it still is one, and again.
+/// Time without traffic after which a connection is probed, and the interval of further probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// So often, before it is given up.
+/// Unanswered probes after which the connection is closed.
 const KEEPALIVE_PROBES: u32 = 3;
-/// What was sent must be acknowledged within this time.
+/// Time limit for the acknowledgement of sent bytes.
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// A connection that is not there after this time is spoken of.
+/// A connection that takes longer than this is reported.
 const LATE: Duration = Duration::from_millis(1500);
 
 type BoxError = Box<dyn Error + Send + Sync>;
@@ -51,7 +51,7 @@ pub(super) struct Dialer {
     timeout: Duration,
 }
 
-/// The proxies that requests are to go through.
+/// The proxies for requests.
 struct Proxies {
     matcher: Arc<Matcher>,
     /// TLS with the proxy itself.
@@ -59,13 +59,14 @@ struct Proxies {
 }
 
 impl Dialer {
-    /// With `tls` where an address asks for it, and through the proxies that `matcher` names. `timeout` is for all of a
-    /// connection: the name, the socket, the proxy and TLS.
+    /// Uses `tls` for https addresses, and the proxies that `matcher` names. `timeout` covers the whole connection:
+    /// name lookup, socket, proxy and TLS.
     pub(super) fn new(tls: ClientConfig, matcher: Option<Arc<Matcher>>, timeout: Duration) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        // Divided by a name's addresses, so that one that does not answer leaves time for the next.
+        // hyper divides this by the number of a name's addresses, so that one that does not answer leaves time for
+        // the next.
         tcp.set_connect_timeout(Some(timeout));
         tcp.set_keepalive(Some(KEEPALIVE));
         tcp.set_keepalive_interval(Some(KEEPALIVE));
@@ -73,7 +74,7 @@ impl Dialer {
         #[cfg(target_os = "linux")]
         tcp.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
         let proxies = matcher.map(|matcher| {
-            // What is spoken with the store is not what is spoken with the proxy.
+            // The protocol for the store (ALPN) is not the protocol for the proxy.
             let mut tls = tls.clone();
             tls.alpn_protocols.clear();
             Arc::new(Proxies { matcher, tls: Arc::new(tls).into() })
@@ -81,7 +82,7 @@ impl Dialer {
         Self { tcp, tls: Arc::new(tls).into(), tls_buffer: TLS_BUFFER, proxies, timeout }
     }
 
-    /// Connects, and tells subscribers of `tidegate::connect` where that takes long.
+    /// Connects, and reports to subscribers of `tidegate::connect` when that takes long.
     async fn dial(self, to: Uri) -> Result<Stream, BoxError> {
         let at = authority(&to);
         let mut dialing = std::pin::pin!(self.connect(to));
@@ -120,7 +121,7 @@ impl Dialer {
         in_time(until, &to, self.encrypted(&to, stream)).await
     }
 
-    /// To this address itself.
+    /// Connects to this address itself, without a proxy.
     async fn open(mut self, to: Uri) -> Result<Stream, BoxError> {
         let opened = self.tcp.call(to.clone()).await;
         let socket = opened.map_err(|error| Unreached::new(&to, error))?.into_inner();
@@ -140,7 +141,7 @@ fn is_encrypted(to: &Uri) -> bool {
     to.scheme() == Some(&Scheme::HTTPS)
 }
 
-/// A step on the way, which must be over by then; it is `at` that keeps it waiting.
+/// Runs one step of a connection, with the deadline `until`; a timeout is blamed on `at`.
 async fn in_time<T>(
     until: Instant,
     at: &Uri,
@@ -150,7 +151,7 @@ async fn in_time<T>(
     over.unwrap_or_else(|_| Err(Unreached::new(at, io::Error::from(io::ErrorKind::TimedOut)).into()))
 }
 
-/// Why there is no tunnel through the proxy at `at`.
+/// The error if the proxy at `at` opens no tunnel.
 fn not_through(at: &Uri, error: impl Error + Send + Sync + 'static) -> BoxError {
     // hyper-util does not export the type of this error.
     if error.to_string().ends_with("proxy authorization required") {
@@ -174,7 +175,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// There is no connection with `at`: the store, or the proxy before it.
+/// No connection with `at`: the store, or the proxy in front of it.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection with {at}")]
 pub(super) struct Unreached {
@@ -189,7 +190,7 @@ impl Unreached {
     }
 }
 
-/// A proxy that is not passed at another attempt either.
+/// A failure at a proxy that a retry would not cure.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ProxyRefusal {
     #[error("the proxy for {to} is one of {scheme}: only http and https can be used")]
@@ -201,7 +202,7 @@ pub(super) enum ProxyRefusal {
 }
 
 impl ProxyRefusal {
-    /// The proxy at this address does not know who asks.
+    /// The proxy at this address rejects our credentials, or wants some.
     pub(super) fn unknown(at: &Uri) -> Self {
         Self::Unknown { at: authority(at), scheme: at.scheme_str().unwrap_or("http").to_owned() }
     }
@@ -219,7 +220,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 /// A connection's bytes.
 pub(super) struct Stream {
     io: Box<dyn Io>,
-    /// The proxy at its other end is to pass requests on: they name the store.
+    /// The other end is a proxy that forwards requests, so each request carries the store's full address.
     is_proxied: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An answer that is an object's bytes.
+//! Reads an answer that carries an object's bytes.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use crate::backend::same::same_or_replaced;
 use crate::backend::{Body, Fault, FaultKind};
 use crate::types::object::Object;
 
-/// Stores read offsets as signed numbers of 64 bits, and ignore a range with a number past those (MinIO,
-/// versitygw) or refuse it. An end from here on is beyond every object.
+/// Stores read offsets as signed 64-bit numbers; a range with a larger number is ignored (MinIO, versitygw) or
+/// refused. No object reaches this offset, so a range that ends here or beyond is sent without an end.
 const FARTHEST: u64 = i64::MAX as u64;
 
-/// The `Range` header that asks for `range`, which is not empty.
+/// The `Range` header for `range`, which must not be empty.
 pub(in crate::backend) fn header(range: &Range<u64>) -> String {
     match range.end {
         FARTHEST.. => format!("bytes={}-", range.start),
@@ -24,19 +24,19 @@ pub(in crate::backend) fn header(range: &Range<u64>) -> String {
     }
 }
 
-/// What an answer's headers say of the bytes that it carries.
+/// The bytes that an answer carries, according to its headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Extent {
     /// These bytes of an object of this size.
     Of(Range<u64>, u64),
-    /// These bytes of an object whose size is not told (`Content-Range: bytes 4-9/*`).
+    /// These bytes of an object of unknown size (`Content-Range: bytes 4-9/*`).
     Part(Range<u64>),
-    /// All bytes, however many they are: chunked, or until the connection ends.
+    /// All bytes, but their number is unknown: chunked, or until the connection ends.
     All,
 }
 
-/// The bytes that an answer carries, those of `asked` or all, of the `object` that its headers describe. Where they do not
-/// tell its size, the object is `described` by another request.
+/// The bytes of `asked`, or all bytes, of the `object` that the answer's headers describe. If the headers do not give
+/// its size, `described` is awaited for it.
 pub(in crate::backend) async fn body(
     object: Object,
     response: Response,
@@ -64,13 +64,13 @@ pub(in crate::backend) async fn body(
         let told =
             |range: &Range<u64>| format!("bytes {}-{} of {size}", range.start, range.end.saturating_sub(1));
         let message = format!("the store sent {} where {} were asked for", told(&sent), told(&range));
-        // By what is on the way, or by one of many servers: another attempt may be understood.
+        // A proxy, or one of several servers, may have caused this: a retry may get the right range.
         return Err(Fault::new(FaultKind::Transient, message));
     }
     Ok(Body { object, stream: cut(stream, range.clone()), ignored_range: true, range })
 }
 
-/// The size of an object whose bytes come without it.
+/// The size of an object, from `same` or from another request, if the answer with its bytes does not give it.
 async fn size_told_elsewhere(
     object: &Object,
     same: Option<&Object>,
@@ -84,7 +84,7 @@ async fn size_told_elsewhere(
     Ok(there.size)
 }
 
-/// Fails where two answers are about different objects. `there` tells the size.
+/// Fails if two answers are about different objects; the size comes from `there`.
 pub(in crate::backend) fn not_replaced(object: &Object, there: &Object) -> Result<(), Fault> {
     if object.has_tag_of(there) == Some(false) {
         let message = "the object was replaced while the store was asked for its size";
@@ -93,14 +93,14 @@ pub(in crate::backend) fn not_replaced(object: &Object, there: &Object) -> Resul
     Ok(())
 }
 
-/// What an answer to a request for an object's first byte tells of its size.
+/// The size of an object, as told by the answer to a request for its first byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Told {
     Size(u64),
-    /// It has all bytes, which can be counted.
+    /// The answer carries all bytes, so that they can be counted.
     Counted,
     Nothing,
-    /// It is a refusal.
+    /// The answer is a refusal.
     Refused,
 }
 
@@ -108,7 +108,7 @@ pub(in crate::backend) enum Told {
 pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> {
     let (status, headers) = (response.status(), response.headers());
     if status == StatusCode::RANGE_NOT_SATISFIABLE {
-        // Only an object of no bytes has no first one (RFC 9110, 15.5.17).
+        // Only an empty object has no first byte (RFC 9110, 15.5.17).
         let text = headers.get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
         let size = text.and_then(|text| text.trim().strip_prefix("bytes */")?.parse().ok());
         return Ok(size.or(proof::is_stores(headers).then_some(0)).map_or(Told::Refused, Told::Size));
@@ -116,7 +116,7 @@ pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> 
     if !status.is_success() {
         return Ok(Told::Refused);
     }
-    // Where a connection's end is the body's, one that was cut looks whole.
+    // If the body ends with the connection, a cut body looks complete.
     let is_framed = response.version() >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
     Ok(match Extent::of(status, headers)? {
         Extent::Of(_, size) => Told::Size(size),
@@ -125,7 +125,7 @@ pub(in crate::backend) fn size_told(response: &Response) -> Result<Told, Fault> 
     })
 }
 
-/// The size of the whole object, where a response says it (also a response that carries only a range).
+/// The size of the whole object, if the headers give it (also when the answer carries only a range).
 pub(in crate::backend) fn total(response: &Response) -> Option<u64> {
     match Extent::of(response.status(), response.headers()) {
         Ok(Extent::Of(_, size)) => Some(size),
@@ -138,12 +138,12 @@ pub(in crate::backend) async fn count(response: Response) -> Result<u64, Fault> 
     pieces(response).try_fold(0, async |size: u64, piece| Ok(size + piece.len() as u64)).await
 }
 
-/// The fault where no answer tells how long an object is.
+/// The fault if no answer gives the object's size.
 pub(in crate::backend) fn no_size() -> Fault {
     Fault::new(FaultKind::Unsupported, "the store does not say how long the object is")
 }
 
-/// What there is of `range` in an object of this size; one that begins behind its end is a fault.
+/// `range`, cut to an object of this size. Fails if it begins at or past the end, except at 0 in an empty object.
 pub(in crate::backend) fn within(range: Range<u64>, size: u64) -> Result<Range<u64>, Fault> {
     let range = range.start..range.end.min(size);
     if range.start > range.end || (range.is_empty() && size > 0) {
@@ -153,8 +153,8 @@ pub(in crate::backend) fn within(range: Range<u64>, size: u64) -> Result<Range<u
     Ok(range)
 }
 
-/// The bytes of `range` from those of the whole object: not every server heeds ranges. What comes before
-/// it is told as empty pieces, so that whoever waits sees that bytes move.
+/// Cuts `range` out of the whole object's bytes, for servers that ignore ranges. Pieces before the range become empty
+/// ones, so that the reader sees progress.
 fn cut(
     whole: BoxStream<'static, Result<Bytes, Fault>>,
     range: Range<u64>,
@@ -189,7 +189,7 @@ impl Extent {
         };
         let (range, size) = text(header::CONTENT_RANGE).and_then(range_of).ok_or_else(odd)?;
         match length {
-            // Not the part that it names: all of it.
+            // Despite the `Content-Range`, the answer carries the whole object.
             Some(length) if Some(length) == size && status != StatusCode::PARTIAL_CONTENT => {
                 Ok(Self::Of(0..length, length))
             }
@@ -199,7 +199,7 @@ impl Extent {
     }
 }
 
-/// The bytes that a `Content-Range` names, and how many there are, where it tells.
+/// Parses `Content-Range`: the range, and the object's size if it is given.
 fn range_of(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.trim().split_once('-')?;
@@ -208,7 +208,7 @@ fn range_of(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     (range.start < range.end && size.is_none_or(|size| range.end <= size)).then_some((range, size))
 }
 
-/// The `left` bytes of an answer; fewer or more are a fault.
+/// Exactly `left` bytes of an answer; fewer or more are a fault.
 pub(in crate::backend) fn exactly(
     left: u64,
     pieces: impl Stream<Item = Result<Bytes, Fault>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Tells subscribers of `tidegate::answer` where a request is sent and its answer does not begin.
+//! Reports to subscribers of `tidegate::answer` that a request was sent but its answer has not begun.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -13,31 +13,31 @@ use tokio::time::{Instant, sleep_until};
 
 use super::client::Sending;
 
-/// An answer that has not begun after this time is spoken of: a little later than a connection that is not there, so
-/// that one outage is not told as two.
+/// An answer that has not begun after this time is reported. A little longer than the time for a late connection, so
+/// that one outage is not reported twice.
 const LATE: Duration = Duration::from_millis(1600);
-/// The same where the store works on the request, as on the completion of an upload: that may take minutes.
+/// The same for requests on which the store works first, such as the completion of an upload, which may take minutes.
 const LATE_WORK: Duration = Duration::from_secs(10);
 
-/// What a store does before it answers.
+/// The work that a store does before it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::backend) enum Work {
-    /// It looks something up, or takes in what it is sent.
+    /// A lookup, or storing the bytes of the request.
     Little,
-    /// It puts together or copies what it has.
+    /// Assembling or copying stored bytes.
     Much,
 }
 
-/// What the requests of one client have shown of the store.
+/// How an endpoint has answered the requests of its clients so far.
 #[derive(Debug, Default)]
 pub(super) struct Heard {
-    /// Whether it has ever answered.
+    /// Whether the endpoint has ever answered.
     has_answered: AtomicBool,
-    /// Whether its silence was told since it answered last.
+    /// Whether its silence was reported since its last answer.
     is_told: AtomicBool,
 }
 
-/// A body on its way, and when it moved last.
+/// A body being sent, which records when it last moved.
 pub(super) struct Watched {
     body: Sending,
     way: Arc<Way>,
@@ -59,7 +59,7 @@ impl Way {
     }
 }
 
-/// Watches the body of a request that is made now.
+/// Watches the body of a request that is sent now.
 pub(super) fn watched(body: Sending) -> (Watched, Wait) {
     let (began, is_sent) = (Instant::now(), AtomicBool::new(body.is_end_stream()));
     let way = Arc::new(Way { began, moved: AtomicU64::new(0), is_sent });
@@ -70,8 +70,8 @@ pub(super) fn watched(body: Sending) -> (Watched, Wait) {
 pub(super) struct Wait(Arc<Way>);
 
 impl Wait {
-    /// Waits for the answer of `at`, and tells where that is late: all of the request was sent, or the store has never
-    /// answered and takes nothing more of it.
+    /// Awaits the answer from `at`, and reports when it is late: either the whole request was sent, or the store has
+    /// never answered and takes no more of the body.
     pub(super) async fn answered<T, E>(
         self,
         answer: impl Future<Output = Result<T, E>>,
@@ -100,7 +100,7 @@ impl Wait {
         answer
     }
 
-    /// Ends when the answer is late; how late it is.
+    /// Completes when the answer is late; returns the time limit that passed.
     async fn late(&self, heard: &Heard, work: Work) -> Duration {
         let way = &self.0;
         loop {
@@ -111,7 +111,7 @@ impl Wait {
                 return late;
             }
             let (due, now) = (moved + late, Instant::now());
-            // A long upload that stands still is looked at again later.
+            // A long upload that stalls is checked again later.
             sleep_until(if due > now { due } else { now + LATE / 4 }).await;
         }
     }

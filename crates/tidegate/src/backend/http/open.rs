@@ -1,4 +1,4 @@
-//! A body that is held open: chunked, for nobody knows how long it becomes.
+//! A request body of unknown length, sent in chunks and held open.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use http_body::Frame;
 
 use crate::memory::payload::Unending;
 
-/// Bytes on their way without an end.
+/// Bytes to be sent, whose end is not known yet.
 #[derive(Debug)]
 pub(in crate::backend) struct OpenBody(pub(in crate::backend) Unending);
 

@@ -1,4 +1,4 @@
-//! Listings that come page by page: asked for one after the other, for as long as they get on.
+//! Fetches listings page by page, for as long as they make progress.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -13,18 +13,18 @@ mod tests;
 /// The most entries of one page. No store promises more than 1,000; some can be set to give more.
 pub(in crate::backend) const MOST_ENTRIES: usize = 10_000;
 
-/// The longest text (a key, a tag, a token) of a page, in bytes. A key has 1,024 at most, and three times as many where
-/// it is encoded.
+/// The longest text (a key, a tag, a token) of a page, in bytes. A key has at most 1,024, and three times as many
+/// when it is encoded.
 pub(in crate::backend) const LONGEST_TEXT: usize = 8 << 10;
 
-/// Empty pages in a row after which a listing is given up. Stores may give some: S3 where it passes over deleted
-/// versions, Google where it passes over what a delimiter folds.
+/// Empty pages in a row after which a listing fails. Some are normal: S3 sends them where it skips deleted versions,
+/// Google where it skips keys that a delimiter folds.
 const MOST_EMPTY: u32 = 1_000;
 
-/// Pages in a row that bring no key beyond those listed before, after which a listing in key order is given up.
+/// Pages in a row without a key beyond those already listed, after which a listing in key order fails.
 const MOST_BEHIND: u32 = 100;
 
-/// Where a listing stands.
+/// The position in a listing.
 pub(in crate::backend) enum Page<Marker> {
     At(Marker),
     End,
@@ -37,7 +37,7 @@ pub(in crate::backend) enum Order {
     None,
 }
 
-/// The entries of one page while it is read.
+/// The entries of a page that is being read.
 #[derive(Debug)]
 pub(in crate::backend) struct Entries<T>(Vec<T>);
 
@@ -48,7 +48,7 @@ impl<T> Default for Entries<T> {
 }
 
 impl<T> Entries<T> {
-    /// Takes one more, of at most [`MOST_ENTRIES`].
+    /// Adds an entry; fails after [`MOST_ENTRIES`].
     pub(in crate::backend) fn push(&mut self, entry: T) -> Result<(), String> {
         if self.0.len() == MOST_ENTRIES {
             return Err(format!("one page has more than {MOST_ENTRIES} entries"));
@@ -62,9 +62,9 @@ impl<T> Entries<T> {
     }
 }
 
-/// What a page lists.
+/// An item of a listing.
 pub(in crate::backend) trait Keyed {
-    /// The key that it is in order by.
+    /// The key that the listing is ordered by.
     fn key(&self) -> &str;
 
     /// The upload id, which distinguishes several uploads of one key.
@@ -89,8 +89,8 @@ impl Keyed for OpenSession {
     }
 }
 
-/// A listing whose pages `fetch` fetches by their markers. A listing that makes no progress ends with a fault: one whose
-/// markers go in a circle, one of endless empty pages, one that lists the same again and again.
+/// The items of all pages; each page is fetched when it is needed. A listing that makes no progress ends with a
+/// fault: its markers repeat, its pages stay empty, or it lists the same items again and again.
 pub(in crate::backend) fn paged<Marker, Item, Fetch, Answer>(
     first: Marker,
     order: Order,
@@ -131,7 +131,7 @@ where
     }
 }
 
-/// Sees whether a listing makes progress, in constant memory.
+/// Checks in constant memory that a listing makes progress.
 #[derive(Debug)]
 struct Watch<Marker> {
     order: Order,
@@ -158,7 +158,7 @@ impl<Marker: Clone + PartialEq> Watch<Marker> {
         }
     }
 
-    /// Looks at a page that another is to follow, at `next`.
+    /// Checks a page that is followed by another one at `next`.
     fn page<Item: Keyed>(&mut self, items: &VecDeque<Item>, next: &Marker) -> Result<(), Fault> {
         self.pages += 1;
         if self.markers.closes(next) {
@@ -195,7 +195,7 @@ impl<Marker: Clone + PartialEq> Watch<Marker> {
     }
 }
 
-/// Finds that a sequence goes in a circle by comparing with one of its values that is kept, replaced after 1, 2, 4, …
+/// Detects that a sequence repeats: each value is compared with one kept value, which is replaced after 1, 2, 4, …
 /// others (R. P. Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug)]
 struct Circle<T> {
@@ -209,7 +209,7 @@ impl<T: Clone + PartialEq> Circle<T> {
         Self { kept: first, since: 0, until: 1 }
     }
 
-    /// Whether `next` is the value that is kept.
+    /// Whether `next` equals the kept value.
     fn closes(&mut self, next: &T) -> bool {
         if *next == self.kept {
             return true;
@@ -222,7 +222,7 @@ impl<T: Clone + PartialEq> Circle<T> {
     }
 }
 
-/// Of a page that is not the last and does not say where the next one is.
+/// The fault for a page that is not the last but does not say where the next one is.
 pub(in crate::backend) fn stuck() -> Fault {
     Fault::new(FaultKind::NotAStore, "the store says that the listing goes on, and not where")
 }

@@ -1,4 +1,5 @@
-//! What proves that an answer of success is an object store's. A login page, a console or a proxy answers 200 as well.
+//! Proves that a successful answer comes from an object store: a login page, a console or a proxy answers 200 as
+//! well.
 
 use futures::TryStreamExt;
 use http::{HeaderMap, StatusCode, header};
@@ -7,7 +8,7 @@ use super::answer::{Document, not_a_store};
 use super::{Response, pieces};
 use crate::backend::Fault;
 
-/// As much of an unexpected answer is read as an error shows.
+/// How many bytes of an unexpected answer are read, to show them in the error.
 const LOOK: usize = 1 << 10;
 
 /// Whether an answer has a header that only object stores send.
@@ -18,12 +19,12 @@ pub(in crate::backend) fn is_stores(headers: &HeaderMap) -> bool {
     headers.keys().any(is_own)
 }
 
-/// An answer's tag of the object or part. White space and an empty tag are none.
+/// The ETag of the object or part in an answer; `None` if it is empty or blank.
 pub(in crate::backend) fn tag(headers: &HeaderMap) -> Option<&str> {
     headers.get(header::ETAG)?.to_str().ok().map(str::trim).filter(|tag| !tag.trim_matches('"').is_empty())
 }
 
-/// Whether an answer is a page for people.
+/// Whether an answer is an HTML page.
 pub(in crate::backend) fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let is_html = kind.trim_start().to_ascii_lowercase().starts_with("text/html");
@@ -31,7 +32,7 @@ pub(in crate::backend) fn is_page(headers: &HeaderMap, body: &[u8]) -> bool {
     !body.is_empty() && (is_html || is_html_root)
 }
 
-/// An answer that describes an object, or has its bytes: it has the object's tag, or a header of an object store.
+/// Accepts an answer that describes an object or carries its bytes, if it has an ETag or a header of an object store.
 pub(in crate::backend) async fn object(response: Response) -> Result<Response, Fault> {
     let is_due =
         matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NO_CONTENT);
@@ -43,24 +44,25 @@ pub(in crate::backend) async fn object(response: Response) -> Result<Response, F
     while body.len() < LOOK {
         match pieces.try_next().await {
             Ok(Some(piece)) => body.extend_from_slice(&piece),
-            // What came so far is shown; why there is no more does not matter.
+            // Show the bytes that arrived; the reason why no more came does not matter.
             Ok(None) | Err(_) => break,
         }
     }
     Err(not_a_store("an object with an ETag", &headers, &body))
 }
 
-/// The tag in the answer to a request that writes an object or a part. The body is no error document.
+/// The ETag in the answer to a write of an object or part. The caller has checked that the body is not an error
+/// document.
 pub(in crate::backend) fn written<'a>(headers: &'a HeaderMap, body: &[u8]) -> Result<&'a str, Fault> {
     tag(headers)
         .filter(|_| !is_page(headers, body))
         .ok_or_else(|| not_a_store("an ETag of what was written", headers, body))
 }
 
-/// That an answer to a request which removes something says so: by its status, and by having nothing else to say. The
-/// body is no error document.
+/// Checks that the answer to a removal confirms it, by its status and an empty body. The caller has checked that the
+/// body is not an error document.
 pub(in crate::backend) fn removed(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(), Fault> {
-    // S3 and Google answer 204; some compatible stores 200 or 202, and some of these the JSON of nothing.
+    // S3 and Google answer 204. Some compatible stores answer 200 or 202, and some of these with empty JSON.
     let is_due = matches!(status, StatusCode::OK | StatusCode::ACCEPTED | StatusCode::NO_CONTENT);
     let says_nothing = matches!(body.trim_ascii(), b"" | b"null" | b"{}");
     if is_due && says_nothing { Ok(()) } else { Err(not_a_store("word that it was removed", headers, body)) }

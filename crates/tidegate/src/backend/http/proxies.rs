@@ -1,5 +1,5 @@
-//! The proxies that the environment names. A setting that nobody can read is an error: without one, requests would go out
-//! past the proxy.
+//! Reads the proxies that the environment names. A setting that cannot be read is an error, because requests would
+//! bypass the proxy.
 
 use std::ffi::OsString;
 
@@ -8,17 +8,16 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 use crate::backend::{Fault, FaultKind};
 
-/// What each variable is for; the first one that is set counts, as in curl.
+/// The variables for each scheme; the first one that is set counts, as in curl.
 const HTTP: [&str; 2] = ["HTTP_PROXY", "http_proxy"];
 const HTTPS: [&str; 2] = ["HTTPS_PROXY", "https_proxy"];
 const ALL: [&str; 2] = ["ALL_PROXY", "all_proxy"];
 
-/// The proxies of the environment or the system, for requests to `url` among others.
+/// The proxies of the environment or the system, checked for requests to `url`.
 ///
 /// # Errors
-/// [`FaultKind::Invalid`] where a variable that would count cannot be read, or names a proxy that requests to `url` would
-/// have to go through and that is none of HTTP. The message names the variable and not its value, which may have a
-/// password.
+/// [`FaultKind::Invalid`] if a variable that counts cannot be read, or if requests to `url` would go through a proxy
+/// that is not an HTTP proxy. The message names the variable but not its value, which may contain a password.
 pub(in crate::backend) fn from_environment(url: &Uri) -> Result<Matcher, Fault> {
     checked(|name| std::env::var_os(name))?;
     let matcher = Matcher::from_system();
@@ -35,9 +34,9 @@ pub(in crate::backend) fn from_environment(url: &Uri) -> Result<Matcher, Fault> 
     Ok(matcher)
 }
 
-/// Refuses variables that count and cannot be read.
+/// Refuses variables that count but cannot be read.
 fn checked(read: impl Fn(&str) -> Option<OsString>) -> Result<(), Fault> {
-    // A CGI script's HTTP_PROXY comes from its client: then no variable counts.
+    // In a CGI script HTTP_PROXY comes from the client, so no variable counts.
     if read("REQUEST_METHOD").is_some() {
         return Ok(());
     }
@@ -54,7 +53,7 @@ fn checked(read: impl Fn(&str) -> Option<OsString>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The variable that counts for these names, or for all, and its value; an empty one counts as unset.
+/// The variable that counts, among `names` or else `ALL`, with its value. An empty variable counts as unset.
 fn counting(
     names: &[&'static str],
     read: impl Fn(&str) -> Option<OsString>,
@@ -66,7 +65,7 @@ fn counting(
     set(names).or_else(|| set(&ALL))
 }
 
-/// Whether a value is a proxy's address, by the rules of who reads it; why not, without the value.
+/// Checks a proxy's address by the rules of the code that reads it later. The error does not contain the value.
 fn check(value: &OsString) -> Result<(), &'static str> {
     let value = value.to_str().ok_or("it is not UTF-8")?;
     if value.chars().any(|character| character.is_whitespace() || character.is_control()) {

@@ -1,4 +1,4 @@
-//! Which certificates are trusted, and by which cryptography.
+//! Sets up TLS: the trusted certificates and the order of cipher suites.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use rustls::{CipherSuite, ClientConfig, RootCertStore};
 
 use crate::backend::{Fault, FaultKind};
 
-/// TLS that trusts `roots`, for what `protocol` stands for.
+/// TLS that trusts `roots` and offers `protocol` (ALPN).
 pub(in crate::backend) fn config(roots: RootCertStore, protocol: &str) -> Result<ClientConfig, Fault> {
     let mut ring = rustls::crypto::ring::default_provider();
-    // Where the server leaves the choice to us: with 128 bits an upload takes a twelfth less of the processor.
+    // If the server lets us choose: with 128-bit keys an upload takes a twelfth less CPU time.
     ring.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring))
         .with_safe_default_protocol_versions()

@@ -1,4 +1,4 @@
-//! Why there is no answer: from an HTTP client's nested errors to one clause.
+//! Turns an HTTP client's nested errors into one clause that says why there is no answer.
 
 use std::error::Error;
 use std::io;
@@ -9,20 +9,20 @@ use super::dialer::{ProxyRefusal, Unreached};
 use super::innermost;
 use crate::backend::{Fault, FaultKind};
 
-/// The fault of a request that a proxy does not pass on.
+/// The fault of a request that a proxy refuses to forward.
 pub(super) fn refused(refusal: &ProxyRefusal) -> Fault {
     Fault::new(FaultKind::Invalid, refusal.to_string())
 }
 
-/// The fault of a request to `at` that got no answer, or not all of it.
+/// The fault of a request to `at` that got no answer, or only part of one.
 pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: Option<&str>) -> Fault {
     if let Some(refusal) = find::<ProxyRefusal>(&error) {
         return refused(refusal).with_source(error);
     }
-    // A proxy on the way has a name of its own.
+    // `Unreached` names the proxy if that is what could not be reached.
     let unreached = find::<Unreached>(&error).map(|unreached| unreached.at.as_str());
     let at = unreached.or(at).unwrap_or("the store");
-    // Of an answer that has begun, there is none.
+    // This error occurs only before the answer has begun.
     let unsent = find::<legacy::Error>(&error);
     let is_connect = unsent.is_some_and(legacy::Error::is_connect);
     if unsent.is_some() && !is_connect && is_no_http(&error) {
@@ -65,12 +65,12 @@ pub(in crate::backend) fn fault(error: impl Error + Send + Sync + 'static, at: O
         kind = FaultKind::Unreachable;
     }
     let fault = Fault::new(kind, message).with_source(error);
-    // A certificate that is not trusted is an answer, and another attempt gets the same.
+    // An untrusted certificate counts as a response: a retry gets the same.
     if kind == FaultKind::Invalid { fault } else { fault.with_no_response() }
 }
 
-/// Whether something was answered, and it breaks the rules of HTTP: a malformed header, a status line that is none, a
-/// frame that is none. Another attempt gets the same.
+/// Whether the server sent something that breaks the rules of HTTP: a malformed header, status line or frame. A retry
+/// gets the same.
 fn is_no_http(error: &(dyn Error + 'static)) -> bool {
     const BROKEN: [h2::Reason; 3] =
         [h2::Reason::PROTOCOL_ERROR, h2::Reason::FRAME_SIZE_ERROR, h2::Reason::COMPRESSION_ERROR];
@@ -80,8 +80,8 @@ fn is_no_http(error: &(dyn Error + 'static)) -> bool {
         })
 }
 
-/// Whether the server says that it did nothing of the request (RFC 9113, 8.7): one that it refused, or that came
-/// after it had said that it would close the connection.
+/// Whether the server says that it did not process the request (RFC 9113, 8.7): it refused the request, or it had
+/// already announced that it would close the connection.
 fn is_unprocessed(error: &legacy::Error) -> bool {
     find::<h2::Error>(error).is_some_and(|why| {
         let reason = why.reason();
@@ -95,7 +95,7 @@ fn is_timeout(error: &(dyn Error + 'static)) -> bool {
         || find::<io::Error>(error).is_some_and(|why| why.kind() == io::ErrorKind::TimedOut)
 }
 
-/// The innermost cause of a type, also where an `io::Error` wraps it.
+/// The innermost cause of type `T`, also inside an `io::Error`.
 fn find<'a, T: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a T> {
     let mut found = None;
     let mut next = Some(error);

@@ -1,9 +1,9 @@
-//! A file that arrives in pieces, out of order, and may be resumed after it was cut.
+//! The file of a download, which arrives in pieces, out of order, and can be resumed after a cut.
 //!
-//! Directories may be shared with users who would have a download write to their files, or publish them. So each file has
-//! a name that nobody can foresee, and is made with `O_EXCL`. What an earlier download has left is found by its note,
-//! whose name anyone can work out: the note, and the file that it names, are used only where they can be nobody else's
-//! ([`trusted_file`]); otherwise they are left alone, and the download begins with a file of its own.
+//! Directories may be shared with users who would like a download to write to their files, or to publish them. So
+//! each file has an unpredictable name, and is made with `O_EXCL`. A later download finds the file by its note, whose
+//! name anyone can work out. So the note, and the file that it names, are used only if they cannot belong to another
+//! user ([`trusted_file`]); otherwise they are left alone, and the download begins with a file of its own.
 
 use std::fs::File;
 use std::io;
@@ -32,24 +32,24 @@ mod small;
 use note_file::{Found, NoteFile};
 use queue::Queue;
 
-/// Of all downloads of this process: the last of those that fail takes away a directory that the first has made.
+/// Shared by all downloads of this process: the last of them to fail removes a directory that the first one made.
 static PARENTS: LazyLock<Arc<Parents>> = LazyLock::new(Arc::default);
 
-/// How often a file is opened that others remove meanwhile.
+/// How often opening or making a file is tried while others remove it or its directory.
 const TRIES: u32 = 16;
 
-/// What a download is made at.
+/// The destination of a download.
 #[derive(Clone, Debug)]
 pub(crate) struct Destination {
-    /// Where the file is to be.
+    /// The path of the finished file.
     pub(crate) path: PathBuf,
-    /// By which the note of an earlier download is found: 16 hexadecimal digits.
+    /// Identifies the note of an earlier download: 16 hexadecimal digits.
     pub(crate) mark: String,
-    /// Whose notes and partial files are used.
+    /// The owners whose notes and partial files are used.
     pub(crate) owners: TrustedOwners,
 }
 
-/// Where a file is to be, and the note that an earlier download to there has left.
+/// The destination of a file, with the note that an earlier download left for it.
 #[derive(Debug)]
 pub(crate) struct Place {
     target: Target,
@@ -58,14 +58,14 @@ pub(crate) struct Place {
     owners: TrustedOwners,
 }
 
-/// What is known of the file that a download is found again by.
+/// The note by which a later download finds the file.
 #[derive(Debug)]
 enum Noted {
-    /// There is none yet; it may be made at this path.
+    /// No note yet; it may be made at this path.
     NotYet(PathBuf),
-    /// It is there, and locked.
+    /// The note exists, and this download holds its lock.
     There(NoteFile),
-    /// Another download has it, or what is there can't be trusted, or it could not be written.
+    /// This download has no note: another download holds it, it cannot be trusted, or it could not be written.
     Never,
 }
 
@@ -85,7 +85,7 @@ impl Place {
         Ok((Self { target, is_there, note, owners }, refused))
     }
 
-    /// What the note says, up to a byte more than `most`; `None` where there is none.
+    /// The content of the note, at most `most + 1` bytes; `None` if there is none.
     pub(crate) fn note(&self, most: u64) -> Result<Option<Vec<u8>>, Fault> {
         match &self.note {
             Noted::There(note) => note.read(most).map_err(|error| at_file(error, &self.target)),
@@ -93,7 +93,7 @@ impl Place {
         }
     }
 
-    /// The file that the note names by its token, which must be `size` bytes long; else the place again, and why.
+    /// Resumes the file with this token, which must be `size` bytes long. Otherwise returns the place, and why not.
     pub(crate) fn resume(self, token: &str, size: u64) -> Result<Arrival, Box<(Self, String)>> {
         let opened = self.part(token).and_then(|(file, path)| match file.metadata() {
             Ok(metadata) if metadata.len() == size => Ok((file, path)),
@@ -118,15 +118,15 @@ impl Place {
         Ok((file, path))
     }
 
-    /// A new file under a name that nobody can foresee. The file that the note names is removed, and the note is
-    /// written anew when there is something to be noted.
+    /// Begins a new file with an unpredictable name. Removes the file that the note names; the note is written anew
+    /// with its first entry.
     pub(crate) fn begin(mut self) -> Result<Arrival, Fault> {
         self.forget();
         let (file, path) = create(&self.target)?;
         Ok(Arrival::new(file, path, self, false))
     }
 
-    /// Removes what an earlier download has left, and empties its note.
+    /// Removes the file of an earlier download, and empties its note.
     fn forget(&mut self) {
         let Noted::There(note) = &self.note else { return };
         if let Some(token) = note.token()
@@ -142,7 +142,7 @@ impl Place {
         }
     }
 
-    /// Removes what an earlier download has left, and its note.
+    /// Removes the file of an earlier download, and its note.
     fn remove_left(mut self) {
         self.forget();
         if let Noted::There(note) = self.note {
@@ -151,8 +151,8 @@ impl Place {
     }
 }
 
-/// A file beside where it will be, locked for as long as this lives. Unless it is published or kept, its name is
-/// removed when this is dropped; work on the file that was handed off may still be under way then.
+/// A partial file beside its destination, locked until this is dropped. Dropping it removes the file's name, unless
+/// the file is published or kept; work on the file that was handed off may still run then.
 #[derive(Debug)]
 pub(crate) struct Arrival {
     file: File,
@@ -164,7 +164,7 @@ pub(crate) struct Arrival {
     queue: Queue,
 }
 
-/// Makes a file for the target, and the directories that it needs. Its mode lets nobody else in, whatever the umask.
+/// Makes a file for the target, and the directories that it needs. Only its owner has access, whatever the umask.
 fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
     let parents = &*PARENTS;
     let failed = |error| {
@@ -177,11 +177,12 @@ fn create(target: &Target) -> Result<(File, PathBuf), Fault> {
         let path = temp::path(target, &temp::id(&new_token(), target.name()))?;
         match trusted_file::create_new(&path, Access::ReadWrite) {
             Ok(file) => {
-                // A sweep leaves a locked file alone. A file system that knows no locks takes nothing from us.
+                // A sweep leaves a locked file alone. On a file system without locks, do without.
                 let _ = file.try_lock();
                 return Ok((file, path));
             }
-            // Not made yet, or removed by a neighbour that failed; whether it is there by now says nothing.
+            // The directory is not made yet, or a failed neighbour removed it. Whether it exists by now proves
+            // nothing.
             Err(error) if error.kind() == io::ErrorKind::NotFound && tries < TRIES => {
                 parents.make(target.directory()).map_err(failed)?;
             }
@@ -198,14 +199,14 @@ impl Arrival {
         Self { file, path, target, note, owners, is_kept, queue }
     }
 
-    /// A new file that is to be at `path`.
+    /// Begins a new file for `path`.
     #[cfg(test)]
     pub(crate) fn begin(path: &Path, mark: &str) -> Result<Self, Fault> {
         let (path, mark, owners) = (path.to_owned(), mark.to_owned(), TrustedOwners::default());
         Place::at(Destination { path, mark, owners })?.0.begin()
     }
 
-    /// The place, to begin again there with another object; this file is removed.
+    /// Removes this file, and begins a new one at the same place for another object.
     pub(crate) fn begin_again(&self) -> Result<Self, Fault> {
         let note = std::mem::replace(&mut *self.noted(), Noted::Never);
         self.is_kept.store(false, Relaxed);
@@ -218,21 +219,21 @@ impl Arrival {
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The token in its name.
+    /// The token in the file's name.
     pub(crate) fn token(&self) -> String {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         temp::token(name).unwrap_or_default().to_owned()
     }
 
-    /// Writes `entries` to the note, each where it belongs, and makes the note, which begins with `head` and is `len`
-    /// bytes long, where there is none yet. With the first entry the file is worth keeping: it stays when this is
-    /// dropped. False where there can be no note: the download goes on without.
+    /// Writes `entries` to the note, each at its offset. If there is no note yet, makes one that begins with `head`
+    /// and is `len` bytes long. The first entry makes the file worth keeping: it stays when this is dropped. False if
+    /// there can be no note: the download continues without one.
     pub(crate) fn note(&self, head: &[u8], len: u64, entries: &[(u64, Vec<u8>)]) -> bool {
         let mut noted = self.noted();
         if let Noted::NotYet(path) = &*noted {
             *noted = match NoteFile::create(path) {
                 Ok(Some(note)) => Noted::There(note),
-                // Another download to the same place has come first.
+                // Another download to the same place came first.
                 Ok(None) => Noted::Never,
                 Err(error) => {
                     tracing::warn!(note = %path.display(), %error, "the note of a download could not be made");
@@ -254,8 +255,8 @@ impl Arrival {
         Trace { path, directory, parents: PARENTS.clone() }
     }
 
-    /// Makes it `size` bytes long, with room for all of them where the file system can: a full disk is known before
-    /// a byte is asked for. What is in it stays where it is.
+    /// Makes the file `size` bytes long and reserves the space if the file system can, so that a full disk is known
+    /// before a byte is requested. Bytes already in the file stay.
     pub(crate) fn reserve(&self, size: u64) -> Result<(), Fault> {
         use rustix::io::Errno;
         self.file.set_len(size).map_err(|error| self.fault(error))?;
@@ -263,7 +264,7 @@ impl Arrival {
             return Ok(());
         }
         let reserved = match self.room_in_memory() {
-            // It would be given page by page, which takes as long as to fill them.
+            // `fallocate` would fill the memory page by page, which takes as long as writing it.
             Some(room) if room < size => Err(Errno::NOSPC),
             Some(_) => Ok(()),
             None => rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, size),
@@ -274,12 +275,12 @@ impl Arrival {
         }
     }
 
-    /// How much a file system has room for that lies in memory; `None` where it is another one.
+    /// The free space of a file system in memory; `None` for other file systems.
     fn room_in_memory(&self) -> Option<u64> {
         const TMPFS_MAGIC: u64 = 0x0102_1994; // linux/magic.h
         let found = rustix::fs::fstatfs(&self.file).ok()?;
         let is_in_memory = u64::try_from(found.f_type) == Ok(TMPFS_MAGIC);
-        // One without a limit says that it has no blocks at all.
+        // Without a limit, such a file system reports no blocks at all.
         let room =
             if found.f_blocks == 0 { u64::MAX } else { found.f_bavail.saturating_mul(found.f_bsize as u64) };
         is_in_memory.then_some(room)
@@ -289,7 +290,7 @@ impl Arrival {
         write_all_at(&self.file, pieces, at).map(|_| ()).map_err(|error| self.fault(error))
     }
 
-    /// Fills `buffer` from byte `at` on; whether there was as much.
+    /// Fills `buffer` from byte `at` on; false if the file ends before that.
     pub(crate) fn read(&self, buffer: &mut [u8], at: u64) -> Result<bool, Fault> {
         use std::os::unix::fs::FileExt;
         match self.file.read_exact_at(buffer, at) {
@@ -304,7 +305,7 @@ impl Arrival {
         self.is_kept.load(Relaxed)
     }
 
-    /// What is in the file is of no use: it is removed when this is dropped, with its note.
+    /// Discards the content: removes the note now, and the file when this is dropped.
     pub(crate) fn give_up(&self) {
         self.is_kept.store(false, Relaxed);
         if let Noted::There(note) = std::mem::replace(&mut *self.noted(), Noted::Never) {
@@ -312,7 +313,7 @@ impl Arrival {
         }
     }
 
-    /// Where the file has bytes from byte `at` on, up to `end`: first the hole, then the bytes behind it.
+    /// The next range of the file that has bytes, from `at` on and up to `end`; a hole may come before it.
     #[cfg(target_os = "linux")]
     pub(crate) fn next_bytes(&self, at: u64, end: u64) -> Result<Range<u64>, Fault> {
         use rustix::fs::{SeekFrom, seek};
@@ -320,7 +321,7 @@ impl Arrival {
         let start = match seek(&self.file, SeekFrom::Data(at)) {
             Ok(start) => start.min(end),
             Err(Errno::NXIO) => return Ok(end..end),
-            // A file system that tells of no holes.
+            // The file system does not report holes.
             Err(_) => return Ok(at..end),
         };
         let stop = seek(&self.file, SeekFrom::Hole(start)).map_or(end, |stop| stop.min(end));
@@ -332,8 +333,8 @@ impl Arrival {
         Ok(at..end)
     }
 
-    /// Nobody waits for it any more: its name is removed at once, unless it is kept. Work that was handed off goes on
-    /// in a file without a name.
+    /// Called when nobody waits for the file any more: removes its name at once, unless it is kept. Work that was
+    /// handed off continues in a file without a name.
     pub(crate) fn leave(&self) {
         if !self.is_kept() {
             if is_named(&self.file, &self.path) {
@@ -344,15 +345,15 @@ impl Arrival {
             }
         }
         PARENTS.remove_empty(self.target.directory());
-        // Work that was handed off may hold the file for a while, and changes nothing that is noted: the next download
-        // need not wait for it. A file system that knows no locks has none to give back.
+        // Work that was handed off may hold the file for a while, but changes nothing that is noted: the next
+        // download need not wait for it. On a file system without locks there is nothing to unlock.
         let _ = self.file.unlock();
         if let Noted::There(note) = &*self.noted() {
             note.unlock();
         }
     }
 
-    /// Gives it its name; not where nobody waits for it any more. What is in it is `size` bytes.
+    /// Gives the file its final name, unless nobody waits for it any more. The content is `size` bytes.
     pub(crate) async fn publish(self: Arc<Self>, size: u64, how: Publish) -> Result<Object, Fault> {
         let waiter = Waiter::default();
         let waiting = waiter.waiting();
@@ -363,12 +364,12 @@ impl Arrival {
 
     fn publish_now(&self, size: u64, how: Publish, waiting: &Waiting) -> Result<Object, Fault> {
         if how.sync {
-            // What takes long comes before it is too late to be cut.
+            // Sync first, because it takes long: up to the rename, the download can still be cut.
             self.file.sync_data().map_err(|error| self.fault(error))?;
         }
         waiting.check()?;
         self.file.set_len(size).map_err(|error| self.fault(error))?;
-        // By its name it is renamed: another's file that has come there is none of ours.
+        // The rename goes by name, so it must not publish another file that has come there.
         if !is_named(&self.file, &self.path) {
             self.give_up();
             return Err(Fault::new(FaultKind::Source, "the file that was written was removed meanwhile"));
@@ -379,7 +380,7 @@ impl Arrival {
             Err(fault) => fault.kind == FaultKind::Unsynced,
         };
         if is_there {
-            // The name that it had is gone.
+            // The temporary name is gone.
             self.is_kept.store(true, Relaxed);
             if let Noted::There(note) = std::mem::replace(&mut *self.noted(), Noted::Never) {
                 note.remove();
@@ -395,7 +396,7 @@ impl Arrival {
     }
 }
 
-/// Where a file is to be, and whether there is one already.
+/// The target for `path`, and whether there is a file already.
 fn target_at(path: &Path) -> Result<(Target, bool), Fault> {
     let nameless = || invalid("it names no file");
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nameless)?;
@@ -410,7 +411,7 @@ fn target_at(path: &Path) -> Result<(Target, bool), Fault> {
     }
 }
 
-/// What an error at the file means: a disk that fails is no store to be asked again.
+/// The fault for an error at the file. A failing disk is not a store: it is not retried.
 fn at_file(error: io::Error, target: &Target) -> Fault {
     let mut fault = fault(error, target.directory());
     if fault.kind.is_retriable() {
@@ -425,7 +426,7 @@ impl Drop for Arrival {
     }
 }
 
-/// Why a file is not used, with its name.
+/// Says why a file is not used, with its name.
 fn refused(path: &Path, error: &io::Error) -> String {
     match UntrustedFile::of(error) {
         Some(refused) => refused.to_string(),
@@ -433,20 +434,20 @@ fn refused(path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Whether another holds the file; if not, this one does. Where the file system knows no locks, nobody is at work on it
-/// as far as can be known.
+/// Whether another holds the file's lock; if not, this takes it. On a file system without locks, nobody is known to
+/// use the file.
 fn is_locked(file: &File) -> bool {
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
 }
 
-/// A token that nobody can foresee.
+/// An unpredictable token.
 fn new_token() -> String {
     use std::hash::{BuildHasher, RandomState};
-    // Keyed by the system's own random numbers.
+    // The hasher's keys are random numbers from the system.
     format!("{:016x}", RandomState::new().hash_one(fastrand::u64(..)))
 }
 
-/// Whether `path` is this file's name, and no link to it.
+/// Whether `path` is this file's name, and not a link to it.
 fn is_named(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());

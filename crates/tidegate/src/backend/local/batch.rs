@@ -1,6 +1,6 @@
-//! Short works on files, several in a row on one thread that may wait for a disk.
+//! Batches short work on files: one blocking thread does several works in a row, then wakes all waiters.
 //!
-//! To wake a thread for each, and then whoever waits for it, takes longer than to make a small file.
+//! Waking a thread for each work, and then its waiter, takes longer than making a small file.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,29 +17,31 @@ use tokio::time::timeout;
 use super::fault::shut_down;
 use crate::backend::Fault;
 
-/// So many works are gathered for one thread where `COMING_FOR_EACH` times as many more are to come, and for so long.
+/// The first thread starts when one work waits for every `COMING_FOR_EACH` still to come, but at the latest when
+/// `GATHERED` wait or after `GATHERED_FOR`.
 const GATHERED: usize = 16;
 const COMING_FOR_EACH: usize = 8;
 const GATHERED_FOR: Duration = Duration::from_millis(2);
 
-/// Those who wait are told together, of so many works at most, or when this much has gone by since the last time.
+/// Waiters are woken together: after this many works, or when this much time has passed since the last wake-up.
 const TOLD_AT_ONCE: usize = 16;
 const TOLD_AFTER: Duration = Duration::from_micros(500);
 
-/// Where a work has waited for so long the disk is slow, and may do more at once: one thread more each time, as several in
-/// one directory wait for each other, and fewer than the command line's runtime has for all that waits for a disk.
+/// If a work waits this long, the disk is slow and may do more at once, so another thread starts. Only one at a time,
+/// because several in one directory wait for each other; and fewer than the command line's runtime has for blocking
+/// work.
 const LATE: Duration = Duration::from_millis(10);
 const MOST_THREADS: usize = 32;
 
-/// The longest that somebody who waits does not look.
+/// The longest interval at which a waiter checks whether another thread is needed.
 const LONGEST_LOOK: Duration = Duration::from_millis(32);
 
-/// Of each runtime its own.
+/// One batch for each runtime.
 #[derive(Debug, Default)]
 pub(crate) struct Batches(Mutex<Vec<(Id, Weak<Batch>)>>);
 
 impl Batches {
-    /// That of the runtime that this is called on.
+    /// The batch of the current runtime.
     pub(crate) fn here(&self) -> Arc<Batch> {
         let runtime = Handle::current();
         let (id, mut all) = (runtime.id(), lock(&self.0));
@@ -57,7 +59,7 @@ impl Batches {
 #[derive(Debug)]
 pub(crate) struct Batch {
     runtime: Handle,
-    /// How many works are to come.
+    /// Works that are announced and not handed off yet.
     coming: AtomicUsize,
     queue: Mutex<Queue>,
 }
@@ -66,7 +68,7 @@ pub(crate) struct Batch {
 struct Queue {
     waiting: VecDeque<(Box<dyn Work>, Instant)>,
     threads: usize,
-    /// When the last of them was started.
+    /// When the last thread was started.
     started: Option<Instant>,
 }
 
@@ -77,7 +79,7 @@ impl std::fmt::Debug for Queue {
     }
 }
 
-/// A work that is to come soon, until it is handed off or this is dropped.
+/// Announces a work, until it is handed off or this is dropped.
 #[derive(Debug)]
 pub(crate) struct Coming(Arc<Batch>);
 
@@ -88,8 +90,8 @@ impl Drop for Coming {
 }
 
 impl Coming {
-    /// Runs `work` on the runtime's blocking pool, behind others that wait. It runs to its end even where nobody waits
-    /// any more, unless the runtime is shut down before it has begun.
+    /// Runs `work` on the runtime's blocking pool, after the works that wait. It runs to its end even if nobody waits
+    /// for it any more, unless the runtime shuts down before it begins.
     pub(super) async fn done<T: Send + 'static>(
         self,
         work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
@@ -100,7 +102,7 @@ impl Coming {
         let given_up = GivenUp(&batch);
         let mut look = GATHERED_FOR;
         while timeout(look, &mut told).await.is_err() && lock(&result).is_none() {
-            // Nothing more comes, or those before it wait for the disk.
+            // No more works arrive, or the ones before this wait for the disk.
             batch.help(0);
             look = (2 * look).min(LONGEST_LOOK);
         }
@@ -114,12 +116,12 @@ impl Coming {
     }
 }
 
-/// Whoever waited waits no more, and would not see to it that the work is done, which holds memory.
+/// Dropped when a waiter is cancelled: it no longer checks that its work is done, and the work holds memory.
 struct GivenUp<'a>(&'a Arc<Batch>);
 
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
-        // Where the system gives no thread, that is the panic, and the work is left to the next that starts.
+        // If this is a panic because the system gives no thread, the next thread that starts does the work.
         if !thread::panicking() {
             self.0.help(0);
         }
@@ -127,20 +129,20 @@ impl Drop for GivenUp<'_> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Every change is made whole before the lock is given up, so a poisoned state is sound.
+    // Every change is complete before the lock is released, so a poisoned state is sound.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Slot<T> = Arc<Mutex<Option<thread::Result<T>>>>;
 
 impl Batch {
-    /// One more work is to come.
+    /// Announces one more work.
     pub(crate) fn coming(self: &Arc<Self>) -> Coming {
         self.coming.fetch_add(1, Relaxed);
         Coming(self.clone())
     }
 
-    /// Where the work's result will be; whoever waits is told of it, or that it was given up.
+    /// Queues a work. Returns the slot for its result, and a receiver that wakes when the work is done or dropped.
     fn hand_off<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce() -> T + Send + 'static,
@@ -153,7 +155,7 @@ impl Batch {
         (result, told)
     }
 
-    /// Starts one more thread where there is to be one; not the first before `enough` wait.
+    /// Starts one more thread if one is needed; the first only when `enough` works wait.
     fn help(self: &Arc<Self>, enough: usize) {
         {
             let mut queue = lock(&self.queue);
@@ -171,13 +173,13 @@ impl Batch {
             queue.threads += 1;
             queue.started = Some(Instant::now());
         }
-        // Not with the lock: a runtime that is shut down drops it here.
+        // Release the lock first: if the runtime is shut down, the thread is dropped here, and takes the lock.
         let thread = Thread { batch: self.clone(), has_ended: false };
         self.runtime.spawn_blocking(move || thread.run());
     }
 }
 
-/// One of those that the queue counts.
+/// One of the threads that the queue counts.
 struct Thread {
     batch: Arc<Batch>,
     has_ended: bool,
@@ -210,7 +212,7 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// One that never ran, for its runtime is shut down: nothing that waits will be done.
+    /// A thread that never ran, because its runtime is shut down: no waiting work will be done.
     fn drop(&mut self) {
         if self.has_ended {
             return;
@@ -229,7 +231,7 @@ trait Work: Send {
     fn tell(self: Box<Self>);
 }
 
-/// A work, and where its result goes.
+/// A work, and the slot for its result.
 struct Told<F, T> {
     work: Option<F>,
     result: Slot<T>,
@@ -243,7 +245,7 @@ impl<F: FnOnce() -> T + Send, T: Send> Work for Told<F, T> {
     }
 
     fn tell(self: Box<Self>) {
-        // Who asked may be gone.
+        // The waiter may be gone.
         let _ = self.tell.send(());
     }
 }

@@ -1,4 +1,4 @@
-//! Directories below a root, opened one relative to the other and never through a symbolic link.
+//! Opens directories below a root, each relative to the one above and never through a symbolic link.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use super::fault::{fault, invalid};
 use super::replaced::check_way;
 use crate::backend::Fault;
 
-/// What is at the place of a directory.
+/// The result of opening a directory.
 pub(super) enum Entered {
     Directory(OwnedFd),
     /// Nothing, or a file.
     Missing,
-    /// A symbolic link, by its path.
+    /// A symbolic link, with its path.
     Link(PathBuf),
 }
 
@@ -24,10 +24,10 @@ pub(super) fn root(root: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(root, PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens the root, to remove something below it: not where another user can have laid the way to it, see
-/// [`check_way`]. What was opened is what was checked, whatever happens to the names meanwhile.
+/// Opens the root, to remove something below it. Fails if another user could have chosen the way to it, see
+/// [`check_way`]. The opened directory is the one that was checked, even if names change meanwhile.
 ///
-/// `None` where there is no such directory.
+/// `None` if there is no such directory.
 pub(super) fn root_to_change(root: &Path) -> Result<Option<OwnedFd>, Fault> {
     let failed = |error: Errno| fault(error.into(), root);
     let opened = match self::root(root) {
@@ -47,8 +47,8 @@ pub(super) fn child(parent: impl AsFd, name: &str) -> Result<Entered, Errno> {
     open(parent, name, OFlags::RDONLY, || name.into())
 }
 
-/// Opens the directory `below`, names with slashes between them, of `root`. It can be read from only after
-/// [`again`]: a user who may not read the directories above may still use what is in this one.
+/// Opens the directory `below` (names separated by slashes) of `root`. Use [`again`] before reading its entries: a
+/// user who may not read the directories above may still use this one.
 pub(super) fn directory(root: &Path, below: &str) -> Result<Entered, Errno> {
     match self::root(root) {
         Ok(directory) => self::below(directory, root, below),
@@ -57,7 +57,7 @@ pub(super) fn directory(root: &Path, below: &str) -> Result<Entered, Errno> {
     }
 }
 
-/// The same in a root that is open; `root` is its path.
+/// The same for a root that is already open; `root` is its path.
 pub(super) fn below(mut directory: OwnedFd, root: &Path, below: &str) -> Result<Entered, Errno> {
     let mut end = 0;
     for name in below.split('/').filter(|name| !name.is_empty()) {
@@ -71,12 +71,12 @@ pub(super) fn below(mut directory: OwnedFd, root: &Path, below: &str) -> Result<
     Ok(Entered::Directory(directory))
 }
 
-/// Opens a directory once more, to read its names.
+/// Opens a directory again, to read its entries.
 pub(super) fn again(directory: &OwnedFd) -> Result<OwnedFd, Errno> {
     openat(directory, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether `name` is a directory, and no link to one.
+/// Whether `name` is a directory, and not a link to one.
 pub(super) fn is_directory(parent: impl AsFd, name: &str) -> bool {
     let found = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
     found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Directory)
@@ -87,7 +87,7 @@ pub(super) fn id(found: &Stat) -> (u64, u64) {
     (found.st_dev, found.st_ino)
 }
 
-/// Why nothing below a link is listed or removed.
+/// The fault for listing or removing something below a link.
 pub(super) fn is_a_link(link: &Path) -> Fault {
     let link = link.display();
     invalid(format!(

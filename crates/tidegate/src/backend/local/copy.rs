@@ -1,5 +1,5 @@
-//! Copies by the system: within one file system, where that can, blocks are shared and no byte is read
-//! (`copy_file_range`, which [`io::copy`] between two files comes to on Linux).
+//! Copies files by the system: on Linux [`io::copy`] between two files uses `copy_file_range`. Within one file
+//! system, if it can, blocks are shared and no byte is read.
 
 use std::borrow::Borrow;
 use std::fs::{self, File};
@@ -19,7 +19,7 @@ use crate::types::checksum::Algorithm;
 use crate::types::location::local_root;
 use crate::types::object::Object;
 
-/// The file that is copied.
+/// The file to copy.
 struct Source {
     file: File,
     target: Target,
@@ -30,7 +30,7 @@ impl Source {
     fn open(from: &CopySource) -> Result<Self, Fault> {
         let target = Target::of(&local_root(&from.location), &from.key)?;
         let failed = |error| gone(fault(error, target.directory()));
-        // Looked at first: opening a pipe would wait for its other end.
+        // Check first: opening a pipe would wait for its other end.
         target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;
         let file = File::open(target.path()).map_err(failed)?;
         let source = Self { file, object: from.object.clone(), target };
@@ -38,7 +38,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Faults where it is another file than was described, or was written to since.
+    /// Fails if the file is not the described one, or was written to since.
     fn check_same(&self) -> Result<(), Fault> {
         let found = self.file.metadata().map_err(|error| fault(error, self.target.directory()))?;
         if self.object.is_same(&target::describe("", &found)) {
@@ -47,7 +47,8 @@ impl Source {
         Err(Fault::new(FaultKind::Replaced, "the file was replaced or written to while it was copied"))
     }
 
-    /// The file, described by the key of `target`, where that is the same file: by another path, a link or a hard link.
+    /// The file, described by the key of `target`, if `target` is the same file: by another path, a link or a hard
+    /// link.
     fn same_file(&self, target: &Target) -> Result<Option<Object>, Fault> {
         let Ok(there) = fs::metadata(target.path()) else { return Ok(None) };
         let found = self.file.metadata().map_err(|error| fault(error, self.target.directory()))?;
@@ -55,7 +56,7 @@ impl Source {
         Ok(is_same.then(|| target::describe(target.key(), &found)))
     }
 
-    /// Copies a range of it to the same place of `to`, which is in `directory`.
+    /// Copies a range to the same offset of `to`, which is in `directory`.
     fn copy(&mut self, to: &File, directory: &Path, range: &Range<u64>) -> Result<(), Fault> {
         let mut to = to;
         let wanted = range.end - range.start;
@@ -88,7 +89,7 @@ impl Local {
         let waiting = waiter.waiting();
         let copied = blocking(move || {
             let mut source = Source::open(&from)?;
-            // A file that is copied onto itself stays as it is, by whatever name.
+            // A file copied onto itself, by whatever name, stays as it is.
             if !create_only && let Some(itself) = source.same_file(&target)? {
                 return Ok(itself);
             }
@@ -115,7 +116,7 @@ impl Local {
         blocking(move || {
             let file = temp::open(&temp::find(&target, &id)?)?;
             Source::open(&from)?.copy(&file, target.directory(), &range)?;
-            // No byte was seen: it says where the part lies, and how long it is.
+            // The bytes were not seen, so the tag has the part's offset but no checksum.
             let etag = part_etag(range.start, &Algorithm::default().empty());
             Ok(StoredPart::new(number, range.end - range.start, etag))
         })
@@ -123,7 +124,7 @@ impl Local {
     }
 }
 
-/// The size of all parts, where they follow one another.
+/// The size of all parts, if they follow one another.
 pub(super) fn check_parts(parts: &[StoredPart]) -> Result<u64, Fault> {
     let (mut number, mut end) = (0, 0);
     for part in parts {

@@ -1,4 +1,4 @@
-//! What the system's errors mean to the engine, and the hand-off to where waiting for a disk is allowed.
+//! Turns the system's errors into faults, and runs work on the blocking pool.
 
 use std::io;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::backend::{Fault, FaultKind};
 use crate::types::amount::About;
 
-/// Runs `work` on the runtime's blocking pool. It runs to its end even where nobody waits any more.
+/// Runs `work` on the runtime's blocking pool. It runs to its end even if nobody waits for it any more.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
@@ -19,17 +19,17 @@ pub(super) async fn blocking<T: Send + 'static>(
     }
 }
 
-/// What was handed off was never done.
+/// The fault for work that never ran.
 pub(super) fn shut_down() -> Fault {
     Fault::new(FaultKind::Transient, "the runtime is shutting down")
 }
 
-/// A request that will be wrong again.
+/// The fault for a request that a retry would not cure.
 pub(super) fn invalid(message: impl Into<String>) -> Fault {
     Fault::new(FaultKind::Invalid, message)
 }
 
-/// What `error`, met in `directory`, means.
+/// The fault for `error`, which occurred in `directory`.
 pub(super) fn fault(error: io::Error, directory: &Path) -> Fault {
     use io::ErrorKind as Kind;
     let place = directory.display();
@@ -60,11 +60,11 @@ pub(super) fn fault(error: io::Error, directory: &Path) -> Fault {
         }
         _ => (FaultKind::Undone, format!("{error}, in {place}")),
     };
-    // The system has said how it ended: nothing is carried out later.
+    // The system has reported the outcome: nothing happens later.
     Fault::new(kind, message).with_source(error).with_answered(true)
 }
 
-/// How full the disk is: `: 0 bytes of 3.2 GiB are free`; nothing where the system can't say.
+/// The free space of the disk: `: 0 bytes of 3.2 GiB are free`; empty if the system cannot say.
 fn room(directory: &Path) -> String {
     let Some(found) = directory.ancestors().find_map(|directory| rustix::fs::statvfs(directory).ok()) else {
         return String::new();

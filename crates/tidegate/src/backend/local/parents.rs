@@ -1,4 +1,4 @@
-//! The directories made on the way to an object, so that an object that never comes leaves none.
+//! Tracks the directories made on the way to an object, to remove them if the object never comes.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,10 +17,10 @@ impl Parents {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes `directory` with its parents, and forces what it made to disk.
+    /// Makes `directory` with its parents, and syncs the new entries to disk.
     ///
-    /// The lock is held meanwhile, so that whoever publishes into a directory made by another
-    /// ([`settle`](Self::settle)) returns only when it is on disk.
+    /// Holds the lock meanwhile: so a publish into a directory that another write made ([`settle`](Self::settle))
+    /// returns only when that directory is on disk.
     pub(super) fn make(&self, directory: &Path) -> io::Result<()> {
         let mut made = self.made();
         let missing: Vec<&Path> = directory.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
@@ -39,7 +39,7 @@ impl Parents {
         Ok(())
     }
 
-    /// There is an object in `directory` now: it and its parents stay.
+    /// Keeps `directory` and its parents: there is an object now.
     pub(super) fn settle(&self, directory: &Path) {
         let mut made = self.made();
         for ancestor in directory.ancestors() {
@@ -47,13 +47,13 @@ impl Parents {
         }
     }
 
-    /// Removes `directory` and its parents, as far as they were made here and are empty.
+    /// Removes `directory` and its parents, if they were made here and are empty.
     pub(super) fn remove_empty(&self, directory: &Path) {
         let mut made = self.made();
         for ancestor in directory.ancestors() {
             if made.contains(ancestor) {
                 if fs::remove_dir(ancestor).is_err() {
-                    break; // not empty: whoever is in there goes on
+                    break; // not empty: another write uses it
                 }
                 made.remove(ancestor);
             }
@@ -61,7 +61,7 @@ impl Parents {
     }
 }
 
-/// Forces a directory's entries to disk, where its file system knows how.
+/// Syncs a directory's entries to disk, if its file system can.
 pub(super) fn sync(directory: &Path) -> io::Result<()> {
     match File::open(directory)?.sync_all() {
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {

@@ -1,4 +1,4 @@
-//! Whether two paths are one entry of one directory, whatever links lead there.
+//! Tells whether two paths are the same entry of the same directory, whatever links lead there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::replaced;
 
-/// True where a file that is renamed to `to` takes the place of `from`, so that removing `from` removes it.
+/// True if a file renamed to `to` replaces `from`, so that removing `from` would remove the new file.
 pub(super) fn is_one(from: &Path, to: &Path) -> bool {
-    // What is written to a link takes the place of the file that the link leads to.
+    // Writing to a link replaces the file that the link leads to.
     let behind = replaced::behind_links(to);
     let to = behind.as_deref().unwrap_or(to);
     if from == to {

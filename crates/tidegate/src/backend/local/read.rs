@@ -1,4 +1,4 @@
-//! A file as a stream of bytes.
+//! Reads a file as a stream of bytes.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,13 +17,13 @@ use crate::backend::{Body, Fault, FaultKind};
 use crate::memory::payload::SourceChanged;
 use crate::types::object::Object;
 
-/// Most bytes of one piece.
+/// The most bytes in one piece.
 const PIECE: u64 = 256 << 10;
 
-/// Opens a file, or a range of it; each piece is read when it is asked for.
+/// Opens a file, or a range of it; each piece is read when it is needed.
 pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Object>) -> Result<Body, Fault> {
     let failed = |error| fault(error, target.directory());
-    // Looked at first: opening a pipe would wait for its other end.
+    // Check first: opening a pipe would wait for its other end.
     target::check_readable(&fs::metadata(target.path()).map_err(failed)?)?;
     let file = File::open(target.path()).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
@@ -47,7 +47,7 @@ pub(super) fn open(target: &Target, range: Option<Range<u64>>, same: Option<&Obj
                     _ => fault(error, &directory),
                 };
                 let piece = read_full(&file, position, want as usize).map_err(failed)?;
-                // Behind the bytes: a writer that comes between is seen with this piece.
+                // Check after reading the bytes, so that a write in between is noticed with this piece.
                 let now = target::describe("", &file.metadata().map_err(failed)?);
                 if now.etag != etag {
                     return Err(Fault::new(FaultKind::Replaced, "the file was written to while it was read"));
@@ -84,7 +84,7 @@ fn read_full(file: &File, from: u64, want: usize) -> io::Result<Bytes> {
     Ok(buffer.into())
 }
 
-/// The range as far as there are bytes. One that begins past the end is refused, as S3 does.
+/// The range, cut to the file's size. A range that begins past the end is refused, as S3 does.
 fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
     let Some(range) = range else { return Ok(0..size) };
     if range.start > range.end {

@@ -1,5 +1,5 @@
-//! What a file takes over from the one that it replaces: its place behind a link, its mode, its access control list, its
-//! owner.
+//! Applies to a file the properties of the file that it replaces: its place behind a link, its mode, its access
+//! control list, its owner.
 
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -21,26 +21,27 @@ mod access_list {
     }
 }
 
-/// Whether a file has the access control list of the one that it replaces, which may be that it has none.
+/// Whether a file has the same access control list as the file it replaces, possibly none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carried {
     All,
     Nothing,
 }
 
-/// As many links in a row as Linux follows.
+/// The most links in a row, as in Linux.
 const LINKS: usize = 40;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_ALL: u32 = 0o002;
-/// The bits that are taken over: never set-user-ID, set-group-ID or sticky.
+/// The mode bits that are kept: never set-user-ID, set-group-ID or sticky.
 const RIGHTS: u32 = 0o777;
-/// Of a file that is not finished: what it replaces may be as private as that.
+/// The mode of an unfinished file, because the file that it replaces may be as private.
 pub(super) const PRIVATE: u32 = 0o600;
 
-/// Where a file that is written at `path` is to be: where the symbolic links there lead to, if there are any. The last
-/// one may lead to a file that is yet to be made.
+/// The path of the file that a write to `path` replaces: the end of the symbolic links there, if there are any. The
+/// last one may lead to a file that does not exist yet.
 ///
-/// The way there is checked as [`check_way`] does it, the last links too: else another user could choose what is replaced.
+/// The way there, including these links, is checked as by [`check_way`]: otherwise another user could choose the file
+/// that is replaced.
 pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Fault> {
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -54,11 +55,11 @@ pub(super) fn behind_links(path: &Path) -> Result<PathBuf, Fault> {
     Err(circle())
 }
 
-/// Refuses a directory if another user can have chosen which one it is: where the way there goes through a symbolic link
-/// in a sticky directory that everybody may write to (`/tmp`), and the link belongs neither to the caller nor to that
-/// directory's owner. Linux itself has this rule for the last name of a path only, and only with `protected_symlinks`.
+/// Refuses a directory that another user could have chosen: the way to it goes through a symbolic link in a sticky
+/// directory that everybody may write to (`/tmp`), and the link belongs neither to the caller nor to that directory's
+/// owner. Linux has this rule only for the last name of a path, and only with `protected_symlinks`.
 ///
-/// Gives the directory by a path without links. What is not there yet is made there.
+/// Returns the directory's path without links. Names that do not exist yet stay in it, to be made there.
 pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
     let mut rest = std::path::absolute(directory).map_err(|error| fault(error, directory))?;
     let (mut way, mut links) = (PathBuf::from("/"), 0);
@@ -88,16 +89,16 @@ pub(super) fn check_way(directory: &Path) -> Result<PathBuf, Fault> {
     }
 }
 
-/// What has a name.
+/// The entry at a path.
 enum At {
     Nothing,
     /// Anything but a symbolic link.
     Entry,
-    /// A link that is followed, and where it leads to.
+    /// A link that is followed, and its target.
     Link(PathBuf),
 }
 
-/// Why a link is not followed.
+/// The reason why a link is not followed.
 enum Unfollowed {
     System(io::Error),
     Planted(Fault),
@@ -112,7 +113,7 @@ impl Unfollowed {
     }
 }
 
-/// Looks for a symbolic link at `path`, whose directory is no link.
+/// Looks for a symbolic link at `path`, whose directory is not a link.
 fn link_at(path: &Path) -> Result<At, Unfollowed> {
     let link = match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => found,
@@ -140,19 +141,18 @@ fn may_follow(link: &Metadata, directory: &Metadata, caller: u32) -> bool {
     directory.mode() & OPEN != OPEN || link.uid() == caller || link.uid() == directory.uid()
 }
 
-/// Gives `file`, which is private until now, the rights that it is to have at `path`: those of the file there, or else
-/// those of any new file. A file that is there also passes on its access control list, its group where the caller may give
-/// it, and its owner if the caller is root. Where the list or the group can't be kept, nobody gets a right that they did
-/// not have.
+/// Gives `file`, which is private until now, its rights at `path`: those of the file there, or else those of a new
+/// file. An existing file also passes on its access control list, its group if the caller may set it, and its owner
+/// if the caller is root. If the list or the group cannot be kept, nobody gains a right that they did not have.
 pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
     let rights = match fs::symlink_metadata(path) {
-        // It has come since its place was looked up: what it allows is not known.
+        // Something other than a file has appeared since the path was looked up: its rights are unknown.
         Ok(replaced) if !replaced.is_file() => PRIVATE,
         Ok(replaced) => {
             let mut now = file.metadata()?;
             let is_root = rustix::process::geteuid().is_root();
             if is_root && (now.uid(), now.gid()) != (replaced.uid(), replaced.gid()) {
-                // Refused on a network's disk or in a container, it is as for other users.
+                // A network file system or a container may refuse this: then the rules for other users apply.
                 let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
                 now = file.metadata()?;
             }
@@ -163,7 +163,8 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
             let has_same_group = now.gid() == replaced.gid();
             match access_list::take_over(file, path, has_same_group) {
                 Carried::All => kept_rights(replaced.mode(), has_same_group),
-                // The list's mask stands where the group's rights are, and others may have been named to have less.
+                // The mode's group bits are the list's mask, and the list may give named users fewer rights than
+                // others have.
                 Carried::Nothing => replaced.mode() & 0o700,
             }
         }
@@ -176,8 +177,8 @@ pub(super) fn take_over(file: &File, path: &Path) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(rights))
 }
 
-/// The rights of the file that was replaced. With another group they go to other people: then group and others have
-/// what both had before.
+/// The rights of the replaced file. If the group differs, its rights would go to other people: then group and others
+/// get only the rights that both had.
 fn kept_rights(mode: u32, has_same_group: bool) -> u32 {
     if has_same_group {
         return mode & RIGHTS;
@@ -186,8 +187,8 @@ fn kept_rights(mode: u32, has_same_group: bool) -> u32 {
     mode & 0o700 | both << 3 | both
 }
 
-/// The rights that a new file at `path` gets, by the process's umask and the directory's rules. There is no other way to
-/// know them than to make a file: without a name, where the system can.
+/// The rights of a new file at `path`, by the process's umask and the directory's rules. The only way to learn them
+/// is to make a file: one without a name, if the system can.
 fn rights_of_new(path: &Path) -> io::Result<u32> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     #[cfg(target_os = "linux")]

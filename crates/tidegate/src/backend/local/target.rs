@@ -1,4 +1,4 @@
-//! A key as a path below the root, and a file as an object.
+//! Maps a key to a path below the root, and describes a file as an object.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +12,7 @@ use super::{replaced, temp};
 use crate::backend::{Fault, FaultKind};
 use crate::types::object::Object;
 
-/// Where a key's file is.
+/// The file of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     key: String,
@@ -30,7 +30,7 @@ impl Target {
         Ok(Self { key: key.to_owned(), path: root.join(key), is_relative: false })
     }
 
-    /// The same, for a key that is to be written.
+    /// The same for a key to be written: names of temporary files are refused.
     pub(super) fn to_write(root: &Path, key: &str) -> Result<Self, Fault> {
         let target = Self::of(root, key)?;
         if temp::is_temp(target.name()) {
@@ -43,19 +43,18 @@ impl Target {
         Self { is_relative, ..self }
     }
 
-    /// Where a file of this key is written: where the links in its place lead to, see [`replaced::behind_links`].
+    /// The file that a write to this key replaces: the end of the links in its place, see [`replaced::behind_links`].
     pub(super) fn behind_links(self) -> Result<Self, Fault> {
         Ok(Self { path: replaced::behind_links(&self.path)?, ..self })
     }
 
-    /// Refuses a file of this key whose directories are reached by a way that another user can have laid, see
-    /// [`replaced::check_way`].
+    /// Refuses this key if another user could have chosen the way to its directory, see [`replaced::check_way`].
     pub(super) fn on_a_safe_way(self) -> Result<Self, Fault> {
         replaced::check_way(self.directory()).map(|_| self)
     }
 
-    /// Refuses to make a directory directly below `/`: a path that begins with one that is not there is mistyped more
-    /// often than meant.
+    /// Refuses to make a directory directly below `/`: a path whose first directory is missing is more often mistyped
+    /// than meant.
     pub(super) fn check_directories(&self) -> Result<(), Fault> {
         let missing = self.directory().ancestors().take_while(|ancestor| !ancestor.exists()).last();
         match missing {
@@ -88,13 +87,13 @@ impl Target {
         self.key.rsplit_once('/').map_or("", |(below, _)| below)
     }
 
-    /// The directory that the file is in.
+    /// The file's directory.
     pub(super) fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
     }
 }
 
-/// What is wrong with a key, or with the directories that a prefix names.
+/// Says what is wrong with a key, or with the directories of a prefix.
 pub(super) fn fault_of(key: &str) -> Option<&'static str> {
     if key.is_empty() {
         Some("it is empty")
@@ -113,7 +112,7 @@ pub(super) fn fault_of(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Refuses what is no regular file.
+/// Refuses anything but a regular file.
 pub(super) fn check_regular(metadata: &Metadata) -> Result<(), Fault> {
     if metadata.is_dir() {
         return Err(is_a_directory());
@@ -124,7 +123,7 @@ pub(super) fn check_regular(metadata: &Metadata) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The same of what is read: a directory is no object, as there is none in its place elsewhere.
+/// The same for reading: a directory counts as not found, because other stores have no object in its place.
 pub(super) fn check_readable(metadata: &Metadata) -> Result<(), Fault> {
     check_regular(metadata).map_err(|fault| match metadata.is_dir() {
         true => Fault { kind: FaultKind::NotFound, ..fault },
@@ -136,11 +135,11 @@ pub(super) fn is_a_directory() -> Fault {
     invalid("it is a directory")
 }
 
-/// What tells a file from another, and its content from what it was.
+/// Distinguishes a file from other files, and its content from earlier content.
 pub(super) struct Facts {
     inode: u64,
     size: u64,
-    /// Seconds since 1970, or before it, and nanoseconds from there on.
+    /// Seconds since 1970 (negative before that), and nanoseconds on top.
     changed: (i64, u32),
 }
 
@@ -161,7 +160,7 @@ impl From<&Stat> for Facts {
     }
 }
 
-/// The file as an object. Its tag changes with its content as far as the system can tell.
+/// The file as an object. Its ETag changes with its content, as far as the system can tell.
 pub(super) fn describe(key: &str, found: impl Into<Facts>) -> Object {
     let Facts { inode, size, changed } = found.into();
     let nanoseconds = i128::from(changed.0) * 1_000_000_000 + i128::from(changed.1);
@@ -174,12 +173,12 @@ pub(super) fn describe(key: &str, found: impl Into<Facts>) -> Object {
     }
 }
 
-/// When the file was written to last.
+/// The time of the last write to the file.
 pub(super) fn modified(found: &Stat) -> Option<SystemTime> {
     time(Facts::from(found).changed)
 }
 
-/// `None` where the system's clock can't hold it.
+/// `None` if the system's clock cannot represent it.
 fn time((seconds, nanoseconds): (i64, u32)) -> Option<SystemTime> {
     let whole = Duration::from_secs(seconds.unsigned_abs());
     let second = if seconds < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };

@@ -1,5 +1,5 @@
-//! Files that are not finished: `.tidegate-<token>-<name>.part` beside where they will be. The note of a download, by
-//! which its file is found again, is `.tidegate-note-<mark>-<name>.part`.
+//! Unfinished files: `.tidegate-<token>-<name>.part` beside their destination. The note of a download, by which its
+//! file is found again, is `.tidegate-note-<mark>-<name>.part`.
 
 use std::borrow::Borrow;
 use std::fs::{self, File, OpenOptions};
@@ -23,27 +23,27 @@ use crate::types::object::Object;
 const BEGIN: &str = ".tidegate-";
 const END: &str = ".part";
 const TOKEN: usize = 16;
-/// Before the mark of a note; no token begins so.
+/// Comes before the mark of a note; no token begins like this.
 const NOTE: &str = "note-";
 /// Longest file name on nearly every file system, in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// How a file is given its name.
+/// How a file is published under its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Publish {
-    /// Only where there is no file already.
+    /// Fail if there is a file already.
     pub(crate) create_only: bool,
-    /// Its bytes are forced to disk before, and its name behind that.
+    /// Sync the bytes to disk before the rename, and the directory after it.
     pub(crate) sync: bool,
 }
 
-/// Whether a file of this name is one of ours that is not finished.
+/// Whether a name is that of an unfinished file of ours.
 pub(super) fn is_temp(name: &str) -> bool {
     name.starts_with(BEGIN) && name.ends_with(END)
 }
 
-/// The session that the file `name` in the directory `below` (a key up to its last slash) belongs to.
-/// Where the file's name had no room for the key's last name, its own stands for it.
+/// The session of the file `name` in the directory `below` (a key up to its last slash). If the file's name had no
+/// room for the key's last name, the file's own name stands for it.
 pub(super) fn session(below: &str, name: &str) -> Option<Session> {
     let id = name.strip_prefix(BEGIN)?.strip_suffix(END).filter(|id| !id.is_empty())?;
     let last = id.strip_prefix(NOTE).unwrap_or(id).get(TOKEN..);
@@ -51,12 +51,12 @@ pub(super) fn session(below: &str, name: &str) -> Option<Session> {
     Some(Session { key: format!("{below}{last}"), id: id.to_owned() })
 }
 
-/// The token in the name of such a file.
+/// The token in the name of an unfinished file.
 pub(super) fn token(name: &str) -> Option<&str> {
     name.strip_prefix(BEGIN)?.get(..TOKEN)
 }
 
-/// The file of a session.
+/// The path of a session's file.
 pub(super) fn path(target: &Target, id: &str) -> Result<PathBuf, Fault> {
     Ok(target.directory().join(name(id)?))
 }
@@ -69,7 +69,7 @@ pub(super) fn name(id: &str) -> Result<String, Fault> {
     Ok(format!("{BEGIN}{id}{END}"))
 }
 
-/// The file of a session, where it is: beside its key, or beside the file that a link there leads to.
+/// The path of a session's file, where it exists: beside its key, or beside the file that a link there leads to.
 pub(super) fn find(target: &Target, id: &str) -> Result<PathBuf, Fault> {
     let beside = path(target, id)?;
     if beside.symlink_metadata().is_ok() || !target.path().is_symlink() {
@@ -78,20 +78,20 @@ pub(super) fn find(target: &Target, id: &str) -> Result<PathBuf, Fault> {
     path(&target.clone().behind_links()?, id)
 }
 
-/// Opens the file of a session for writing; never what a link leads to.
+/// Opens a session's file for writing; never follows a link.
 pub(super) fn open(path: &Path) -> Result<File, Fault> {
     let opened = OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path);
     opened.map_err(|error| no_session_or(error, path.parent().unwrap_or(path)))
 }
 
-/// Opens the file `name` of a directory for reading; never what a link leads to.
+/// Opens the file `name` of a directory for reading; never follows a link.
 pub(super) fn open_at(directory: &OwnedFd, name: &str) -> Result<File, Errno> {
-    // Not to wait where it is a pipe by now.
+    // Do not wait if the file is a pipe by now.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(File::from(openat(directory, name, flags, Mode::empty())?))
 }
 
-/// Removes such a file's name.
+/// Removes the name of an unfinished file.
 pub(super) fn remove(path: &Path) {
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
@@ -100,29 +100,28 @@ pub(super) fn remove(path: &Path) {
     }
 }
 
-/// A name for such a file that nothing has.
+/// A new random name for an unfinished file.
 pub(super) fn unused_name() -> String {
     format!("{BEGIN}{:016x}{END}", fastrand::u64(..))
 }
 
-/// The session of that token for a key whose last name is `name`.
+/// The session id for a token and a key whose last name is `name`.
 pub(super) fn id(token: &str, name: &str) -> String {
     let has_room = name.len() + BEGIN.len() + token.len() + 1 + END.len() <= LONGEST_NAME;
     if has_room { format!("{token}-{name}") } else { token.to_owned() }
 }
 
-/// The same for the note of a download, which is found by its mark: 16 hexadecimal digits.
+/// The same for the note of a download, with its mark: 16 hexadecimal digits.
 pub(super) fn note_id(mark: &str, name: &str) -> String {
     id(&format!("{NOTE}{mark}"), name)
 }
 
-/// Whether a process that lives holds the file as a write that is under way. Where the file system knows
-/// no locks, nobody does.
+/// Whether a live process is writing the file and holds its lock. On a file system without locks, always false.
 pub(super) fn is_locked(file: &File) -> bool {
     matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock))
 }
 
-/// What an error at a session's file means: where the file is missing, so is the session.
+/// The fault for an error at a session's file: if the file is missing, so is the session.
 pub(super) fn no_session_or(error: io::Error, directory: &Path) -> Fault {
     if error.kind() == io::ErrorKind::NotFound { no_session() } else { fault(error, directory) }
 }
@@ -131,7 +130,7 @@ fn no_session() -> Fault {
     Fault::new(FaultKind::NoSession, "no such session: it was completed or aborted, or its file was removed")
 }
 
-/// A file that is not finished, and that is removed unless it is published or kept.
+/// An unfinished file, which is removed unless it is published or kept.
 #[derive(Debug)]
 pub(super) struct Temp {
     file: File,
@@ -141,7 +140,7 @@ pub(super) struct Temp {
     kept: bool,
 }
 
-/// What there is to remove of such a file.
+/// The name and the directories to remove with an unfinished file.
 #[derive(Clone, Debug)]
 pub(super) struct Trace {
     pub(super) path: PathBuf,
@@ -150,8 +149,8 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Removes the name, and the directories that were made for it. Without a wait for a disk: what the
-    /// file holds is freed when it is closed.
+    /// Removes the name, and the directories that were made for it. Does not wait for a disk: the file's space is
+    /// freed when it is closed.
     pub(super) fn remove(&self) {
         remove(&self.path);
         self.parents.remove_empty(&self.directory);
@@ -159,9 +158,9 @@ impl Trace {
 }
 
 impl Temp {
-    /// A new file for `target`. What can be refused without a byte written is refused here.
+    /// Makes a new file for `target`. Refuses everything that can be refused before a byte is written.
     pub(super) fn create(parents: &Arc<Parents>, target: Target, create_only: bool) -> Result<Self, Fault> {
-        // A link is something that is there, wherever it leads to.
+        // A link counts as an existing file, wherever it leads.
         if create_only && target.path().is_symlink() {
             return Err(exists());
         }
@@ -179,7 +178,7 @@ impl Temp {
         target.check_directories()?;
         let (file, path, id) = create_file(parents, &target).map_err(|error| {
             parents.remove_empty(target.directory());
-            // EEXIST here is a file where a directory is to be: no other file has a new token's name.
+            // EEXIST here means a file in the place of a directory: no other file has the name of a new token.
             let error = if error.kind() == io::ErrorKind::AlreadyExists {
                 io::ErrorKind::NotADirectory.into()
             } else {
@@ -187,7 +186,7 @@ impl Temp {
             };
             fault(error, target.directory())
         })?;
-        // A sweep leaves a locked file alone. A file system that knows no locks takes nothing from us.
+        // A sweep leaves a locked file alone. On a file system without locks, do without.
         let _ = file.try_lock();
         let trace = Trace { path, directory: target.directory().to_owned(), parents: parents.clone() };
         Ok(Self { file, trace, id, target, kept: false })
@@ -203,7 +202,7 @@ impl Temp {
         Session { key: self.target.key().to_owned(), id: self.id.clone() }
     }
 
-    /// Gives the file its name, see [`publish`].
+    /// Publishes the file under its name, see [`publish`].
     pub(super) fn publish(mut self, create_only: bool, waiting: &Waiting) -> Result<Object, Fault> {
         let Trace { path, parents, .. } = &self.trace;
         let how = Publish { create_only, sync: true };
@@ -238,7 +237,7 @@ fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf,
         match OpenOptions::new().write(true).create_new(true).mode(replaced::PRIVATE).open(&path) {
             Ok(file) => return Ok((file, path, id)),
             Err(error) if attempts > 16 => return Err(error),
-            // Missing: not made yet, or removed by a neighbour that was aborted.
+            // The directory is missing: not made yet, or an aborted neighbour removed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => parents.make(target.directory())?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) if error.kind() == io::ErrorKind::InvalidFilename && named => named = false,
@@ -247,9 +246,9 @@ fn create_file(parents: &Parents, target: &Target) -> io::Result<(File, PathBuf,
     }
 }
 
-/// Forces the bytes to disk, gives the file its name, and forces that to disk, or only gives it its name.
+/// Syncs the bytes to disk, gives the file its name, and syncs the directory; without `sync`, only gives it its name.
 ///
-/// The name is not given where nobody waits for it any more.
+/// Fails before the rename if nobody waits for the file any more.
 pub(super) fn publish(
     parents: &Parents,
     file: &File,
@@ -281,14 +280,14 @@ pub(super) fn publish(
     Ok(target::describe(target.key(), &metadata))
 }
 
-/// The object has its name, and may lose it with the power. Written again it would meet itself.
+/// The object has its name, but may lose it in a power loss. A retry would find this object in its place.
 pub(super) fn unsynced(directory: &Path, error: io::Error) -> Fault {
     let place = directory.display();
     let message = format!("the object is published, but {place} could not be forced to disk: {error}");
     Fault::new(FaultKind::Unsynced, message).with_source(error).with_answered(true)
 }
 
-/// Renames without replacing; by a second link where the file system knows no such rename.
+/// Renames without replacing; by a hard link if the file system has no such rename.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename_no_replace(from, to) {
         Err(error) if cannot(&error) => link_new(from, to),
@@ -296,7 +295,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether the system says that it can't, and not that it won't.
+/// Whether the system says that it cannot do this, rather than that it refuses to.
 fn cannot(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let refusals = [Errno::INVAL, Errno::NOSYS, Errno::OPNOTSUPP, Errno::NOTTY];
@@ -322,7 +321,7 @@ pub(super) fn link_new(from: &Path, to: &Path) -> io::Result<()> {
             }
             Ok(())
         }
-        // What file systems without hard links say.
+        // Errors of file systems without hard links.
         Err(error) if cannot(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
             Err(io::Error::new(io::ErrorKind::Unsupported, error))
         }

@@ -1,8 +1,8 @@
-//! Whether somebody still waits for the file that a request makes.
+//! Tracks whether a request still waits for the file that it makes.
 //!
-//! Work that was handed to the blocking pool goes on when its request is dropped, and the process may end
-//! before it does. So a request that is dropped takes its file's name away at once; the work finds that
-//! nobody waits, and what it still writes goes to a file without a name.
+//! Work on the blocking pool continues when its request is dropped, and the process may end before the work does. So
+//! dropping a request removes its file's name at once. The work then notices that nobody waits, and its remaining
+//! writes go to a file without a name.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ pub(crate) struct Waiter(Arc<Waiting>);
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     over: AtomicBool,
-    /// The file, once it is made. The lock is held while it is, so that no file is made behind the back
-    /// of a request that is dropped.
+    /// The file, once it is made. The lock is held while it is being made, so that no file appears after its request
+    /// was dropped.
     made: Mutex<Option<Trace>>,
 }
 
@@ -28,7 +28,7 @@ impl Waiter {
         self.0.clone()
     }
 
-    /// The work has ended by itself, and has left what it was to leave.
+    /// The work has ended by itself: there is nothing to remove.
     pub(crate) fn done(self) {
         self.0.made().take();
     }
@@ -48,7 +48,7 @@ impl Waiting {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the file, which leaves this trace, where somebody still waits.
+    /// Makes the file and records its trace, if somebody still waits.
     pub(super) fn make<T>(
         &self,
         make: impl FnOnce() -> Result<T, Fault>,
@@ -61,7 +61,7 @@ impl Waiting {
         Ok(file)
     }
 
-    /// Does `work` where somebody still waits, who is not gone before it is done.
+    /// Does `work` if somebody still waits; the request cannot go away before `work` ends.
     #[cfg(target_os = "linux")]
     pub(super) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> Result<T, Fault> {
         let _made = self.made();
@@ -69,7 +69,7 @@ impl Waiting {
         Ok(work())
     }
 
-    /// Faults where nobody waits any more.
+    /// Fails if nobody waits any more.
     pub(crate) fn check(&self) -> Result<(), Fault> {
         if self.over.load(Ordering::Acquire) {
             let message = "given up by the caller before the object was published";

@@ -1,11 +1,11 @@
-//! The one walk of a local tree: every command that lists, copies or removes what lies below a directory uses it.
+//! Walks a local tree: every command that lists, copies or removes files below a directory uses it.
 //!
-//! The walk opens each directory relative to the one above, and never through a symbolic link: a directory that is
-//! swapped for a link in the middle of a walk is not entered. Only the root may be a link, because the user named it.
+//! Each directory is opened relative to the one above, and never through a symbolic link: a directory that is swapped
+//! for a link in the middle of a walk is not entered. Only the root may be a link, because the user named it.
 //!
-//! Keys are ordered by their bytes, `/` among them, as S3 orders them: `a-b` comes before `a/b`, and `a.b` too,
-//! whatever order the directory has. So a directory is sorted as its name with a slash behind it, and its content
-//! follows there. The walk holds the names of the directories between the root and where it is, and few descriptors.
+//! Keys are ordered by their bytes, including `/`, as in S3: `a-b` comes before `a/b`, and `a.b` too, whatever the
+//! order in the directory. So a directory is sorted as its name with a trailing slash, and its content follows there.
+//! The walk holds the names of the directories between the root and its position, and few descriptors.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use super::fault::{fault, invalid};
 use super::{target, temp};
 use crate::backend::{Entry, Fault, FaultKind, OpenSession, OtherKind};
 
-/// Most entries of one hand-off.
+/// The most entries in one batch.
 const BATCH: usize = 256;
-/// Most directories that stay open. One further up is opened again when the walk comes back to it.
+/// The most directories that stay open. A directory further up is opened again when the walk returns to it.
 const OPEN: usize = 16;
 
-/// What is looked for.
+/// The entries to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     Objects { recursive: bool },
@@ -37,27 +37,27 @@ pub(super) enum Found {
     Session(OpenSession),
 }
 
-/// A walk through the tree, as far as it has come.
+/// A walk through the tree, with its position.
 pub(super) struct Walk {
     root: PathBuf,
     prefix: String,
     want: Want,
-    /// The directories from the one where the walk began to where it is.
+    /// The directories from the start of the walk to its position.
     levels: Vec<Level>,
     begun: bool,
     faults: Vec<Fault>,
 }
 
 struct Level {
-    /// For messages only: the walk goes by descriptors.
+    /// For messages only: the walk uses descriptors.
     path: PathBuf,
     /// `None` while the walk is far below: see [`OPEN`].
     directory: Option<Arc<OwnedFd>>,
     /// Device and inode: a directory that is opened again must be the same.
     id: (u64, u64),
-    /// The key up to here: empty, or with a slash at its end.
+    /// The key of this directory: empty, or with a trailing slash.
     below: String,
-    /// The names to come, in key order.
+    /// The names not visited yet, in key order.
     names: std::vec::IntoIter<Name>,
 }
 
@@ -89,7 +89,7 @@ impl Kind {
 }
 
 impl Walk {
-    /// Nothing is read before the first [`batch`](Self::batch). `None` where no key can have the prefix.
+    /// Reads nothing before the first [`batch`](Self::batch). `None` if no key can have the prefix.
     pub(super) fn new(root: PathBuf, prefix: &str, want: Want) -> Option<Self> {
         let directories = prefix.rsplit_once('/').map(|(directories, _)| directories);
         if directories.is_some_and(|directories| target::fault_of(directories).is_some()) {
@@ -103,7 +103,7 @@ impl Walk {
         self.begun && self.levels.is_empty()
     }
 
-    /// The next entries. What can't be read is an error among them, and the walk goes on.
+    /// The next entries. An entry that cannot be read becomes an error among them, and the walk continues.
     pub(super) fn batch(&mut self) -> Vec<Result<Found, Fault>> {
         if !self.begun {
             self.begun = true;
@@ -143,7 +143,7 @@ impl Walk {
             Err(error) => return self.faults.push(fault(error.into(), &self.root)),
         }
         match beneath::directory(&self.root, below.trim_end_matches('/')) {
-            // Opened to be read from here on.
+            // Open it again, for reading.
             Ok(Entered::Directory(directory)) => {
                 let path = self.root.join(&below);
                 match beneath::again(&directory) {
@@ -157,7 +157,7 @@ impl Walk {
         }
     }
 
-    /// Reads a directory's names, and goes on there.
+    /// Reads a directory's names, and continues there.
     fn enter(&mut self, directory: OwnedFd, path: PathBuf, below: String) {
         let read = (|| {
             let found = rustix::fs::fstat(&directory)?;
@@ -172,13 +172,13 @@ impl Walk {
                     self.levels[far].directory = None;
                 }
             }
-            // It is removed, and its entries were before.
+            // The directory was removed, and its entries before it.
             Err(Errno::NOENT) => {}
             Err(error) => self.faults.push(fault(error.into(), &path)),
         }
     }
 
-    /// Opens the directory where the walk is once more, where it was closed for one far below.
+    /// Opens the directory at the walk's position again, if it was closed while the walk was far below.
     fn open_last(&mut self) {
         let Some(level) = self.levels.last() else { return };
         if level.directory.is_some() {
@@ -247,7 +247,7 @@ impl Walk {
         Ok(names)
     }
 
-    /// Whether keys that begin so may begin with the prefix. (A session's key is not its file's name.)
+    /// Whether keys that begin like this can have the prefix. A session's key differs from its file's name.
     fn leads_to_prefix(&self, below: &str, name: &str) -> bool {
         let key = format!("{below}{name}");
         let file = !name.ends_with('/');
@@ -255,7 +255,7 @@ impl Walk {
             || if file { self.want == Want::Sessions } else { self.prefix.starts_with(&key) }
     }
 
-    /// Opens something; where no descriptor is left, once more without the directories further up.
+    /// Opens something; if no descriptor is left, closes the directories further up and tries again.
     fn spared<T>(&mut self, open: impl Fn() -> Result<T, Errno>) -> Result<T, Errno> {
         match open() {
             Err(Errno::MFILE | Errno::NFILE) => {
@@ -288,7 +288,7 @@ impl Walk {
             };
         }
         let failed = |error: Errno| fault(error.into(), &path);
-        // What has no such name any more was removed meanwhile.
+        // A name that is gone was removed meanwhile.
         let found = match statat(&*directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(found) => found,
             Err(Errno::NOENT) => return None,
@@ -296,7 +296,7 @@ impl Walk {
         };
         let kind = Kind::of(FileType::from_raw_mode(found.st_mode));
         if self.want == Want::Sessions {
-            // Tidegate makes no links of such a name.
+            // Tidegate makes no links with such names.
             let session = (kind == Kind::File).then(|| self.session(&directory, &name, &found)).flatten()?;
             return Some(Ok(Found::Session(session)));
         }
@@ -317,14 +317,14 @@ impl Walk {
         Some(Ok(Found::Entry(entry)))
     }
 
-    /// The session of the regular file `name`, if it is one and the prefix means it.
+    /// The session of the regular file `name`, if it is one and has the prefix.
     fn session(&self, directory: &OwnedFd, name: &str, found: &Stat) -> Option<OpenSession> {
         let below = &self.levels.last()?.below;
         let session = temp::session(below, name).filter(|session| session.key.starts_with(&self.prefix))?;
         let opened = temp::open_at(directory, name).ok();
         let created = opened.as_ref().and_then(|file| file.metadata().ok()?.created().ok());
         let started = created.or_else(|| target::modified(found));
-        // Whoever writes a file in one go holds its lock.
+        // A write in one go holds the lock of its file.
         let in_use = opened.is_some_and(|file| temp::is_locked(&file));
         Some(OpenSession::new(session).with_started(started).with_in_use(in_use))
     }

@@ -1,4 +1,4 @@
-//! A payload into a file: pieces are gathered here and written where waiting for a disk is allowed.
+//! Writes a payload into a file: gathers its pieces, and writes them on the blocking pool.
 
 use std::borrow::Borrow;
 use std::fs::File;
@@ -15,13 +15,13 @@ use crate::backend::{Fault, FaultKind};
 use crate::memory::payload::{Payload, PayloadStream};
 use crate::types::checksum::{Checksum, Hasher};
 
-/// Most bytes of one hand-off.
+/// The most bytes of one hand-off.
 const GROUP: usize = 1 << 20;
-/// Most pieces of one system call (`IOV_MAX`).
+/// The most pieces of one system call (`IOV_MAX`).
 const PIECES: usize = 1024;
 
-/// Writes `payload` at `offset` of the file that `begin` gives, and ends with `finish`. Both run on the
-/// blocking pool: for a small payload all of it is one hand-off. `directory` is where the file is.
+/// Writes `payload` at `offset` of the file that `begin` gives, and ends with `finish`. Both run on the blocking
+/// pool; a small payload needs only one hand-off. `directory` is the file's directory.
 pub(super) async fn write_out<F, R>(
     payload: Payload,
     offset: u64,
@@ -34,7 +34,7 @@ where
     R: Send + 'static,
 {
     let mut groups = Groups { stream: payload.stream(), rest: Bytes::new() };
-    // Bytes from a file are hashed as they are read; those from memory once more, to be sure of them.
+    // Bytes from a file are hashed as they are read. Bytes from memory are hashed again here, to be sure of them.
     let hashed = payload.checksum().is_some() || payload.is_empty();
     let hasher = hashed.then(|| Hasher::new(payload.algorithm()));
     let output = Output::Begin(begin);
@@ -49,7 +49,7 @@ where
     }
 }
 
-/// What goes from one hand-off to the next.
+/// The state passed from one hand-off to the next.
 struct Pass<F, B, E> {
     output: Output<F, B>,
     position: u64,
@@ -104,16 +104,16 @@ where
     }
 }
 
-/// A payload's pieces in groups for a hand-off each.
+/// A payload's pieces in groups, one for each hand-off.
 struct Groups {
     stream: PayloadStream,
-    /// What did not fit into the last group.
+    /// The bytes that did not fit into the last group.
     rest: Bytes,
 }
 
 impl Groups {
-    /// Pieces until they are enough, or until the next would have to be waited for: a payload may have
-    /// few buffers, which come back only when they have been written. None only of an empty payload.
+    /// Gathers pieces until there are enough, or until the next is not ready: a payload may have few buffers, which
+    /// are free only once they are written. Empty only for an empty payload.
     async fn next(&mut self) -> Result<Vec<Bytes>, Fault> {
         let mut group = Vec::new();
         let mut size = 0;
@@ -153,7 +153,7 @@ fn ended_early() -> Fault {
     Fault::new(FaultKind::Source, "the source ended before all its bytes were read")
 }
 
-/// Writes all pieces from `position` on; the position behind them.
+/// Writes all pieces from `position` on; returns the position after them.
 pub(super) fn write_all_at(file: &File, pieces: &[Bytes], mut position: u64) -> io::Result<u64> {
     for some in pieces.chunks(PIECES) {
         let mut slices: Vec<IoSlice<'_>> = some.iter().map(|piece| IoSlice::new(piece)).collect();

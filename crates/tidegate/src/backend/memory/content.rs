@@ -1,4 +1,4 @@
-//! Bytes as the store in memory keeps them, and what is told of them.
+//! Blocks of bytes in the memory store, with their checksums and ETags.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::memory::payload::Payload;
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::object::Object;
 
-/// Bytes are kept in blocks of about this size.
+/// Bytes are kept in blocks of about this size, in bytes.
 const BLOCK: usize = 256 << 10;
 
 /// Copies a payload's bytes into blocks, and checks them against its checksum.
@@ -51,13 +51,13 @@ pub(super) fn describe(checksum: &Checksum, parts: Option<usize>) -> Object {
     object
 }
 
-/// A tag of the content, with its quotes; with the number of parts behind it, as S3 has it.
+/// A quoted ETag made from the content; with `parts`, it ends with their number, as on S3.
 pub(super) fn etag(checksum: &Checksum, parts: Option<usize>) -> String {
     let parts = parts.map_or_else(String::new, |parts| format!("-{parts}"));
     format!("\"{:016x}{:016x}{parts}\"", checksum.value(), checksum.covers())
 }
 
-/// The checksum of all parts; `None` where one of them is of another algorithm.
+/// The checksum of all parts together; `None` if a part has another algorithm.
 pub(super) fn joined(parts: &[Receipt], algorithm: Algorithm) -> Option<Checksum> {
     parts.iter().try_fold(algorithm.empty(), |sum, part| {
         (part.checksum.algorithm() == algorithm).then(|| sum.then(&part.checksum))

@@ -1,4 +1,4 @@
-//! Copies: blocks are shared, not copied.
+//! Copies within the memory store. They share the source's blocks.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use crate::types::checksum::Hasher;
 use crate::types::object::Object;
 
 impl State {
-    /// What is copied, if it is still the object that it was.
+    /// The source object, if it is still the one that was described.
     fn source(&self, from: &CopySource) -> Result<&Stored, Fault> {
         let stored = self.objects.get(&from.key).ok_or_else(no_object)?;
         same_or_replaced(stored.object.clone(), Some(&from.object))?;
@@ -70,7 +70,7 @@ impl Memory {
         Ok(stored)
     }
 
-    /// The receipts of parts that were copied.
+    /// The receipts of copied parts. Fails if a part was replaced.
     pub(super) fn receipts(&self, session: &Session, parts: &[StoredPart]) -> Result<Vec<Receipt>, Fault> {
         let mut state = self.state();
         let held = &state.upload(session)?.parts;
@@ -91,7 +91,7 @@ impl Memory {
     }
 }
 
-/// A part as the store tells of it.
+/// A part as the store lists it.
 pub(super) fn stored(receipt: &Receipt) -> StoredPart {
     let Receipt { number, size, etag, checksum } = receipt;
     let checksum = Some(checksum.base64());

@@ -1,4 +1,4 @@
-//! What the store in memory refuses: S3's rules, with the names that S3 has for their breaches.
+//! The memory store's checks: S3's rules, with S3's names for the errors.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::Part;
 use crate::backend::{Capabilities, Fault, FaultKind, Receipt};
 
-/// Whether an upload of `stored` parts may be completed with `parts`.
+/// Checks that an upload with the parts `stored` may be completed with `parts`.
 pub(super) fn check_parts(
     limits: &Capabilities,
     stored: &BTreeMap<u32, Part>,
@@ -52,7 +52,7 @@ pub(super) fn check_parts(
     Ok(())
 }
 
-/// The range as far as there are bytes. One that begins past the end is refused, as S3 does.
+/// The range, cut to the object's end. Refuses a range that begins past the end, as S3 does.
 pub(super) fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, Fault> {
     let Some(range) = range else {
         return Ok(0..size);
@@ -68,7 +68,7 @@ pub(super) fn clamp(range: Option<Range<u64>>, size: u64) -> Result<Range<u64>, 
     Ok(range.start..range.end.min(size))
 }
 
-/// Whether `size` bytes are no more than the `most` that go into `whole`.
+/// Fails if `size` bytes are more than `most`, the limit of one `whole`.
 pub(super) fn fits(size: u64, most: u64, whole: &str) -> Result<(), Fault> {
     if size > most {
         return Err(Fault::new(

@@ -1,4 +1,4 @@
-//! From bucket and key to the URL that is signed and sent.
+//! Builds the URL that is signed and sent from bucket and key.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
@@ -7,12 +7,12 @@ use super::settings::Addressing;
 use crate::backend::{Fault, FaultKind};
 use crate::types::printable::address_without_password;
 
-/// What a signature leaves as it is in a query (RFC 3986, unreserved).
+/// Characters that a signature leaves unencoded in a query (RFC 3986, unreserved).
 const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// What it leaves as it is in a path.
+/// Characters that a signature leaves unencoded in a path.
 const PATH: &AsciiSet = &QUERY.remove(b'/');
 
-/// The base of all addresses of one bucket.
+/// The base of all URLs of one bucket.
 #[derive(Clone, Debug)]
 pub(in crate::backend) struct Address {
     /// Scheme, host, port and base path, without a trailing slash.
@@ -51,14 +51,14 @@ impl Address {
         Err(Fault::new(FaultKind::Invalid, message))
     }
 
-    /// The address of the bucket itself.
+    /// The URL of the bucket itself.
     pub(in crate::backend) fn bucket(&self, query: &[(&str, &str)]) -> String {
         let mut url = format!("{}/", self.base);
         push_query(&mut url, query);
         url
     }
 
-    /// The address of an object.
+    /// The URL of an object.
     pub(in crate::backend) fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<String, Fault> {
         check(key)?;
         let mut url = format!("{}/{}", self.base, utf8_percent_encode(key, PATH));
@@ -67,13 +67,13 @@ impl Address {
     }
 }
 
-/// An object of the same endpoint, as the header has it that names what is copied.
+/// An object at the same endpoint, as `x-amz-copy-source` names it.
 pub(super) fn source(bucket: &str, key: &str) -> String {
     format!("{bucket}/{}", utf8_percent_encode(key, PATH))
 }
 
-/// Refuses what could not be addressed: no URL can say a path that has a segment `.` or `..`, and who resolves
-/// them on the way (RFC 3986, 6.2.2.3) would touch another object.
+/// Refuses keys that no URL can address. A client or server on the way resolves a segment `.` or `..` (RFC 3986,
+/// 6.2.2.3), and the request would reach another object.
 fn check(key: &str) -> Result<(), Fault> {
     let message = if key.is_empty() {
         "the key is empty".to_owned()
@@ -122,10 +122,10 @@ pub(in crate::backend) struct Endpoint {
 }
 
 impl Endpoint {
-    /// An address that someone set.
+    /// An endpoint that the user set.
     pub(in crate::backend) fn custom(url: &str) -> Result<Self, Fault> {
         let wrong = |why: &str| {
-            // A query may have a key in it, and a user's name a password.
+            // A query may contain a key, and the user name a password.
             let shown = address_without_password(url);
             let shown = shown.split(['?', '#']).next().unwrap_or_default();
             let message = format!("endpoint `{shown}` {why}: write http://host:port or https://host");
@@ -146,7 +146,7 @@ impl Endpoint {
         Ok(Self { url: parsed.as_str().trim_end_matches('/').to_owned(), host, is_aws })
     }
 
-    /// AWS's own address in a region.
+    /// AWS's own endpoint in a region.
     pub(in crate::backend) fn aws(region: &str, fips: bool, dual_stack: bool) -> Result<Self, Fault> {
         if region.is_empty() || !region.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             let message = format!("`{region}` is not a region's name, as `eu-central-1` is");

@@ -1,4 +1,4 @@
-//! Attributes as headers, and headers as an object's description.
+//! Converts attributes to headers, and an answer's headers to an object's description.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::object::{Attributes, Encryption, Object};
 
 const META: &str = "x-amz-meta-";
-/// The name under which a writer's token is kept among the metadata.
+/// The metadata name under which a writer's token is stored.
 const TOKEN: &str = Attributes::RESERVED;
 
 /// The headers of a request that begins an object.
@@ -58,7 +58,7 @@ pub(super) fn to_headers(options: &WriteOptions) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// The metadata among an answer's headers. A header that comes twice stands for one value, with a comma between.
+/// The metadata in an answer's headers. The values of a repeated header are joined with a comma.
 pub(in crate::backend) fn metadata(headers: &HeaderMap, prefix: &str) -> BTreeMap<String, String> {
     let mut metadata = BTreeMap::<String, String>::new();
     for (name, value) in headers {
@@ -75,7 +75,7 @@ pub(in crate::backend) fn metadata(headers: &HeaderMap, prefix: &str) -> BTreeMa
     metadata
 }
 
-/// What an answer's headers say of an object, but for its size.
+/// The object that an answer's headers describe, without its size.
 pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     let read = |name: &str| {
         let value = String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned();
@@ -90,7 +90,7 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
         }
         _ => None,
     };
-    // A checksum of parts (`…-N`) is not one of the bytes.
+    // A composite checksum (`…-N`) is a checksum of parts, not of the bytes.
     let is_composite = read("x-amz-checksum-type").is_some_and(|kind| kind.eq_ignore_ascii_case("COMPOSITE"));
     let whole = |name| read(name).filter(|value| !is_composite && !value.contains('-'));
     Object {
@@ -120,14 +120,14 @@ pub(super) fn from_headers(key: &str, headers: &HeaderMap) -> Object {
     }
 }
 
-/// What an answer's headers name that no copy carries.
+/// Names properties in an answer's headers that a copy does not carry over.
 fn not_carried(headers: &HeaderMap) -> Vec<&'static str> {
     let has = |name: &str| headers.get(name).is_some_and(|value| !value.is_empty());
     let is_held = headers
         .get("x-amz-object-lock-legal-hold")
         .is_some_and(|hold| hold.as_bytes().eq_ignore_ascii_case(b"ON"));
     let is_locked = has("x-amz-object-lock-mode") || has("x-amz-object-lock-retain-until-date");
-    // What is no date is refused by some stores.
+    // Some stores refuse an `expires` that is not a date.
     let expires = headers.get("expires").map(|text| String::from_utf8_lossy(text.as_bytes()));
     let all = [
         ("expires", expires.is_some_and(|text| !text.is_empty() && time(&text).is_none())),
@@ -138,7 +138,7 @@ fn not_carried(headers: &HeaderMap) -> Vec<&'static str> {
     all.into_iter().filter_map(|(name, is)| is.then_some(name)).collect()
 }
 
-/// Some servers keep the framing of the upload as if it were the object's encoding.
+/// Removes `aws-chunked`: some servers store the framing of the upload as the object's encoding.
 fn stored_encoding(encoding: &str) -> Option<String> {
     let kept: Vec<_> = encoding
         .split(',')

@@ -1,4 +1,4 @@
-//! What the buckets of one endpoint share: connections, credentials, region.
+//! The state that all buckets of one endpoint share: connections, credentials, region.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,8 @@ use super::settings::{Origin, S3Settings};
 use crate::backend::http::{Connections, tls};
 use crate::backend::{Fault, FaultKind, environment};
 
-/// The shared half of [`S3`]: one pool of connections and one set of credentials for all buckets of an
-/// endpoint. A clone is the same client.
+/// The shared half of [`S3`]: one connection pool and one set of credentials for all buckets of an endpoint. A clone
+/// refers to the same client.
 #[derive(Clone, Debug)]
 pub struct S3Client {
     pub(super) shared: Arc<Shared>,
@@ -42,7 +42,7 @@ pub(super) struct Shared {
     pub(super) endpoint: Endpoint,
     pub(super) region: String,
     pub(super) settings: S3Settings,
-    /// Whether an answer said that it is MinIO's, which lists and cleans up in ways of its own.
+    /// Set once an answer shows that the store is MinIO, which lists and cleans up in its own way.
     is_minio: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Shared {
         self.is_minio.load(Ordering::Relaxed)
     }
 
-    /// Takes note of who answers.
+    /// Recognizes MinIO by the `Server` header of an answer.
     pub(super) fn meet(&self, headers: &HeaderMap) {
         if headers.get(header::SERVER).is_some_and(|server| server.as_bytes().starts_with(b"MinIO")) {
             self.is_minio.store(true, Ordering::Relaxed);
@@ -60,8 +60,8 @@ impl Shared {
 }
 
 impl S3Client {
-    /// Settles what `settings` leave open (environment, profile) and sets up a client. Sends nothing;
-    /// credentials are fetched by the first request.
+    /// Fills in settings that are not set, from the environment and the profile, and sets up a client. Sends nothing;
+    /// the first request fetches credentials.
     pub async fn connect(settings: &S3Settings) -> Result<Self, Fault> {
         environment::check_exact(&FILES, environment::process)?;
         let profile = profile(settings)?;
@@ -106,7 +106,7 @@ impl S3Client {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// One of its buckets.
+    /// A bucket at this endpoint.
     pub fn bucket(&self, bucket: &str) -> Result<S3, Fault> {
         S3::new(self, bucket)
     }
@@ -122,7 +122,8 @@ impl S3Client {
     }
 }
 
-/// The region that is set somewhere. The instance's own is not asked for: no S3 tool does.
+/// The region from the settings, the environment or the profile. The instance's own region is not used: no S3 tool
+/// does that.
 async fn region(settings: &S3Settings, profile: Option<&str>) -> Result<Option<String>, Fault> {
     if let Some(region) = &settings.region {
         let region = region.trim();
@@ -144,9 +145,10 @@ async fn region(settings: &S3Settings, profile: Option<&str>) -> Result<Option<S
     Ok(Some(region.to_owned()).filter(|region| !region.is_empty()))
 }
 
-/// Where the configuration is, which other code reads from the environment.
+/// Variables with the paths of the configuration files. The AWS libraries read them too, so their values must be
+/// exact.
 const FILES: [&str; 2] = ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"];
-/// What says where credentials come from; other code reads these, too.
+/// Variables that say where credentials come from. The AWS libraries read them too.
 const SOURCES: [&str; 7] = [
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_ROLE_ARN",
@@ -157,7 +159,8 @@ const SOURCES: [&str; 7] = [
     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
 ];
 
-/// The profile that was asked for: by the settings, or by `AWS_PROFILE` where that is not what other code reads there.
+/// The profile in the settings, else `AWS_PROFILE` if cleaning up its value changed it: otherwise the AWS libraries
+/// read the variable themselves.
 fn profile(settings: &S3Settings) -> Result<Option<String>, Fault> {
     if let Some(profile) = &settings.profile {
         return Ok(Some(profile.trim().to_owned()));
@@ -167,7 +170,7 @@ fn profile(settings: &S3Settings) -> Result<Option<String>, Fault> {
     Ok(profile.filter(|profile| raw.is_some_and(|raw| raw != profile.as_str())))
 }
 
-/// What environment and profile say.
+/// Settings found in the environment and the profile.
 struct Found(SdkConfig);
 
 impl Found {
@@ -180,7 +183,8 @@ impl Found {
         Self(loader.load().await)
     }
 
-    /// A variable for S3 alone, the variable, the profile's property for S3 alone, the property.
+    /// Looks up, in this order: the variable for S3 alone, the general variable, the profile's property for S3 alone,
+    /// the general property.
     fn of(&self, variable: &str, property: &str) -> Option<String> {
         let key = ServiceConfigKey::builder().service_id("s3").env(variable).profile(property);
         let value = self.0.service_config()?.load_config(key.build().ok()?)?;
@@ -205,7 +209,8 @@ async fn keyring(
     if keys.is_none() {
         environment::check_exact(&SOURCES, environment::process)?;
     }
-    // Keys of the environment need no requests; all else asks for keys at servers, past no proxy that is set.
+    // Keys in the environment need no request. All other sources may ask servers for keys, through the proxy if one
+    // is set.
     let keys = keys.filter(|_| settings.profile.is_none());
     let by_name = settings.profile.is_some();
     let config = ProviderConfig::without_region()
@@ -213,7 +218,7 @@ async fn keyring(
         .with_region(Some(Region::new(region.to_owned())))
         .with_http_client(chain_client(bundle)?);
     let (region, named) = (region.to_owned(), profile.clone().filter(|_| by_name));
-    // Profiles are read once a provider: after a refusal a new one reads what is there by then.
+    // A provider reads the profiles once. After a refusal, a new provider reads the current ones.
     let provider =
         move || provider(config.clone(), region.clone(), profile.clone(), by_name, keys.clone()).boxed();
     Ok(Keyring::provided(Arc::new(provider), named).await)
@@ -226,7 +231,7 @@ async fn provider(
     by_name: bool,
     keys: Option<Keys>,
 ) -> SharedCredentialsProvider {
-    // A profile that was asked for by name goes before keys in the environment, as in AWS's own tools.
+    // A profile requested by name takes precedence over keys in the environment, as in AWS's own tools.
     if let Some(keys) = keys {
         return SharedCredentialsProvider::new(keys);
     }
@@ -234,7 +239,7 @@ async fn provider(
         let provider = ProfileFileCredentialsProvider::builder().configure(&config).profile_name(profile);
         return SharedCredentialsProvider::new(provider.build());
     }
-    // Off AWS nobody answers at the instance's address: do not wait long for that.
+    // Outside AWS nothing answers at the instance metadata address: do not wait long for it.
     let instance = aws_config::imds::Client::builder()
         .configure(&config)
         .max_attempts(2)
@@ -248,7 +253,7 @@ async fn provider(
     SharedCredentialsProvider::new(chain.build().await)
 }
 
-/// The HTTP client by which the chain fetches credentials (SSO, STS, instance and container roles).
+/// The HTTP client with which the chain fetches credentials (SSO, STS, instance and container roles).
 fn chain_client(
     bundle: Option<&Path>,
 ) -> Result<aws_smithy_runtime_api::client::http::SharedHttpClient, Fault> {

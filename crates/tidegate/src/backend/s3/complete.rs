@@ -1,4 +1,4 @@
-//! The end of a session: what is asked, and what the answer means.
+//! Completes a session: builds the request and reads the answer.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -13,7 +13,7 @@ use crate::types::object::Object;
 
 pub(super) const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-/// Fills in the request that publishes the object of a session, of `size` bytes.
+/// Fills in the request that completes a session and publishes its object of `size` bytes.
 pub(super) fn request(
     mut request: Request,
     parts: Vec<xml::Part>,
@@ -32,7 +32,7 @@ pub(super) fn request(
     Ok(request.with(Content::Text(completion(parts)?)).of_much_work())
 }
 
-/// Says what is to be there for an object to be published.
+/// Sets the condition for publishing: no object may exist, or only the one to be replaced.
 pub(super) fn condition(headers: &mut HeaderMap, options: &WriteOptions) -> Result<(), Fault> {
     if options.create_only {
         set(headers, "if-none-match", Some("*"))?;
@@ -42,7 +42,7 @@ pub(super) fn condition(headers: &mut HeaderMap, options: &WriteOptions) -> Resu
     set(headers, "if-match", replaced)
 }
 
-/// Refuses to replace an object that no condition can name.
+/// Refuses to replace an object that a condition cannot identify.
 pub(super) fn check_condition(options: &WriteOptions) -> Result<(), Fault> {
     let Some(replaced) = &options.replaces else { return Ok(()) };
     let message = match replaced.etag.as_deref() {
@@ -55,7 +55,7 @@ pub(super) fn check_condition(options: &WriteOptions) -> Result<(), Fault> {
     Err(Fault::new(FaultKind::Invalid, message))
 }
 
-/// The fault of a write where the object that it was to replace is gone, which is a 404.
+/// Turns a 404 into `Exists` where the write was to replace an object: that object is gone.
 pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
     if fault.kind == FaultKind::NotFound && options.replaces.is_some() {
         fault.kind = FaultKind::Exists;
@@ -63,7 +63,7 @@ pub(super) fn unmet(mut fault: Fault, options: &WriteOptions) -> Fault {
     fault
 }
 
-/// The parts that a completion names, with their checksums or without.
+/// The parts for a completion, with or without their checksums.
 pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::Part> {
     let part = |receipt: &Receipt| {
         let sum = |algorithm| {
@@ -79,7 +79,7 @@ pub(in crate::backend) fn named(parts: &[Receipt], checksums: bool) -> Vec<xml::
     parts.iter().map(part).collect()
 }
 
-/// The same of parts that the store has copied.
+/// Parts that the store copied, for a completion; without checksums.
 pub(super) fn copied(parts: &[StoredPart]) -> Vec<xml::Part> {
     let part = |stored: &StoredPart| xml::Part {
         crc64nvme: None,
@@ -90,7 +90,7 @@ pub(super) fn copied(parts: &[StoredPart]) -> Vec<xml::Part> {
     parts.iter().map(part).collect()
 }
 
-/// The list of parts that a completion names.
+/// Writes the list of parts of a completion as XML.
 pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fault> {
     let complete = xml::CompleteMultipartUpload { xmlns: NAMESPACE, parts };
     quick_xml::se::to_string(&complete).map(Bytes::from).map_err(|error| {
@@ -98,7 +98,7 @@ pub(in crate::backend) fn completion(parts: Vec<xml::Part>) -> Result<Bytes, Fau
     })
 }
 
-/// What came of it; the body tells.
+/// Reads the answer to a completion. The body says whether it succeeded.
 pub(in crate::backend) fn answer(
     key: &str,
     headers: &HeaderMap,
@@ -109,7 +109,7 @@ pub(in crate::backend) fn answer(
     Ok(written.into_object(key, headers))
 }
 
-/// What an answer with `root` tells, whose status was sent before the store knew how it would end.
+/// Reads an answer with root `root` whose status was sent before the store knew the outcome.
 pub(super) fn told(
     headers: &HeaderMap,
     body: &[u8],

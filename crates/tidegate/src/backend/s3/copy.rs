@@ -1,7 +1,7 @@
-//! Copies by the store: of an object in one request, or of ranges of one to parts.
+//! Copies by the store: an object in one request, or ranges of an object as parts.
 //!
-//! Nothing of the source is taken over by itself but its bytes, and its tags where none are given: attributes
-//! are said again, so that the copy has its writer's token and can be known by it where an answer is lost.
+//! The store copies only the bytes, and the tags if none are given. Attributes are sent again, so that the copy has
+//! its own writer's token, which identifies the copy if the answer is lost.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::backend::{Backend as _, CopySource, Fault, FaultKind, Session, Stored
 use crate::types::checksum::Checksum;
 use crate::types::object::Object;
 
-/// The bucket that is copied from.
+/// The bucket of the source.
 fn bucket_of<'a>(scheme: &str, from: &'a CopySource) -> Result<&'a str, Fault> {
     let bucket = from.location.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://"));
     bucket.ok_or_else(|| {
@@ -28,7 +28,7 @@ fn bucket_of<'a>(scheme: &str, from: &'a CopySource) -> Result<&'a str, Fault> {
 }
 
 impl S3 {
-    /// Says in a request what it copies, and that it is to be that very object.
+    /// Adds the source to a copy request, with the condition that it is still the same object.
     fn copies(&self, mut request: Request, from: &CopySource) -> Result<Request, Fault> {
         let bucket = bucket_of(self.bucket.shared.settings.scheme, from)?;
         let headers = &mut request.headers;
@@ -37,7 +37,7 @@ impl S3 {
         Ok(request.of_much_work())
     }
 
-    /// That the source is still the object that was described, where its tag could be no condition of the copy.
+    /// Checks that the source is still the described object, if its ETag could not be a condition of the copy.
     async fn check_source(&self, from: &CopySource) -> Result<(), Fault> {
         if from.object.strong_tag().is_some() {
             return Ok(());
@@ -47,7 +47,7 @@ impl S3 {
         same_or_replaced(bucket.head(&from.key).await.map_err(gone)?, Some(&from.object)).map(drop)
     }
 
-    /// Sends a request for a copy. As that of a completion, its status is no word on how it ended.
+    /// Sends a copy request. As with a completion, the body says whether it succeeded, not the status.
     async fn copied(&self, request: Request, root: &str) -> Result<(HeaderMap, xml::Written), Fault> {
         let (headers, body) = self.bucket.shared.ask(request).await.map_err(gone_or_other)?;
         let region = &self.bucket.shared.region;
@@ -62,13 +62,13 @@ impl S3 {
         options: &WriteOptions,
     ) -> Result<Object, Fault> {
         if options.create_only {
-            // S3 has had a condition for it since 2025, which its compatibles do not know and ignore.
+            // S3 has had a condition for this since 2025, but compatible stores ignore it.
             let message = "a copy in one request is made whether or not the key has an object";
             return Err(Fault::new(FaultKind::Unsupported, message));
         }
         let mut request = self.copies(self.begin(Method::PUT, key, &[], options)?, from)?;
         set(&mut request.headers, "x-amz-metadata-directive", Some("REPLACE"))?;
-        // Else they are copied; not every store knows the header, and those that do not have no tags.
+        // Without this header the tags are copied. Stores that do not know the header have no tags.
         let retags = (!options.attributes.tags.is_empty()).then_some("REPLACE");
         set(&mut request.headers, "x-amz-tagging-directive", retags)?;
         let (headers, result) = self.copied(request, "CopyObjectResult").await?;
@@ -79,8 +79,8 @@ impl S3 {
         Ok(Object { token: options.token.clone(), attributes: options.attributes.clone(), ..object })
     }
 
-    /// Opens a session of no checksum, which the store has to come to by itself: MinIO refuses to copy parts to
-    /// one that has any, for it takes them to come without theirs.
+    /// Opens a session without a checksum algorithm; any checksum is the store's own. MinIO refuses to copy parts
+    /// into a session with an algorithm, because it expects each part to bring its checksum.
     pub(super) async fn open_copied(&self, key: &str, options: &WriteOptions) -> Result<Session, Fault> {
         let request = self.begin(Method::POST, key, &[("uploads", "")], options)?;
         self.opened(key, request).await
@@ -101,7 +101,7 @@ impl S3 {
         set(&mut request.headers, "x-amz-copy-source-range", Some(bytes))?;
         let (_, result) = self.copied(request, "CopyPartResult").await?;
         self.check_source(from).await?;
-        // `copied` accepts no result without a tag.
+        // `copied` accepts only results with an ETag.
         Ok(StoredPart::new(number, range.end - range.start, result.etag.unwrap_or_default()))
     }
 
@@ -126,7 +126,7 @@ impl S3 {
                 let tagging: xml::Tagging = fault::document(&headers, &body, "Tagging", region)?;
                 Ok(tagging.tag_set.tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
             }
-            // A store that knows no tags has none (Cloudflare R2).
+            // A store without tags (Cloudflare R2).
             Err(fault) if fault.kind == FaultKind::Unsupported => Ok(BTreeMap::new()),
             Err(fault) => {
                 let message = format!("the object's tags, which a copy keeps, cannot be read: {fault}");

@@ -1,4 +1,4 @@
-//! Credentials: kept, and fetched again before they expire.
+//! Caches credentials, and fetches them again before they expire.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -16,20 +16,20 @@ use futures::future::BoxFuture;
 use crate::backend::http::innermost;
 use crate::backend::{Fault, FaultKind, environment};
 
-/// How long before they expire credentials are fetched again; they are used on where that fails.
+/// Credentials are fetched again this long before they expire. If the fetch fails, the old ones stay in use.
 const EARLY: Duration = Duration::from_secs(5 * 60);
 
-/// Makes a provider that knows nothing of what an earlier one has read.
+/// Makes a provider that shares no cached state with an earlier provider.
 pub(super) type NewProvider = Arc<dyn Fn() -> BoxFuture<'static, SharedCredentialsProvider> + Send + Sync>;
 
 /// The credentials of one client.
 #[derive(Debug)]
 pub(super) enum Keyring {
-    /// Requests are not signed.
+    /// Do not sign requests.
     Anonymous,
-    /// They never change.
+    /// Credentials that never change.
     Fixed(Arc<Identity>),
-    /// They come from a provider, and may expire.
+    /// Credentials from a provider; they may expire.
     Provided(Provided),
 }
 
@@ -44,7 +44,7 @@ impl Keyring {
         Ok(Self::Fixed(Arc::new(keys.into())))
     }
 
-    /// Credentials of a provider that `new` makes, now and after each refusal.
+    /// Credentials from a provider that `new` makes: once now, and again after each refusal.
     pub(super) async fn provided(new: NewProvider, profile: Option<String>) -> Self {
         let provider = RwLock::new(new().await);
         Self::Provided(Provided {
@@ -56,7 +56,7 @@ impl Keyring {
         })
     }
 
-    /// The store says that `identity` has expired. Whether there may be another for the next request.
+    /// Called when the store says that `identity` has expired. True if the next request may get other credentials.
     pub(super) async fn refused(&self, identity: &Arc<Identity>) -> bool {
         match self {
             Self::Anonymous | Self::Fixed(_) => false,
@@ -67,7 +67,7 @@ impl Keyring {
         }
     }
 
-    /// What to sign with now; `None` where requests are not signed.
+    /// The identity to sign with; `None` if requests are not signed.
     pub(super) async fn identity(&self) -> Result<Option<Arc<Identity>>, Fault> {
         match self {
             Self::Anonymous => Ok(None),
@@ -77,14 +77,14 @@ impl Keyring {
     }
 }
 
-/// Credentials that a provider gives, for a while.
+/// Credentials from a provider, valid for a limited time.
 pub(super) struct Provided {
     provider: RwLock<SharedCredentialsProvider>,
     new: NewProvider,
-    /// The profile that was asked for by name.
+    /// The profile that was requested by name.
     profile: Option<String>,
     current: RwLock<Option<Arc<Identity>>>,
-    /// Held by the one request that fetches; others wait only where they have nothing to sign with.
+    /// Held by the one request that fetches. Other requests wait for it only if they have no valid credentials.
     refresh: tokio::sync::Mutex<()>,
 }
 
@@ -122,8 +122,8 @@ impl Provided {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Forgets `refused`, unless another request has done so before: of many that are refused together,
-    /// one has new ones fetched.
+    /// Discards `refused`, unless another request has done so: when several requests are refused together, only one
+    /// of them makes the provider fetch again.
     async fn refused(&self, refused: &Arc<Identity>) {
         let _turn = self.refresh.lock().await;
         if !self.current().is_some_and(|current| Arc::ptr_eq(&current, refused)) {
@@ -159,7 +159,7 @@ impl Provided {
             (CredentialsError::ProviderTimedOut(_), _) => "no credentials came in time".to_owned(),
             _ => {
                 let why = error.source().map_or_else(|| error.to_string(), innermost);
-                // What a process wrote may be of many lines.
+                // A credential process may print several lines.
                 let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
                 let hint = if why.contains("SSO") { ": sign in with `aws sso login`" } else { "" };
                 format!("credentials could not be loaded: {why}{hint}")
@@ -169,7 +169,7 @@ impl Provided {
     }
 }
 
-/// The keys that the environment has, if it has both.
+/// The keys in the environment; `None` unless both are set.
 pub(super) fn environment_keys(read: impl Fn(&str) -> Option<OsString>) -> Result<Option<Keys>, Fault> {
     let access_key = environment::word("AWS_ACCESS_KEY_ID", &read)?;
     let mut secret_key = environment::word("AWS_SECRET_ACCESS_KEY", &read)?;
@@ -181,7 +181,7 @@ pub(super) fn environment_keys(read: impl Fn(&str) -> Option<OsString>) -> Resul
     Ok(both.map(|(access_key, secret_key)| Keys::new(access_key, secret_key, token, None, "environment")))
 }
 
-/// Credentials without whitespace around them; refused where a request could not carry what is in them.
+/// Trims white space around credentials. Refuses credentials with characters that a request cannot carry.
 fn usable(keys: Keys) -> Result<Keys, Fault> {
     let parts = [
         ("aws_access_key_id", Some(keys.access_key_id())),
@@ -208,14 +208,14 @@ fn usable(keys: Keys) -> Result<Keys, Fault> {
     Ok(Keys::new(access_key, secret_key, token, keys.expiry(), "trimmed"))
 }
 
-/// The files that may have keys.
+/// The files that may contain keys.
 fn files() -> [PathBuf; 2] {
     let home = PathBuf::from(environment::process("HOME").unwrap_or_default());
     [("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"), ("AWS_CONFIG_FILE", ".aws/config")]
         .map(|(name, default)| environment::process(name).map_or_else(|| home.join(default), PathBuf::from))
 }
 
-/// The file and line where a setting stands whose value is continued, or has something in it that none has.
+/// The file and line of a setting whose value continues on the next line, or has a character that no credential has.
 fn line_of(file: &Path, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let mut lines = text.lines().enumerate().peekable();

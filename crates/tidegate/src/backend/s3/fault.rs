@@ -1,4 +1,4 @@
-//! What a store's refusal means.
+//! Turns a store's refusal into a fault.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,14 +16,14 @@ use crate::types::date::http_date;
 #[cfg(test)]
 mod tests;
 
-/// Of an error document with a status of success that says nothing else.
+/// The message for an error document with a status of success and no text of its own.
 pub(in crate::backend) const NO_WORD: &str = "the store answers with an error, and does not say what failed";
 
-/// Further than this from the store's clock, requests are refused.
+/// A store refuses requests whose clock differs from its own by more than this.
 const SKEW: Duration = Duration::from_secs(15 * 60);
 
-/// The fault that an answer tells of. `body` may be empty, as to a HEAD; `region` is the one that was
-/// signed for.
+/// The fault that an answer describes. `body` may be empty, as in the answer to a HEAD; `region` is the region that
+/// the request was signed for.
 pub(in crate::backend) fn refusal(
     status: StatusCode,
     headers: &HeaderMap,
@@ -40,7 +40,7 @@ pub(in crate::backend) fn refusal(
             let response = xml::read::<xml::ErrorResponse>(body).ok().flatten();
             response.unwrap_or_default().error
         }
-        // Of a proxy, or of a store that speaks so where it has no XML.
+        // From a proxy, or from a store that answers in JSON where it has no XML.
         Document::Json => {
             let JsonError { status, word, message } = JsonError::of(body).unwrap_or_default();
             own = status;
@@ -67,14 +67,14 @@ pub(in crate::backend) fn refusal(
     }
     Fault::new(kind, format!("{message} ({code}HTTP {})", status.as_u16()))
         .with_retry_after(retry_after(headers))
-        // A HEAD is refused without a word.
+        // The answer to a HEAD has no body, so a 404 with a store's headers counts as answered too.
         .with_answered(
             !said.code.is_empty() || (status == StatusCode::NOT_FOUND && proof::is_stores(headers)),
         )
 }
 
-/// Reads the document of an answer of success, whose root is to be `root`. An error document is the fault that it tells
-/// of; one that ends in its middle can be asked for again; anything else is no object store's answer.
+/// Reads the document of a successful answer, whose root must be `root`. Fails with the fault that an error document
+/// describes, with a retriable fault if the document is cut off, and with `NotAStore` for anything else.
 pub(in crate::backend) fn document<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: &[u8],
@@ -89,12 +89,12 @@ pub(in crate::backend) fn document<T: DeserializeOwned>(
     }
 }
 
-/// The fault of an answer of success whose body is an error document.
+/// Fails if the body of a successful answer is an error document.
 pub(in crate::backend) fn no_error(headers: &HeaderMap, body: &[u8], region: &str) -> Result<(), Fault> {
     if is_error(body) { Err(refusal(StatusCode::OK, headers, body, region)) } else { Ok(()) }
 }
 
-/// As [`document`], by the root alone: what is in it, and whether it ends, is not looked at.
+/// Like [`document`], but checks the root only: the content and the end of the document are not read.
 pub(in crate::backend) fn promised(
     headers: &HeaderMap,
     body: &[u8],
@@ -122,7 +122,7 @@ fn clause(said: &xml::Error) -> Option<String> {
     Some(ours.to_owned()).filter(|ours| !ours.is_empty())
 }
 
-/// What a status without a word means, as all refusals of a HEAD are.
+/// Explains a status without an error document, as every refusal of a HEAD is.
 fn unexplained(status: StatusCode) -> &'static str {
     match status {
         StatusCode::BAD_REQUEST => {
@@ -133,7 +133,7 @@ fn unexplained(status: StatusCode) -> &'static str {
     }
 }
 
-/// Where the store says that the bucket is in another region, or at another address.
+/// The message when the store says that the bucket is in another region or at another address.
 fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region: &str) -> Option<String> {
     let asked = status.is_redirection()
         || matches!(
@@ -153,19 +153,19 @@ fn elsewhere(status: StatusCode, headers: &HeaderMap, said: &xml::Error, region:
     Some(format!("the store sends requests on to {location}: set that as the endpoint"))
 }
 
-/// Where the clocks are the reason: both times, and how far they are apart.
+/// The message when clock skew is the reason: both times, and their difference.
 fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<String> {
     let date = headers.get(header::DATE).and_then(|date| date.to_str().ok());
     let dated = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let told = said.server_time.as_deref().and_then(|time| DateTime::from_str(time, Format::DateTime).ok());
-    // To the second, as the header is.
+    // Prefers the `Date` header, which is precise to the second.
     let theirs = dated.or_else(|| told?.try_into().ok());
     let ours = SystemTime::now();
     let apart = theirs.map(|theirs| {
         let behind = theirs.duration_since(ours);
         behind.map_or_else(|ahead| (ahead.duration(), "ahead"), |behind| (behind, "behind"))
     });
-    // A HEAD's answer has no code; its date tells.
+    // The answer to a HEAD has no error code; the `Date` header shows the skew.
     let guessed = said.code.is_empty()
         && status == StatusCode::FORBIDDEN
         && apart.is_some_and(|(apart, _)| apart > SKEW);
@@ -183,7 +183,7 @@ fn skewed(status: StatusCode, headers: &HeaderMap, said: &xml::Error) -> Option<
     })
 }
 
-/// A time in the two largest of its units.
+/// A duration in its two largest units.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
@@ -216,7 +216,7 @@ fn kind_of_code(code: &str) -> Option<FaultKind> {
         | "TooManyRequests"
         | "RequestLimitExceeded" => FaultKind::Throttled,
         "InternalError" | "RequestTimeout" | "IncompleteBody" => FaultKind::Transient,
-        // Another request was at work on the same key, and this one was refused: it can be made again.
+        // The store refused this request because of another one on the same key: it can be retried.
         "ConditionalRequestConflict" | "OperationAborted" => FaultKind::Undone,
         "BadDigest" | "XAmzContentChecksumMismatch" | "XAmzContentSHA256Mismatch" => FaultKind::Integrity,
         "EntityTooLarge" => FaultKind::TooLarge,

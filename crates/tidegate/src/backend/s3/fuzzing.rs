@@ -1,4 +1,4 @@
-//! S3's answers, of any bytes.
+//! Fuzz targets that parse arbitrary bytes as S3's answers.
 
 use http::StatusCode;
 
@@ -10,7 +10,7 @@ use crate::backend::time::time;
 
 const REGION: &str = "us-east-1";
 
-/// Listings of objects, sessions and parts; lifecycle rules; error documents. A head of header lines may come first.
+/// Parses listings of objects, sessions and parts, lifecycle rules, and error documents. Header lines may come first.
 pub fn xml_documents(input: &[u8]) {
     let (headers, body) = head(input);
     let _ = answer::Document::of(body);
@@ -30,7 +30,7 @@ pub fn xml_documents(input: &[u8]) {
     }
 }
 
-/// What headers say of an object, its range, its times and when to ask again.
+/// Parses headers: an object's description, range and times, and `Retry-After`.
 pub fn headers(input: &[u8]) {
     let (headers, body) = head(input);
     let object = attributes::from_headers("key", &headers);

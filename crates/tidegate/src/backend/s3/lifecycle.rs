@@ -1,4 +1,4 @@
-//! A bucket's lifecycle rules, got and put.
+//! Reads a bucket's lifecycle rules, and adds one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,10 +12,10 @@ use crate::backend::http::answer::not_a_store;
 use crate::backend::http::{proof, set};
 use crate::backend::{AbortRule, Fault, FaultKind, Lifecycle, LifecycleRule};
 
-/// Not in the document, and lost by whoever puts the document without it.
+/// This setting is not in the document: a PUT without this header loses it.
 const DEFAULT_MINIMUM: &str = "x-amz-transition-default-minimum-object-size";
 
-/// The rules that the bucket has.
+/// Reads the bucket's rules.
 pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
     let request = Request::new(Method::GET, bucket.address.bucket(&[("lifecycle", "")]));
     let (headers, body) = match bucket.shared.ask(request).await {
@@ -23,7 +23,7 @@ pub(super) async fn get(bucket: &Bucket) -> Result<Lifecycle, Fault> {
         // `NoSuchLifecycleConfiguration`.
         Err(fault) if fault.kind == FaultKind::NotFound && fault.answered => return Ok(Lifecycle::default()),
         Err(fault) if fault.kind == FaultKind::Unsupported => {
-            // What stores say of it is about headers and of no use; the code is.
+            // The store's message is about headers and does not help; its error code does.
             let code = fault.message.rfind(" (").map_or("", |code| &fault.message[code..]);
             let message = format!("the store has no lifecycle rules{code}");
             return Err(Fault { message, ..fault });
@@ -46,11 +46,11 @@ fn has_rule(there: &LifecycleRule, rule: &AbortRule) -> bool {
         && there.prefix == rule.prefix
 }
 
-/// Puts the rules of `to` with one more.
+/// Writes the rules of `to` with one more.
 pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Result<(), Fault> {
     let document = rules::with_rule(&to.document, rule)?;
     let mut request = Request::new(Method::PUT, bucket.address.bucket(&[("lifecycle", "")]));
-    // S3 wants this request's bytes under some checksum, and every compatible store takes this one.
+    // S3 requires a checksum of this request's body, and every compatible store accepts this one.
     let digest = STANDARD.encode(Md5::digest(document.as_bytes()));
     set(&mut request.headers, "content-md5", Some(digest))?;
     set(&mut request.headers, "content-type", Some("application/xml"))?;
@@ -62,7 +62,7 @@ pub(super) async fn put(bucket: &Bucket, to: &Lifecycle, rule: &AbortRule) -> Re
         },
     ) {
         Ok((headers, _)) if proof::is_stores(&headers) => Ok(()),
-        // The answer alone proves nothing.
+        // This answer alone proves nothing: read the rules back.
         Ok((headers, body)) => match get(bucket).await?.rules.iter().any(|there| has_rule(there, rule)) {
             true => Ok(()),
             false => Err(not_a_store("word that the rules were changed", &headers, &body)),

@@ -1,4 +1,4 @@
-//! Listings of objects, page by page.
+//! Lists a bucket's objects, page by page.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::types::object::Object;
 #[cfg(test)]
 mod tests;
 
-/// Elements of a listing that say something.
+/// Elements read from a listing.
 const NAMES: [&str; 11] = [
     "EncodingType",
     "IsTruncated",
@@ -30,7 +30,7 @@ const NAMES: [&str; 11] = [
     "StorageClass",
 ];
 
-/// Objects and prefixes below `prefix`, in key order; in directory buckets in none.
+/// Objects and prefixes below `prefix`, in key order; directory buckets have no order.
 pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<Entry> {
     let prefix = prefix.to_owned();
     paged(None, bucket.order, move |token: Option<String>| {
@@ -43,7 +43,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
             if let Some(token) = &token {
                 query.push(("continuation-token", token));
             }
-            // A signature lists a query by name.
+            // A signature needs the query sorted by name.
             query.sort_unstable();
             let request = Request::new(Method::GET, bucket.address.bucket(&query));
             let (headers, body) = bucket.shared.ask(request).await?;
@@ -53,7 +53,7 @@ pub(super) fn objects(bucket: Bucket, prefix: &str, recursive: bool) -> Listing<
     })
 }
 
-/// The entries of a page, and where the next one is, if there is one.
+/// The entries of a page, and the token of the next page, if there is one.
 pub(super) fn read(
     headers: &HeaderMap,
     body: &[u8],
@@ -101,7 +101,7 @@ pub(super) fn read(
     });
     let prefixes = prefixes.into_vec().into_iter().map(|prefix| Ok(Entry::Prefix(key(prefix, encoding)?)));
     let mut entries = objects.chain(prefixes).collect::<Result<Vec<_>, Fault>>()?;
-    // Each list is in order (directory buckets excepted); together they are made so, within the page.
+    // Objects and prefixes are each in order (except in directory buckets); merge them within the page.
     entries.sort_by(|a, b| a.key().cmp(b.key()));
     Ok((entries.into(), next))
 }

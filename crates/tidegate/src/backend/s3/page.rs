@@ -1,5 +1,5 @@
-//! Pages of listings in XML, read element by element, so that a page takes no more memory than its own bytes and the
-//! entries that it may have, however a store fills it.
+//! Reads pages of XML listings element by element. So a page needs no more memory than its own bytes and the entries
+//! it may have, whatever the store puts into it.
 
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
@@ -12,18 +12,18 @@ use crate::backend::http::LONGEST_TEXT;
 use crate::backend::http::answer::{cut, not_a_store};
 use crate::backend::{Fault, FaultKind};
 
-/// Elements within elements. S3's listings go three deep.
+/// Limit of nested elements. S3's listings are three deep.
 const DEEPEST: usize = 32;
 
-/// Something about one element.
+/// The beginning or the end of an element.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'t> {
     Begins,
-    /// It ends, and has this text; empty where it has elements.
+    /// The element ends, with this text; empty if the element has children.
     Ends(&'t str),
 }
 
-/// A document of XML that is a page of a listing.
+/// An XML document that is a page of a listing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Document<'a> {
     headers: &'a HeaderMap,
@@ -31,15 +31,15 @@ pub(super) struct Document<'a> {
     root: &'static str,
 }
 
-/// Why it cannot be read.
+/// The reason why a document cannot be read.
 enum Trouble {
-    /// It ends in the middle.
+    /// The document ends in the middle.
     Cut,
     Wrong(String),
 }
 
 impl<'a> Document<'a> {
-    /// The answer's document, if it is one with that root: see [`fault::promised`].
+    /// The answer's document, if its root is `root`: see [`fault::promised`].
     pub(super) fn new(
         headers: &'a HeaderMap,
         body: &'a [u8],
@@ -50,8 +50,9 @@ impl<'a> Document<'a> {
         Ok(Self { headers, body, root })
     }
 
-    /// Tells `on` of each element below the root, by the names on the way to it. Names that are not among `names` are
-    /// empty, and their text is passed over. What `on` says is wrong makes the document none of a store's.
+    /// Calls `on` at the beginning and end of each element below the root, with the path of names from the root to
+    /// it. A name that is not in `names` is passed as an empty one, and the text of that element is skipped. An error
+    /// from `on` makes the document a `NotAStore` fault.
     pub(super) fn each(
         &self,
         names: &[&'static str],
@@ -63,7 +64,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// The fault of a document that has the right root and is no listing all the same.
+    /// The fault for a document with the right root that is not a valid listing.
     pub(super) fn wrong(&self, why: &str) -> Fault {
         let mut fault = not_a_store(&format!("<{}>", self.root), self.headers, self.body);
         fault.message = format!("{} ({why})", fault.message);
@@ -77,17 +78,17 @@ impl<'a> Document<'a> {
     ) -> Result<(), Trouble> {
         let body = match std::str::from_utf8(self.body) {
             Ok(body) => body,
-            // A character that the end has cut: up to there it is a document that ends too early.
+            // The body ends in the middle of a character: read up to there, and report a cut document.
             Err(error) if error.error_len().is_none() => {
                 std::str::from_utf8(&self.body[..error.valid_up_to()]).unwrap_or_default()
             }
             Err(error) => return Err(wrong(error)),
         };
         let mut reader = Reader::from_str(body.trim_start_matches('\u{feff}').trim_ascii_start());
-        // The elements that are open, and where the text of each begins.
+        // The open elements, and where the text of each begins.
         let (mut open, mut begins, mut text) = (Vec::<&'static str>::new(), Vec::new(), String::new());
         let known = |name: &str| names.iter().find(|known| **known == name).copied().unwrap_or_default();
-        // The root itself.
+        // True once the root element has begun.
         let mut is_inside = false;
         loop {
             let event = match reader.read_event() {
@@ -158,7 +159,7 @@ fn wrong(error: impl std::fmt::Display) -> Trouble {
 fn trouble(error: quick_xml::Error, body: &str) -> Trouble {
     let is_cut = match &error {
         quick_xml::Error::Syntax(_) => true,
-        // A reference whose `;` may be what is missing.
+        // The missing end may be the `;` of a reference.
         quick_xml::Error::IllFormed(IllFormedError::UnclosedReference) => {
             body.rfind('&').is_some_and(|at| !body[at..].contains(['<', ';']))
         }
@@ -167,7 +168,7 @@ fn trouble(error: quick_xml::Error, body: &str) -> Trouble {
     if is_cut { Trouble::Cut } else { wrong(error) }
 }
 
-/// What a text says that is `true` or `false`; nothing said is no.
+/// Reads `true` or `false`; empty text means false.
 pub(super) fn flag(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "1" => Ok(true),
@@ -176,13 +177,13 @@ pub(super) fn flag(text: &str) -> Result<bool, String> {
     }
 }
 
-/// A text that is there.
+/// The trimmed text, if it is not empty.
 pub(super) fn filled(text: &str) -> Option<String> {
     Some(text.trim()).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A key of a listing as it is: a listing may be asked to encode keys, for XML cannot say all of them, and says itself
-/// whether it has.
+/// Decodes a key of a listing. A request may ask for encoded keys, because XML cannot express all of them; the
+/// listing says whether it encoded them.
 pub(super) fn key(text: String, encoding: Option<&str>) -> Result<String, Fault> {
     if !encoding.is_some_and(|encoding| encoding.eq_ignore_ascii_case("url")) {
         return Ok(text);

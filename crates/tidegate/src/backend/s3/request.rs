@@ -1,4 +1,4 @@
-//! The one path of every request: sign, send, and tell what came back.
+//! Signs and sends every S3 request, and turns its answer into a result or a fault.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) struct Request {
     pub(super) work: Work,
 }
 
-/// What it carries.
+/// The content of a request.
 #[derive(Debug)]
 pub(super) enum Content {
     Nothing,
@@ -43,7 +43,7 @@ impl Request {
         Self { method, url, headers: HeaderMap::new(), content: Content::Nothing, work: Work::Little }
     }
 
-    /// The same, on which the store works before it answers.
+    /// Marks a request on which the store works before it answers.
     pub(super) fn of_much_work(mut self) -> Self {
         self.work = Work::Much;
         self
@@ -55,15 +55,15 @@ impl Request {
     }
 }
 
-/// An answer, whatever it says; its body is not read yet.
+/// An answer, successful or not; its body is not read yet.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) response: Response,
-    /// Who has asked.
+    /// The identity that signed the request.
     identity: Option<Arc<Identity>>,
 }
 
-/// What is sent, and what is said of it.
+/// A body ready to be sent, how the signature covers it, and where a failure of its source is left.
 struct Prepared {
     body: Sending,
     signed: Signed,
@@ -83,7 +83,7 @@ impl Shared {
             headers.insert("x-amz-content-sha256", framing);
         }
         if method == Method::GET {
-            // As it is stored. Not signed: what is on the way may change this header.
+            // Ask for the bytes as they are stored. Unsigned, because a proxy may change this header.
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         let sent = self.connections.current().send(method, url, headers, body, work).await;
@@ -92,7 +92,7 @@ impl Shared {
         Ok(Answer { response, identity })
     }
 
-    /// Sends a request. `Ok` is an answer of success, whose body is not read yet.
+    /// Sends a request. `Ok` is a successful answer, whose body is not read yet.
     pub(super) async fn send(&self, request: Request) -> Result<Response, Fault> {
         let answer = self.exchange(request).await?;
         if answer.response.status().is_success() {
@@ -101,7 +101,7 @@ impl Shared {
         Err(self.refused(answer).await)
     }
 
-    /// The fault that an answer tells of.
+    /// Reads the fault that an answer describes.
     pub(super) async fn refused(&self, answer: Answer) -> Fault {
         let Answer { response, identity } = answer;
         let (status, headers) = (response.status(), response.headers().clone());
@@ -115,14 +115,14 @@ impl Shared {
         fault
     }
 
-    /// Sends a request and reads its answer.
+    /// Sends a request and reads the body of its answer.
     pub(super) async fn ask(&self, request: Request) -> Result<(HeaderMap, Bytes), Fault> {
         let mut response = self.send(request).await?;
         let headers = std::mem::take(response.headers_mut());
         Ok((headers, read(response, LONGEST).await?))
     }
 
-    /// Sends a request that removes something, and reads whether it did.
+    /// Sends a request that removes something, and checks that the answer confirms the removal.
     pub(super) async fn remove(&self, request: Request) -> Result<(), Fault> {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status(), std::mem::take(response.headers_mut()));
@@ -131,7 +131,7 @@ impl Shared {
         proof::removed(status, &headers, &body)
     }
 
-    /// Sends a payload; the answer's headers, which have a tag of what was written, and the payload's checksum.
+    /// Sends a payload. Returns the answer's headers, which include an ETag, and the payload's checksum.
     pub(super) async fn upload(
         &self,
         request: Request,
@@ -190,7 +190,7 @@ impl Shared {
     }
 }
 
-/// Reads a payload once before it is sent, for what must be said ahead of it.
+/// Reads a payload once before it is sent, because its headers need the checksum or the SHA-256.
 async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, Fault> {
     let mut digest = sha256.then(Sha256::new);
     let mut stream = payload.stream();
@@ -203,8 +203,7 @@ async fn read_ahead(payload: &Payload, sha256: bool) -> Result<Option<String>, F
     Ok(digest.map(|digest| digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
-/// Faults where the store's checksum of what it was sent is another than ours. One of parts (`…-N`) is
-/// of another sort and says nothing here.
+/// Fails if the store's checksum of the bytes it received differs from ours. A composite checksum (`…-N`) is ignored.
 pub(super) fn check(ours: &Checksum, answer: &HeaderMap) -> Result<(), Fault> {
     match answer.get(checksum_header(ours.algorithm())).and_then(|value| value.to_str().ok()) {
         Some(theirs) if ours.compare(theirs) == Some(false) => {
@@ -216,7 +215,7 @@ pub(super) fn check(ours: &Checksum, answer: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// The header, trailer and answer that carry a checksum.
+/// The name of the header or trailer that carries a checksum, in requests and answers.
 pub(super) fn checksum_header(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::Crc64Nvme => "x-amz-checksum-crc64nvme",

@@ -1,5 +1,5 @@
-//! The document of a bucket's lifecycle rules: read as far as it is understood, and added to by text, so
-//! that what is not understood stays as it was.
+//! Reads a bucket's lifecycle rules, and adds one by inserting text, so that rules it does not understand stay as
+//! they were.
 
 use quick_xml::events::Event;
 use quick_xml::{Reader, escape};
@@ -7,7 +7,7 @@ use quick_xml::{Reader, escape};
 use super::complete::NAMESPACE;
 use crate::backend::{AbortRule, Fault, FaultKind, LifecycleRule};
 
-/// An element, without attributes, comments and the white space between elements.
+/// An XML element, without attributes, comments and the white space between elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Element {
     name: String,
@@ -24,12 +24,12 @@ impl Element {
         path.iter().try_fold(self, |element, name| element.child(name)).map(Self::own_text)
     }
 
-    /// Its text as it stands; white space alone is none.
+    /// The element's text; empty if it is only white space.
     fn own_text(&self) -> &str {
         if self.text.trim().is_empty() { "" } else { &self.text }
     }
 
-    /// One form for all ways of writing it: no order, no white space.
+    /// One text for all ways to write the element: sorted children, no white space between elements.
     fn canonical(&self) -> String {
         let mut children: Vec<String> = self.children.iter().map(Self::canonical).collect();
         children.sort();
@@ -37,7 +37,7 @@ impl Element {
         format!("<{}>{text}{}</{}>", self.name, children.concat(), self.name)
     }
 
-    /// What it says, on a line: `Transition Days=30 StorageClass=GLACIER`.
+    /// The element on one line: `Transition Days=30 StorageClass=GLACIER`.
     fn line(&self) -> String {
         if self.children.is_empty() {
             let text = self.own_text();
@@ -52,17 +52,17 @@ fn odd(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Fault {
     Fault::new(FaultKind::Transient, "the store's lifecycle rules cannot be read as XML").with_source(why)
 }
 
-/// Elements of one document: S3 takes 1,000 rules, each of some ten elements, or thirty with all the tags that it may have.
+/// Limit of elements in one document. S3 accepts 1,000 rules, each of some ten elements, or thirty with all its tags.
 const MOST_ELEMENTS: usize = 100_000;
-/// Elements within elements. S3's rules go five deep.
+/// Limit of nested elements. S3's rules are five deep.
 const DEEPEST: usize = 32;
 
-/// A document that is too much of one to be a store's.
+/// The fault for a document that is too large or too deep to be a store's.
 fn excessive(why: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, format!("the store's lifecycle rules cannot be a store's: {why}"))
 }
 
-/// The document's tree, of bounded size and depth.
+/// Parses the document into a tree of bounded size and depth.
 fn tree(document: &str) -> Result<Element, Fault> {
     let mut reader = Reader::from_str(document);
     let mut elements = 0;
@@ -104,7 +104,7 @@ fn tree(document: &str) -> Result<Element, Fault> {
     }
 }
 
-/// The rules of a document.
+/// Reads the rules of a document.
 pub(super) fn rules(document: &str) -> Result<Vec<LifecycleRule>, Fault> {
     let root = tree(document)?;
     if root.name != "LifecycleConfiguration" {
@@ -134,13 +134,13 @@ fn rule(element: &Element) -> LifecycleRule {
     }
 }
 
-/// The document with one rule more, and every other byte as it was.
+/// The document with one more rule; every other byte stays the same.
 pub(super) fn with_rule(document: &str, rule: &AbortRule) -> Result<String, Fault> {
     if document.trim().is_empty() {
         let rule = text(rule, "", false);
         return Ok(format!("<LifecycleConfiguration xmlns=\"{NAMESPACE}\">{rule}</LifecycleConfiguration>"));
     }
-    // S3 refuses a document in which some rules have a filter and some, of old, a prefix of their own.
+    // S3 refuses a document that mixes rules with a `Filter` and rules of the old form with their own `Prefix`.
     let root = tree(document)?;
     let of_old = root.children.iter().any(|rule| rule.name == "Rule" && rule.child("Prefix").is_some());
     let mut reader = Reader::from_str(document);
@@ -169,7 +169,7 @@ pub(super) fn with_rule(document: &str, rule: &AbortRule) -> Result<String, Faul
     }
 }
 
-/// What stands before a name's colon, with the colon.
+/// The namespace prefix of a name, with its colon.
 fn qualifier(name: &str) -> &str {
     name.rfind(':').map_or("", |colon| &name[..=colon])
 }

@@ -1,4 +1,4 @@
-//! Unfinished uploads: which there are, and what they hold.
+//! Lists unfinished uploads and the parts that they hold.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -9,17 +9,17 @@ use crate::backend::http::{Entries, Order, Page, paged, stuck};
 use crate::backend::time::time;
 use crate::backend::{Fault, Held, Listing, OpenSession, Session, StoredPart};
 
-/// What MinIO's listing leaves out.
+/// Says which uploads MinIO's listing leaves out.
 pub(super) const MINIO: &str = "MinIO forgets its list of unfinished uploads when it restarts: those begun \
                                 before show only when they are asked for by their whole key";
 
-/// A bucket whose unfinished uploads are listed in S3's XML: one of S3's, or of a store that has taken that
-/// over.
+/// A bucket that lists unfinished uploads in S3's XML: an S3 bucket, or a bucket of a store that adopted this format
+/// (Google Cloud Storage).
 pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
-    /// Where it is.
+    /// The bucket's address.
     fn address(&self) -> &Address;
 
-    /// The document at `url`, and what is said with it.
+    /// Fetches the document at `url`, with the answer's headers.
     fn document(&self, url: String) -> impl Future<Output = Result<(HeaderMap, Bytes), Fault>> + Send;
 
     /// The region that requests are signed for.
@@ -27,16 +27,16 @@ pub(in crate::backend) trait Listed: Clone + Send + Sync + 'static {
         ""
     }
 
-    /// Whether a prefix is taken for a whole key, and only what was begun of late is known.
+    /// True for MinIO, which takes a prefix for a whole key and lists only the uploads begun since its last restart.
     fn is_minio(&self) -> bool {
         false
     }
 }
 
-/// Where a listing of unfinished uploads stands.
+/// The position in a listing of unfinished uploads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Marker {
-    /// Whether all of the bucket's are gone through for those of the prefix.
+    /// True while the listing goes through all uploads of the bucket and filters them by prefix.
     of_all: bool,
     key: String,
     id: String,
@@ -44,8 +44,8 @@ struct Marker {
 
 /// Unfinished uploads of keys that begin with `prefix`.
 ///
-/// MinIO takes a prefix for a whole key, and gives all that it remembers where there is none: there the
-/// rest is looked for among all.
+/// MinIO takes a prefix for a whole key, and lists all uploads that it remembers when the prefix is empty. So for
+/// MinIO a second listing, of the whole bucket, is filtered by prefix.
 pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<OpenSession> {
     let prefix = prefix.to_owned();
     paged(Marker::default(), Order::ByKey, move |marker: Marker| {
@@ -66,11 +66,11 @@ pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<Op
                 }
                 None => Page::End,
             };
-            // What a store lists that takes a prefix for a hint is passed over, and only there: elsewhere a session of
-            // another prefix is an error, above.
+            // Only the listing of the whole bucket (MinIO) is filtered. In other listings a session outside the
+            // prefix is an error, which a layer above reports.
             let is_wanted = |open: &OpenSession| {
                 let key = &open.session.key;
-                // Those of the prefix as a key were on the first page.
+                // The first listing already gave the uploads whose key is the prefix itself.
                 !marker.of_all || (key.starts_with(&prefix) && *key != prefix)
             };
             Ok((page.uploads.into_iter().filter(is_wanted).collect(), next))
@@ -78,7 +78,7 @@ pub(in crate::backend) fn list<B: Listed>(bucket: B, prefix: &str) -> Listing<Op
     })
 }
 
-/// Elements of a listing of unfinished uploads that say something.
+/// Elements read from a listing of unfinished uploads.
 const UPLOADS: [&str; 11] = [
     "EncodingType",
     "IsTruncated",
@@ -96,7 +96,7 @@ const UPLOADS: [&str; 11] = [
 /// A page of a listing of unfinished uploads.
 pub(super) struct Uploads {
     uploads: Vec<OpenSession>,
-    /// The key and the id behind which it goes on.
+    /// The key and upload id after which the next page begins.
     next: Option<(String, String)>,
 }
 
@@ -143,7 +143,7 @@ impl Uploads {
     }
 }
 
-/// Who began an upload.
+/// The user who began an upload.
 #[derive(Debug, Default)]
 struct Initiator {
     id: Option<String>,
@@ -159,13 +159,13 @@ impl Initiator {
         }
     }
 
-    /// Its name as people know it, else its id; stores leave both empty, too.
+    /// The display name, else the id. Stores may leave both empty.
     fn name(self) -> Option<String> {
         self.display_name.or(self.id)
     }
 }
 
-/// Adds up the parts of a session.
+/// Adds up the number and the bytes of a session's parts.
 pub(in crate::backend) async fn held(bucket: &impl Listed, session: &Session) -> Result<Held, Fault> {
     let (mut parts, mut bytes) = (0, 0_u64);
     let initiator = each_page(bucket, session, |page| {
@@ -186,7 +186,7 @@ pub(in crate::backend) async fn parts(
     Ok(parts)
 }
 
-/// Gives the parts of a session page by page; who has begun it, where the store says.
+/// Passes the parts of a session to `take`, page by page. Returns the initiator, if the store names one.
 async fn each_page(
     bucket: &impl Listed,
     session: &Session,
@@ -211,7 +211,7 @@ async fn each_page(
     }
 }
 
-/// Elements of a listing of parts that say something.
+/// Elements read from a listing of parts.
 const PARTS: [&str; 11] = [
     "IsTruncated",
     "NextPartNumberMarker",
@@ -226,20 +226,20 @@ const PARTS: [&str; 11] = [
     "ChecksumCRC32C",
 ];
 
-/// The highest number of a part (S3, "Amazon S3 multipart upload limits").
+/// The highest part number (S3, "Amazon S3 multipart upload limits").
 const HIGHEST: u32 = 10_000;
 
 /// A page of the parts of a session.
 pub(super) struct Parts {
     /// In ascending order.
     parts: Vec<StoredPart>,
-    /// The number behind which it goes on.
+    /// The part number after which the next page begins.
     next: Option<u32>,
     initiator: Option<String>,
 }
 
 impl Parts {
-    /// Reads the page of the parts whose numbers are greater than `after`.
+    /// Reads a page of parts whose numbers are greater than `after`.
     pub(super) fn read(headers: &HeaderMap, body: &[u8], region: &str, after: u32) -> Result<Self, Fault> {
         let document = Document::new(headers, body, "ListPartsResult", region)?;
         let (mut parts, mut next, mut is_truncated) = (Entries::default(), None, false);
@@ -254,7 +254,7 @@ impl Parts {
                 (["Part", "PartNumber"], Step::Ends(text)) => number = text.trim().parse().ok(),
                 (["Part", "Size"], Step::Ends(text)) => size = text.trim().parse().ok(),
                 (["Part", "ETag"], Step::Ends(text)) => etag = filled(text),
-                // One of pieces of the part would be of another sort.
+                // A checksum with `-` covers the checksums of pieces, not the bytes.
                 (["Part", "ChecksumCRC64NVME" | "ChecksumCRC32C"], Step::Ends(text)) => {
                     checksum = checksum.take().or(filled(text).filter(|sum| !sum.contains('-')));
                 }

@@ -1,4 +1,4 @@
-//! What a caller may set, and what is found in the environment and the profile where nothing is set.
+//! Settings of an S3 store, and where each comes from when it is not set.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::backend::environment::SetUrl;
 use crate::types::checksum::Algorithm;
 
-/// How a bucket is reached and spoken to; the default is what every S3 tool does.
+/// Settings for an S3 store; the defaults are those of every S3 tool.
 ///
-/// What is not set here is taken from the environment, then from the profile in `~/.aws/config` and
-/// `~/.aws/credentials`. Equal settings may share one [`S3Client`](super::S3Client).
+/// Settings that are not set come from the environment, then from the profile in `~/.aws/config` and
+/// `~/.aws/credentials`. Buckets with equal settings may share one [`S3Client`](super::S3Client).
 ///
 /// ```
 /// use tidegate::backend::s3::{Credentials, S3Settings};
@@ -54,91 +54,91 @@ impl Default for S3Settings {
 }
 
 impl S3Settings {
-    /// The store's address, as `http[s]://host[:port]`. Otherwise `AWS_ENDPOINT_URL_S3`,
-    /// `AWS_ENDPOINT_URL`, the profile's `endpoint_url`, or AWS itself.
+    /// The endpoint, as `http[s]://host[:port]`. If not set: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, the profile's
+    /// `endpoint_url`, or AWS itself.
     #[must_use]
     pub fn with_endpoint_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint_url = Some(SetUrl(url.into()));
         self
     }
 
-    /// The region to sign for. Otherwise `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's `region`;
-    /// with none of them, `us-east-1` at an endpoint of one's own and an error at AWS.
+    /// The region to sign for. If not set: `AWS_REGION`, `AWS_DEFAULT_REGION`, the profile's `region`. Without any of
+    /// these, `us-east-1` at a custom endpoint, and an error at AWS.
     #[must_use]
     pub fn with_region(mut self, region: impl Into<String>) -> Self {
         self.region = Some(region.into());
         self
     }
 
-    /// The profile. Otherwise `AWS_PROFILE`, or `default`.
+    /// The profile. If not set: `AWS_PROFILE`, or `default`.
     #[must_use]
     pub fn with_profile(mut self, profile: impl Into<String>) -> Self {
         self.profile = Some(profile.into());
         self
     }
 
-    /// Where credentials come from.
+    /// The source of credentials.
     #[must_use]
     pub fn with_credentials(mut self, credentials: Credentials) -> Self {
         self.credentials = credentials;
         self
     }
 
-    /// Where the bucket's name goes.
+    /// Whether the bucket's name goes into the host or the path.
     #[must_use]
     pub fn with_addressing(mut self, addressing: Addressing) -> Self {
         self.addressing = addressing;
         self
     }
 
-    /// A PEM file of certificate authorities to trust beside the system's. Otherwise `AWS_CA_BUNDLE`
-    /// or the profile's `ca_bundle`.
+    /// A PEM file of certificate authorities to trust in addition to the system's. If not set: `AWS_CA_BUNDLE` or the
+    /// profile's `ca_bundle`.
     #[must_use]
     pub fn with_ca_bundle(mut self, path: impl Into<PathBuf>) -> Self {
         self.ca_bundle = Some(path.into());
         self
     }
 
-    /// The checksum to take and send: CRC-64/NVME unless the store has only CRC-32C.
+    /// The checksum algorithm: CRC-64/NVME by default; choose CRC-32C if the store has no other.
     #[must_use]
     pub fn with_checksum(mut self, algorithm: Algorithm) -> Self {
         self.checksum = algorithm;
         self
     }
 
-    /// Whether the store takes a checksum that follows the bytes (it does, unless this is `false`).
-    /// Without, bytes that sit in a file are read once more before they are sent.
+    /// Whether the store accepts a checksum in a trailer (`true` by default). If not, the bytes of a file are read
+    /// once more before they are sent.
     #[must_use]
     pub fn with_trailers(mut self, trailers: bool) -> Self {
         self.trailers = trailers;
         self
     }
 
-    /// Whether to sign the SHA-256 of what is sent: more work than everything else together, for
-    /// stores that demand it. Off by default.
+    /// Whether to sign the SHA-256 of the body, for stores that demand it. Off by default: it costs more work than
+    /// everything else together.
     #[must_use]
     pub fn with_payload_sha256(mut self, sign: bool) -> Self {
         self.payload_sha256 = sign;
         self
     }
 
-    /// Whether all parts but the last must have one size. Otherwise known by the endpoint's host
-    /// (Cloudflare R2).
+    /// Whether all parts but the last must have the same size. If not set: `true` for Cloudflare R2, recognized by
+    /// the endpoint's host.
     #[must_use]
     pub fn with_equal_parts(mut self, equal: bool) -> Self {
         self.equal_parts = Some(equal);
         self
     }
 
-    /// How long a connection may take to come up: 5 seconds by default.
+    /// The time limit for opening a connection: 5 seconds by default.
     #[must_use]
     pub fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// What locations of these buckets begin with, in messages: `s3` by default. For a store that its
-    /// users know by another scheme.
+    /// The scheme of this store's locations in messages: `s3` by default. For a store that its users know by another
+    /// scheme.
     #[must_use]
     pub fn with_scheme(mut self, scheme: &'static str) -> Self {
         self.scheme = scheme;
@@ -146,7 +146,7 @@ impl S3Settings {
     }
 }
 
-/// Where credentials come from.
+/// The source of credentials.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Credentials(pub(super) Origin);
 
@@ -169,12 +169,12 @@ impl Credentials {
         Self(Origin::Chain)
     }
 
-    /// None: requests are not signed.
+    /// No credentials: requests are not signed.
     pub fn anonymous() -> Self {
         Self(Origin::Anonymous)
     }
 
-    /// These.
+    /// These keys.
     pub fn fixed(
         access_key: impl Into<String>,
         secret_key: impl Into<String>,
@@ -194,12 +194,12 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where the bucket's name goes in an address.
+/// Where the bucket's name goes in a URL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Addressing {
-    /// In the host at AWS (in the path where it has dots, which certificates do not cover), in the
-    /// path elsewhere.
+    /// In the host at AWS, in the path elsewhere. A bucket with dots is in the path at AWS too, because certificates
+    /// do not cover dots.
     #[default]
     Auto,
     /// `https://host/bucket/key`.

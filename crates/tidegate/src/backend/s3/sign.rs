@@ -1,4 +1,4 @@
-//! Signature version 4, as S3 wants it.
+//! Signs requests with AWS Signature Version 4, as S3 requires.
 
 use std::time::SystemTime;
 
@@ -13,18 +13,18 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::backend::{Fault, FaultKind};
 
-/// What a signature says of a request's body.
+/// How a signature covers a request's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Signed {
-    /// There is none.
+    /// There is no body.
     Nothing,
-    /// These bytes.
+    /// The signature covers these bytes.
     Text(Bytes),
-    /// Nothing: the checksum guards it.
+    /// Not covered: the checksum protects the body.
     Unsigned,
-    /// Nothing; chunks and a trailer follow.
+    /// Not covered: the body is sent in chunks with a trailer.
     UnsignedTrailer,
-    /// Its SHA-256 in hex.
+    /// Covered by the body's SHA-256, in hex.
     Sha256(String),
 }
 
@@ -40,7 +40,7 @@ impl Signed {
     }
 }
 
-/// Adds a signature to the headers of a request; `url` is as it will be sent.
+/// Signs a request by adding headers; `url` must be exactly the URL that is sent.
 pub(super) fn sign(
     method: &Method,
     url: &str,

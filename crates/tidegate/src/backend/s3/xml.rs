@@ -1,4 +1,4 @@
-//! The XML that S3 speaks, as far as it is needed here.
+//! The XML documents of S3 that are used here.
 
 use http::HeaderMap;
 use quick_xml::DeError;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::attributes;
 use crate::types::object::Object;
 
-/// Reads a document whose root may have any name; `None` where the body ends in its middle. Skips white space at the
-/// beginning, which servers send to keep the connection open.
+/// Reads a document with any root; `None` if the body ends in the middle. Skips white space at the beginning, which
+/// servers send to keep the connection open.
 pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Option<T>, DeError> {
     let body = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
     match quick_xml::de::from_reader(body) {
@@ -25,7 +25,7 @@ pub(in crate::backend) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<Optio
     }
 }
 
-/// What went wrong.
+/// An error document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(in crate::backend) struct Error {
@@ -36,7 +36,7 @@ pub(in crate::backend) struct Error {
     pub(in crate::backend) server_time: Option<String>,
 }
 
-/// The same as other services of AWS wrap it, and gateways in front of a store.
+/// An error document in the wrapper that other AWS services, and gateways in front of a store, put around it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(in crate::backend) struct ErrorResponse {
@@ -85,7 +85,8 @@ pub(in crate::backend) struct Written {
 }
 
 impl Written {
-    /// The object, with what `headers` say of it. A checksum of parts' checksums says nothing of the bytes.
+    /// The object, with the properties in `headers`. A composite checksum is dropped: it is a checksum of parts, not
+    /// of the bytes.
     pub(super) fn into_object(self, key: &str, headers: &HeaderMap) -> Object {
         let is_composite =
             self.checksum_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("COMPOSITE"));

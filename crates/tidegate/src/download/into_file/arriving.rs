@@ -1,4 +1,4 @@
-//! Chunks on their way into a file, and the notes of what is there of them.
+//! The chunks of a download in flight, and the notes of how much of each chunk is in the file.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,15 +23,15 @@ mod one_stream;
 use in_file::InFile;
 use one_stream::OneStream;
 
-/// So much is gathered for one write, which should find it in the processor's cache; as much again comes while it is
-/// written.
+/// The bytes gathered for one write, which should still be in the processor's cache; as many again arrive during the
+/// write.
 pub(super) const GATHER: u64 = 256 << 10;
 
-/// The most that comes at a time, behind what was gathered so far: hyper receives into a buffer that doubles, up to
-/// 816 KiB of it.
+/// The most that arrives at a time after the gathered bytes: hyper receives into a buffer that doubles, up to 816
+/// KiB.
 const PIECE: u64 = 1 << 20;
 
-/// A download that is under way.
+/// A download in flight.
 #[derive(Debug)]
 pub(super) struct Arriving {
     source: Arc<Source>,
@@ -40,26 +40,26 @@ pub(super) struct Arriving {
     note: Option<Note>,
     chunks: Chunks,
     state: Mutex<State>,
-    /// How much of each chunk the note says is there. Held while the note is written, so that no older entry comes after
-    /// a newer one.
+    /// How much of each chunk is there according to the note. Locked while the note is written, so that no older
+    /// entry overwrites a newer one.
     noted: Mutex<Vec<u64>>,
     budget: Budget,
     gather: u64,
     /// The most memory that a chunk holds.
     holds: u64,
-    /// Bytes that have come since it began.
+    /// Bytes received by this download.
     received: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// How much of each chunk is there, from its beginning on; of those that are under way, before they began.
+    /// How much of each chunk is there, from its beginning on; for chunks in flight, as of before they began.
     there: Vec<Checksum>,
     under_way: BTreeMap<usize, Arc<InFile>>,
 }
 
 impl Arriving {
-    /// How long what has come may take to be written before it is noted, or the download is cut.
+    /// How long to wait for received bytes to be written, before noting them and when the download is cut off.
     const CUT: Duration = Duration::from_secs(1);
 
     pub(super) fn new(source: Arc<Source>, arrival: Arc<Arrival>, opened: Opened, budget: Budget) -> Self {
@@ -87,22 +87,22 @@ impl Arriving {
         &self.object
     }
 
-    /// Whether the endpoint's limiter finds out how many requests pay.
+    /// Whether the endpoint's limiter adapts its number of requests.
     pub(super) fn adapts(&self) -> bool {
         self.source.requests.endpoint.limiter.adapts()
     }
 
-    /// Bytes that have come since it began.
+    /// Bytes received by this download.
     pub(super) fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
 
-    /// How many may be under way, at most `most`: they take no more than half of the memory, or are one.
+    /// How many requests may be in flight, at most `most`: they take at most half of the memory, or are a single one.
     pub(super) fn at_once(&self, most: u64) -> usize {
         (self.budget.total() / 2 / self.holds.max(1)).clamp(1, most) as usize
     }
 
-    /// The chunks of which bytes are missing, in file order.
+    /// The chunks with missing bytes, in file order.
     pub(super) fn missing(&self) -> Vec<usize> {
         let state = self.lock();
         let is_missing = |(number, there): &(usize, &Checksum)| {
@@ -112,7 +112,7 @@ impl Arriving {
         state.there.iter().enumerate().filter(is_missing).map(|(number, _)| number).collect()
     }
 
-    /// Of all bytes, where none is missing.
+    /// The checksum of the whole object, once no byte is missing.
     pub(super) fn checksum(&self, algorithm: Algorithm) -> Checksum {
         self.lock().there.iter().fold(algorithm.empty(), |sum, chunk| sum.then(chunk))
     }
@@ -121,7 +121,7 @@ impl Arriving {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Receives what is missing of a chunk, whose request may be open already, and notes that it is there.
+    /// Receives the missing bytes of a chunk, whose request may be open already, and notes the chunk.
     pub(super) async fn receive(self: Arc<Self>, number: usize, opened: Option<Pieces>) -> Result<()> {
         let memory = self.memory().await?;
         let into = self.begin(number);
@@ -133,8 +133,8 @@ impl Arriving {
         Ok(())
     }
 
-    /// Receives all that is missing over one stream: the store ignores ranges, or nothing would tell whether another
-    /// answer is of the same object. `opened` begins at the first byte that is missing.
+    /// Receives all missing bytes over one stream, where the store ignores ranges or has nothing to tell whether
+    /// another answer is of the same object. `opened` begins at the first missing byte.
     pub(super) async fn receive_one_stream(self: Arc<Self>, opened: Option<Pieces>) -> Result<()> {
         let Some(first) = self.missing().first().copied() else { return Ok(()) };
         let _memory = self.memory().await?;
@@ -145,12 +145,12 @@ impl Arriving {
         received.map_err(|failure| self.source.failed(failure, start + into.got()))
     }
 
-    /// Whether all that is missing comes over one stream.
+    /// Whether all missing bytes must come over one stream.
     pub(super) fn is_one_stream(&self) -> bool {
         self.source.is_one_stream(&self.object)
     }
 
-    /// Takes in what came of chunks whose requests were given up.
+    /// Keeps the bytes of chunks whose requests were cancelled.
     pub(super) async fn gather(self: &Arc<Self>) -> Result<()> {
         let under_way = std::mem::take(&mut self.lock().under_way);
         for (number, into) in under_way {
@@ -159,7 +159,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// Waits for the memory that a stream holds.
+    /// Waits for the memory of one request.
     async fn memory(&self) -> Result<Lease> {
         let _waiting = self.source.requests.progress.waiting(Waiting::Memory);
         self.budget.lease(self.holds).await.map_err(|starved| {
@@ -172,7 +172,7 @@ impl Arriving {
         Error::from_fault(fault, Operation::Get, self.source.url(), 1, Duration::ZERO)
     }
 
-    /// Writes what has come of a chunk to its end, and notes it.
+    /// Writes the rest of a chunk's received bytes, and notes them.
     async fn end(self: &Arc<Self>, number: usize, into: &InFile) -> Result<(), Fault> {
         let checksum = into.finish().await?;
         {
@@ -187,7 +187,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// Where the missing bytes of a chunk go.
+    /// Begins to receive the missing bytes of a chunk.
     fn begin(&self, number: usize) -> Arc<InFile> {
         let mut state = self.lock();
         let (range, there) = (self.chunks.range(number), state.there[number]);
@@ -196,7 +196,7 @@ impl Arriving {
         into
     }
 
-    /// Has what has come of unfinished chunks written, and notes what is in the file.
+    /// Starts to write the received bytes of unfinished chunks, and notes how much is in the file.
     async fn note(self: &Arc<Self>) {
         if self.note.is_none() {
             return;
@@ -212,7 +212,7 @@ impl Arriving {
         spawn_blocking(note).await;
     }
 
-    /// Has noted what has come, ever so often.
+    /// Notes the received bytes every `often`.
     pub(super) async fn keep_noted(self: Arc<Self>, often: Duration) {
         loop {
             tokio::time::sleep(often).await;
@@ -220,7 +220,7 @@ impl Arriving {
         }
     }
 
-    /// Notes how much of some chunks is there.
+    /// Writes to the note how much of some chunks is there.
     fn write_notes(&self, there: &[(usize, Checksum)]) {
         let Some(note) = &self.note else { return };
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -236,8 +236,8 @@ impl Arriving {
         }
     }
 
-    /// The download is cut: writes and notes what has come, here and now, and takes nothing more. How many bytes are
-    /// kept for the next download.
+    /// The download is cut off: writes and notes the received bytes before returning, and takes no more. Returns how
+    /// many bytes are kept for the next download.
     pub(super) fn cut(&self) -> u64 {
         let until = Instant::now() + Self::CUT;
         let under_way = std::mem::take(&mut self.lock().under_way);
@@ -266,7 +266,7 @@ mod tests {
     use crate::Tidegate;
     use crate::download::into_file::AT_ONCE;
 
-    /// As the documentation of `DownloadBuilder::run` has it.
+    /// As the documentation of `DownloadBuilder::run` says.
     #[tokio::test]
     async fn all_chunks_hold_half_of_the_memory_at_most() {
         for (mib, at_once) in [(512, 64), (256, 51), (64, 12), (4, 1)] {

@@ -1,11 +1,11 @@
-//! Notes of partial downloads, of any bytes and as they are written.
+//! Fuzzes the parser of download notes: with any bytes, and with valid notes that are changed.
 
 use super::note::{Description, LONGEST, Note};
 use crate::types::checksum::{Algorithm, Checksum};
 use crate::types::object::Object;
 
-/// Reads the input as a note. Then writes a note of an object whose size and tag the input gives, changes bytes of it where
-/// the input says so, and reads that: unchanged it must say what was written.
+/// Reads the input as a note. Then writes a note of an object with size and tag from the input, changes bytes as the
+/// input says, and reads the result: unchanged, it must say what was written.
 pub fn download_notes(input: &[u8]) {
     read(input);
     let Some((sizes, rest)) = input.split_first_chunk::<4>() else { return };
@@ -32,7 +32,7 @@ pub fn download_notes(input: &[u8]) {
     }
 }
 
-/// How much of the first chunk a note says is there.
+/// How much of the first chunk is there according to a note.
 fn read(bytes: &[u8]) -> Option<u64> {
     if bytes.len() as u64 > LONGEST {
         return None;

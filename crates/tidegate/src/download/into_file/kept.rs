@@ -1,4 +1,4 @@
-//! What an earlier download has left: found by its note, and compared with its checksums.
+//! Finds the bytes that an earlier download has left, by its note, and checks them against the note's checksums.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::types::checksum::{Algorithm, Checksum, Hasher};
 use crate::types::error::Result;
 use crate::types::object::Object;
 
-/// How a download begins: with a file, and perhaps bytes in it.
+/// The beginning of a download: a file, perhaps with kept bytes.
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) arrival: Arc<Arrival>,
@@ -21,7 +21,7 @@ pub(super) struct Begun {
     pub(super) warning: Option<String>,
 }
 
-/// Bytes of one object that are in the file: how many of each chunk, from its beginning on.
+/// Kept bytes of one object in the file: how many of each chunk, from its beginning on.
 #[derive(Debug)]
 pub(super) struct Kept {
     note: Note,
@@ -33,7 +33,7 @@ pub(super) struct Kept {
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) object: Object,
-    /// `None` where the download is not worth resuming, or nothing would tell whether the object is the same.
+    /// `None` where the download is not worth resuming, or nothing could tell whether the object is still the same.
     pub(super) note: Option<Note>,
     pub(super) chunks: Chunks,
     /// How much of each chunk is there.
@@ -41,7 +41,7 @@ pub(super) struct Opened {
 }
 
 impl Begun {
-    /// Reads what is there, all of it, for as long as somebody waits.
+    /// Reads all kept bytes, for as long as the caller waits.
     pub(super) fn at(
         place: Place,
         warning: Option<String>,
@@ -83,7 +83,7 @@ impl Begun {
 
 type Noted = (Note, Description, Vec<Checksum>);
 
-/// What the note at a place says of the object at `url`, or why it is of no use.
+/// The contents of the note at a place, if it is about the object at `url`; or why it can't be used.
 fn noted(
     place: &Place,
     url: &str,
@@ -104,12 +104,12 @@ fn noted(
 }
 
 impl Kept {
-    /// How many bytes are there, and of how many.
+    /// How many bytes are kept, and of how many.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.there.iter().map(Checksum::covers).sum(), self.description.size)
     }
 
-    /// Asks for the first bytes that are missing, of the same object; `None` where the key has another by now.
+    /// Requests the first missing bytes of the same object; `None` if the key has another object by now.
     pub(super) async fn opened(self, source: &Arc<Source>) -> Result<Option<(Opened, Option<Pieces>)>> {
         let Self { note, description, there } = self;
         let (same, chunks) = (description.object(), Chunks::of(description.size));
@@ -118,7 +118,7 @@ impl Kept {
             Some(range.start + there.covers()..range.end).filter(|rest| !rest.is_empty())
         };
         let missing = there.iter().enumerate().find_map(rest);
-        // One stream goes on to the object's end.
+        // One stream continues to the object's end.
         let is_one_stream = source.ignores_ranges();
         let asked = match &missing {
             Some(missing) => {
@@ -136,7 +136,7 @@ impl Kept {
                 let opened = Opened { object, note: Some(note), chunks, there };
                 Ok(Some((opened, stream.filter(|_| source.ignores_ranges() == is_one_stream))))
             }
-            // One that is smaller has no such range.
+            // A smaller object has no such range.
             Err(failure) if matches!(failure.fault.kind, FaultKind::Replaced | FaultKind::Invalid) => {
                 Ok(None)
             }
@@ -146,7 +146,7 @@ impl Kept {
 }
 
 impl Opened {
-    /// Nothing is there of this object.
+    /// An object without any kept bytes.
     pub(super) fn anew(object: Object, url: &str, token: &str, algorithm: Algorithm) -> Self {
         let description = Description::new(url, &object, algorithm).filter(|_| object.size > small::MOST);
         let note = description.and_then(|description| Note::new(token, &description));
@@ -155,8 +155,8 @@ impl Opened {
     }
 }
 
-/// The checksum of what is in a range of the file; `None` where the file ends before. Where the file has a hole, which
-/// may be terabytes long, its zeros are not read.
+/// The checksum of a range of the file; `None` where the file ends before. The zeros of a hole, which may be
+/// terabytes long, are not read.
 fn checksum(
     arrival: &Arrival,
     range: Range<u64>,
@@ -183,7 +183,7 @@ fn checksum(
     Ok(Some(sum))
 }
 
-/// The checksum of so many zeros, without taking in each of them.
+/// The checksum of `count` zeros, computed without reading each of them.
 fn zeros(algorithm: Algorithm, count: u64) -> Checksum {
     let (mut sum, mut power, mut left) = (algorithm.empty(), Checksum::of(algorithm, &[0]), count);
     while left > 0 {
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Terabytes of zeros in no time.
+    /// Terabytes of zeros take no time.
     #[test]
     fn a_hole_is_not_read() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
 //! The note of a download: which object is downloaded, into which file, and how much of each chunk is there, with
-//! checksums. By it the next download of the same object to the same path resumes one that was cut.
+//! checksums. With it the next download of the same object to the same path can resume.
 //!
 //! # Format
 //!
@@ -14,14 +14,14 @@
 //! | length | the description, JSON: [`Description`] |
 //! | 24 for each chunk | an entry: how many bytes of the chunk are there, from its beginning on; their checksum; the CRC-64/NVME of the CRC above, the chunk's number, and these two. Zeros where none is there |
 //!
-//! Nothing of it has to be forced to disk, nor in any order: an entry that was torn fails its own check, and a chunk
+//! No part of it has to be synced to disk, and in no particular order: a torn entry fails its own check, and a chunk
 //! whose bytes did not reach the disk fails its checksum when it is read again.
 //!
-//! # What a reader does not believe
+//! # Checks on reading
 //!
-//! The note may have been damaged, or written by somebody else. [`Note::decode`] takes one only if its length is exactly
-//! what its description demands, and the chunks are those that this version would cut. So a note has at most 65,536
-//! entries, and what it costs to read is known before it is read ([`LONGEST`]).
+//! The note may be damaged, or written by another user. [`Note::decode`] accepts a note only if its length is exactly
+//! the one that its description requires, and its chunks are those that this version would cut. So a note has at most
+//! 65,536 entries, and the cost of reading it is known beforehand ([`LONGEST`]).
 
 use std::ops::Range;
 
@@ -36,16 +36,16 @@ const HEAD: usize = 36;
 const LONGEST_DESCRIPTION: usize = 64 << 10;
 /// Bytes of an entry.
 const ENTRY: usize = 24;
-/// The longest that a note can be, in bytes.
+/// The greatest length of a note, in bytes.
 pub(super) const LONGEST: u64 = (HEAD + LONGEST_DESCRIPTION) as u64 + MOST_CHUNKS * ENTRY as u64;
 
-/// A chunk; larger ones where there would be more than `MOST_CHUNKS`.
+/// The size of a chunk; larger where there would be more than `MOST_CHUNKS`.
 pub(super) const CHUNK: u64 = 8 << 20;
 const MOST_CHUNKS: u64 = 1 << 16;
 /// Largest file on any file system.
 const LARGEST: u64 = i64::MAX as u64;
 
-/// Where an object of `size` bytes is cut.
+/// How an object of `size` bytes is cut into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunks {
     size: u64,
@@ -62,7 +62,7 @@ impl Chunks {
         self.size.div_ceil(self.chunk) as usize
     }
 
-    /// The chunk that has the byte `at`.
+    /// The chunk that contains byte `at`.
     pub(super) fn at(self, at: u64) -> usize {
         (at / self.chunk) as usize
     }
@@ -73,15 +73,15 @@ impl Chunks {
     }
 }
 
-/// Which object is downloaded, and how.
+/// Which object is downloaded, and in which chunks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Description {
     pub(super) url: String,
     pub(super) size: u64,
     pub(super) etag: Option<String>,
     pub(super) version: Option<String>,
-    /// The store's own checksum of all bytes, in base64: a download that resumes asks for ranges, of which the store
-    /// tells none.
+    /// The store's own checksum of the whole object, in base64: kept here because a resumed download asks for ranges,
+    /// and the store gives no checksum with those.
     pub(super) crc64nvme: Option<String>,
     pub(super) crc32c: Option<String>,
     /// Size of every chunk but the last.
@@ -104,7 +104,7 @@ impl Description {
         })
     }
 
-    /// The object, as far as this tells it from others, and what its bytes are compared with.
+    /// The object's identity, and the checksums that its bytes are compared with.
     pub(super) fn object(&self) -> Object {
         Object {
             size: self.size,
@@ -116,7 +116,7 @@ impl Description {
         }
     }
 
-    /// What in it does not add up.
+    /// An inconsistency in the description, if any.
     fn flaw(&self) -> Option<&'static str> {
         if self.size == 0 || self.size > LARGEST {
             return Some("no download has such a size");
@@ -131,7 +131,7 @@ impl Description {
     }
 }
 
-/// A note as it is written.
+/// A note to be written.
 #[derive(Debug)]
 pub(super) struct Note {
     head: Vec<u8>,
@@ -141,7 +141,7 @@ pub(super) struct Note {
 }
 
 impl Note {
-    /// `None` where the description is too long to be written down.
+    /// `None` where the description is too long for a note.
     pub(super) fn new(token: &str, description: &Description) -> Option<Self> {
         let algorithm = description.algorithm.parse().ok()?;
         let text = serde_json::to_vec(description).ok().filter(|text| text.len() <= LONGEST_DESCRIPTION)?;
@@ -156,26 +156,26 @@ impl Note {
 
     /// The token in the name of the file that has the bytes.
     pub(super) fn token(&self) -> &str {
-        // It was a text when it was taken in.
+        // `decode` has checked that it is text.
         std::str::from_utf8(&self.head[8..24]).unwrap_or_default()
     }
 
-    /// All that comes before the entries.
+    /// The part before the entries.
     pub(super) fn head(&self) -> &[u8] {
         &self.head
     }
 
-    /// How long the note is, with all of its entries.
+    /// The length of the note with all of its entries.
     pub(super) fn len(&self) -> u64 {
         self.entry_at(self.chunks.count())
     }
 
-    /// Where the entry of a chunk is.
+    /// The place of a chunk's entry in the note.
     pub(super) fn entry_at(&self, number: usize) -> u64 {
         (self.head.len() + number * ENTRY) as u64
     }
 
-    /// Says that so much of a chunk is there.
+    /// The entry that says how much of a chunk is there.
     pub(super) fn entry(&self, number: usize, there: &Checksum) -> [u8; ENTRY] {
         let mut entry = [0; ENTRY];
         entry[..8].copy_from_slice(&there.covers().to_le_bytes());
@@ -192,7 +192,7 @@ impl Note {
         crc(&sealed)
     }
 
-    /// The note that `bytes` are, what it describes, and how much of each chunk it says is there; or why it is none.
+    /// Decodes a note: the note itself, its description, and how much of each chunk is there; or why it is not valid.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Self, Description, Vec<Checksum>), &'static str> {
         let (head, rest) = bytes.split_at_checked(HEAD).ok_or("it is too short")?;
         if &head[..8] != MAGIC {
@@ -209,7 +209,7 @@ impl Note {
         let description: Description =
             serde_json::from_slice(text).map_err(|_| "its description is not one of this version")?;
         description.flaw().map_or(Ok(()), Err)?;
-        // Another program may have written the same description in other words.
+        // Another program may have written the same description in another form.
         let note = Self::new(token, &description).filter(|note| bytes.starts_with(&note.head));
         let note = note.ok_or("its description is not one of this version")?;
         if bytes.len() as u64 != note.len() {
@@ -220,7 +220,7 @@ impl Note {
         Ok((note, description, there))
     }
 
-    /// How much of a chunk its entry says is there: nothing, where it does not pass its own check.
+    /// How much of a chunk is there according to its entry: nothing if the entry fails its own check.
     fn there(&self, number: usize, entry: &[u8]) -> Checksum {
         let (covers, value) = (number_at(entry, 0, 8), number_at(entry, 8, 8));
         let range = self.chunks.range(number);
@@ -232,12 +232,12 @@ impl Note {
     }
 }
 
-/// Whether a text can be the token in the name of a file: 16 hexadecimal digits.
+/// Whether a text is a valid token of a file name: 16 hexadecimal digits.
 fn is_token(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// The number in up to eight bytes from `at` on, which are there.
+/// The number in `width` bytes from `at` on, at most eight.
 fn number_at(bytes: &[u8], at: usize, width: usize) -> u64 {
     bytes[at..at + width].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -263,7 +263,7 @@ mod tests {
         Description::new("s3://b/k", &object, Algorithm::Crc64Nvme).unwrap()
     }
 
-    /// A note of an object of 20 MiB, whose first chunk is there, and 7 bytes of its last.
+    /// A note of an object of 20 MiB, with its first chunk and 7 bytes of its last.
     fn written() -> Vec<u8> {
         let note = Note::new(TOKEN, &described(20 << 20)).unwrap();
         let mut bytes = note.head().to_vec();
@@ -273,7 +273,7 @@ mod tests {
         bytes
     }
 
-    /// A note with this description, whatever it says, and a right checksum.
+    /// A note with any description and a valid checksum.
     fn sealed(token: &str, text: &str, entries: u64) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(token.as_bytes());
@@ -353,7 +353,7 @@ mod tests {
         assert!(flaw(&sealed(TOKEN, &text(&|description| description.etag = None), 3)).contains("tells"));
         let unknown = text(&|description| description.algorithm = "md5".into());
         assert!(flaw(&sealed(TOKEN, &unknown, 3)).contains("version"));
-        // Of 8 TiB that are a hole, by a note that is as long as it must be.
+        // An object of 8 TiB, all a hole, with a note of the required length.
         let huge = serde_json::to_string(&described(8 << 40)).unwrap();
         assert!(Note::decode(&sealed(TOKEN, &huge, 65536)).is_ok());
         assert!(Note::decode(&sealed(TOKEN, &huge, 65535)).is_err());

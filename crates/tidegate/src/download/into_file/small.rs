@@ -1,4 +1,4 @@
-//! A small object: all of it is received into memory, and then its file is made, written and named in one go.
+//! Downloads a small object: receives it into memory, then creates, writes and names its file in one go.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,20 +17,21 @@ use crate::types::error::{Error, ErrorKind, Operation, Result};
 use crate::types::object::Object;
 use crate::types::progress::Waiting;
 
-/// As much as is gathered for one write.
+/// The largest object that counts as small: the size of one write.
 pub(super) const MOST: u64 = arriving::GATHER;
 
-/// The least that the buffer of an answer takes: hyper begins with 8 KiB, and doubles it.
+/// The smallest buffer of an answer: hyper begins with 8 KiB and doubles it.
 const BUFFER: u64 = 16 << 10;
 
-/// What became of it.
+/// The result of a download that was said to be small.
 pub(super) enum Ended {
     InFile(Object),
-    /// It is larger than was said, and open.
+    /// The object is larger than was said; its request is open.
     IsLarge(Body),
 }
 
-/// A download of an object that is said to be small. It holds memory and turns, so it is to be in a task of its own.
+/// A download of an object that is said to be small. It holds memory and permits, so it must run in a task of its
+/// own.
 pub(super) struct Small {
     pub(super) source: Arc<Source>,
     pub(super) destination: Destination,
@@ -38,7 +39,7 @@ pub(super) struct Small {
     pub(super) algorithm: Algorithm,
     pub(super) began: Instant,
     pub(super) batch: Arc<Batch>,
-    /// Whether somebody still waits for the file.
+    /// Whether the caller still waits for the file.
     pub(super) waiting: Arc<local::Waiting>,
 }
 
@@ -57,7 +58,7 @@ impl Small {
         let memory = match poll!(lease.as_mut()) {
             Poll::Ready(memory) => memory,
             Poll::Pending => {
-                // Others are not to wait for this one, which waits for their memory.
+                // This one waits for memory that others hold: the others must not wait for this one.
                 drop(coming);
                 let memory = lease.await;
                 coming = batch.coming();
@@ -83,7 +84,7 @@ impl Small {
     }
 }
 
-/// Bytes in one buffer of their own: those that they come in are as large as the connection has made them.
+/// Received bytes, copied into one buffer of the right size: the connection's own buffers may be larger.
 struct InMemory {
     inflow: Inflow,
     state: Mutex<(Vec<u8>, Hasher)>,

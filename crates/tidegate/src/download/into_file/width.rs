@@ -1,53 +1,54 @@
 //! How many ranges of one download are in flight: the fewest that keep its rate.
 //!
-//! Where the rate is high, what is in flight is there in a moment, and the endpoint's limiter decides alone. On a slow
-//! link more ranges bring nothing: each is slower, all are unfinished for longer, and the store has more on the way when
-//! the download is cut. So a download begins with a few, may have as many as arrive within [`AHEAD`], and beyond that
-//! tries whether more bring more: many connections that are each slow do.
+//! At a high rate the ranges in flight arrive in a moment, and the endpoint's limiter alone decides. On a slow link
+//! more ranges bring nothing: each is slower, all are unfinished for longer, and more bytes are on the way when the
+//! download is cut off. So a download begins with a few ranges and may have as many as arrive within [`AHEAD`].
+//! Beyond that it tries whether more ranges raise the rate: they do where there are many connections that are each
+//! slow.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many there are at first, and at least.
+/// How many ranges there are at first and at least.
 const FEWEST: usize = 3;
-/// What is in flight may take so long to arrive, at the rate of late.
+/// How many seconds the ranges in flight may take to arrive, at the recent rate.
 const AHEAD: f64 = 4.0;
-/// Bytes that must have come for each range in flight, so that a burst at the beginning is not taken for a rate.
+/// Bytes that must have arrived for each range in flight, so that a burst at the beginning is not taken for a rate.
 const SHOWN: u64 = 64 << 10;
-/// What twice the ranges must bring to be kept: this many times the rate.
+/// Twice the ranges must raise the rate by this factor to be kept.
 const PAYS: f64 = 1.3;
-/// What half the ranges may cost and be kept.
+/// Half the ranges must keep this share of the rate to be kept.
 const COSTS: f64 = 0.95;
-/// How long a number of ranges is looked at.
+/// How long each number of ranges is measured.
 const LOOK: Duration = Duration::from_millis(500);
 const SHORTEST: Duration = Duration::from_millis(100);
 const FIRST_REST: Duration = Duration::from_secs(4);
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
-/// Decides how many ranges may be in flight by the bytes that come.
+/// Decides how many ranges may be in flight, by the bytes that arrive.
 #[derive(Debug)]
 pub(super) struct Width {
     most: usize,
     chunk: u64,
     began: Instant,
-    /// As many as have been shown to bring more.
+    /// The number of ranges that has been shown to pay.
     paying: usize,
     phase: Phase,
     rest: Duration,
-    /// When the look at the present number began, and how many bytes had come by then.
+    /// When the measurement of the present number began, and how many bytes had arrived by then.
     look: (Instant, u64),
-    /// Ranges that may be in flight by the rate alone.
+    /// The number of ranges that the rate alone allows.
     by_rate: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The rate of the present number is being taken.
+    /// Measuring the rate of the present number.
     Measure {
         up: bool,
     },
-    /// Twice or half as many are tried; `back` had the rate `before`.
+    /// Trying twice or half as many; `back` had the rate `before`.
     Try {
         back: usize,
         before: f64,
@@ -59,7 +60,7 @@ enum Phase {
 }
 
 impl Width {
-    /// At most `most`, of chunks of this size.
+    /// At most `most` ranges, of chunks of this size.
     pub(super) fn new(most: usize, chunk: u64, now: Instant) -> Self {
         Self {
             most,
@@ -73,12 +74,12 @@ impl Width {
         }
     }
 
-    /// How many may be in flight.
+    /// How many ranges may be in flight.
     pub(super) fn now(&self) -> usize {
         self.paying.max(self.by_rate).min(self.most)
     }
 
-    /// When to look again: often at the beginning, where each moment without a request is lost on a fast link.
+    /// When to measure again: often at the beginning, because on a fast link each moment without a request is lost.
     pub(super) fn next_look(&self, now: Instant) -> Duration {
         match now - self.began {
             age if age < Duration::from_millis(100) => Duration::from_millis(10),
@@ -87,7 +88,7 @@ impl Width {
         }
     }
 
-    /// So many bytes have come since the beginning, and there are `in_flight` ranges.
+    /// Takes in that `received` bytes have arrived since the beginning, with `in_flight` ranges now.
     pub(super) fn look(&mut self, received: u64, in_flight: usize, now: Instant) {
         let (since, before) = self.look;
         let took = (now - since).as_secs_f64();
@@ -105,14 +106,14 @@ impl Width {
             return;
         }
         self.look = (now, received);
-        // What the rate allows needs no trial; nor can a number be judged that is not in flight.
+        // Numbers that the rate allows need no trial, and a number that is not in flight can't be judged.
         if self.by_rate > self.paying || in_flight < self.paying {
             self.phase = Phase::Measure { up: true };
             return;
         }
         match self.phase {
             Phase::Measure { up } => self.attempt(up, rate),
-            // Those beyond are on their way still.
+            // The ranges beyond the smaller number are still in flight.
             Phase::Try { back, .. } if self.paying < back && in_flight > self.paying => {}
             Phase::Try { back, before } => {
                 let up = self.paying > back;
@@ -130,7 +131,7 @@ impl Width {
         }
     }
 
-    /// Tries twice as many, or half of them.
+    /// Tries twice or half as many ranges.
     fn attempt(&mut self, up: bool, rate: f64) {
         let back = self.paying;
         let next = if up { (back * 2).min(self.most) } else { (back / 2).max(FEWEST.min(self.most)) };
@@ -148,14 +149,14 @@ mod tests {
 
     const MB: f64 = 1e6;
 
-    /// The numbers in flight over time, by a rate that depends on them.
+    /// The numbers in flight over time, for a rate that depends on them.
     fn run(seconds: f64, rate: impl Fn(usize, f64) -> f64) -> Vec<(f64, usize)> {
         let began = Instant::now();
         let mut width = Width::new(64, 8 << 20, began);
         let (mut at, mut received, mut seen) = (0.0, 0.0, Vec::new());
         while at < seconds {
             let step = width.next_look(began + Duration::from_secs_f64(at)).as_secs_f64();
-            // A range that was begun goes on; here those beyond end within a look.
+            // A range in flight is not cancelled; in this test those beyond the number end within one measurement.
             received += rate(width.now(), at) * step;
             at += step;
             let in_flight = width.now();
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_burst_at_the_beginning_is_no_rate() {
-        // A twentieth of a second's bytes come at once.
+        // A twentieth of a second's bytes arrive at once.
         let seen = run(5.0, |_, at| if at < 0.01 { 25.0 * MB } else { 5.0 * MB });
         assert!(seen.iter().all(|(_, width)| *width <= 6), "{seen:?}");
     }
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_fast_link_has_all_at_once() {
-        // Of one connection, and of as many as there are.
+        // With one connection, and with as many as there are.
         for rate in [|_: usize, _: f64| 1000.0 * MB, |width: usize, _: f64| 40.0 * MB * width as f64] {
             let seen = run(0.5, rate);
             assert!(seen.iter().any(|(at, width)| *width >= 16 && *at < 0.05), "{seen:?}");
@@ -208,7 +209,7 @@ mod tests {
 
     #[test]
     fn it_comes_down_where_fewer_keep_the_rate() {
-        // The first seconds look as if more brought more.
+        // In the first seconds more ranges seem to raise the rate.
         let seen = run(60.0, |width, at| if at < 2.0 { MB * width as f64 } else { 5.0 * MB });
         assert!(seen.iter().any(|(_, width)| *width >= 12), "{seen:?}");
         assert!(seen.iter().rev().take(20).all(|(_, width)| *width <= 6), "{seen:?}");

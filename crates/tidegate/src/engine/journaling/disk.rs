@@ -1,4 +1,4 @@
-//! A disk that journals are on, as those see it who wait for room there.
+//! A disk with journals on it: who waits for room there, how fast it is, whether bytes leave it.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,26 +12,26 @@ use crate::journal::JournalReader;
 use crate::memory::payload::ReadAt;
 use crate::types::checksum::Checksum;
 
-/// What the producer's side of a journaled upload tells the store's side.
+/// What the producer's side of a journaled upload reports to the side that sends to the store.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Feed {
     /// Bytes of the object that are in the journal.
     pub(crate) length: u64,
     /// The whole object's checksum, once its producer has finished.
     pub(crate) finish: Option<Checksum>,
-    /// The disk is full: all that can be given back is wanted.
+    /// The disk is full: the upload should free all space that it can.
     pub(crate) full: bool,
 }
 
-/// What all uploads of this engine share whose journals are on one disk.
+/// State shared by all uploads of this engine whose journals are on one disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    /// Goes up as bytes leave it.
+    /// Counts up as bytes leave the disk.
     moved: AtomicU64,
     uploads: Mutex<Uploads>,
-    /// Those who wait to append: whoever has it is first.
+    /// The queue of writers that wait to append; the holder of the lock is first.
     pub(crate) line: tokio::sync::Mutex<()>,
-    /// There may be more room.
+    /// Notified when there may be more room.
     pub(crate) room: Notify,
     pace: Mutex<Pace>,
 }
@@ -39,25 +39,25 @@ pub(crate) struct Disk {
 #[derive(Debug, Default)]
 struct Uploads {
     all: Vec<Weak<watch::Sender<Feed>>>,
-    /// How many wait for room.
+    /// How many writers wait for room.
     waiting: usize,
 }
 
-/// How fast a disk takes what is appended to all of its journals together.
+/// How fast a disk takes the appends to all of its journals together.
 #[derive(Debug, Default)]
 struct Pace {
-    /// Appends that are under way, and since when any is.
+    /// Appends in flight, and when `busy` was last updated.
     under_way: u32,
     since: Option<Instant>,
-    /// What was appended, and for how long there was something to append, since that was last looked at.
+    /// Bytes appended, and the time with an append in flight, since `rate` was last updated.
     bytes: u64,
     busy: Duration,
-    /// Bytes a second; 0 where nothing is known.
+    /// Bytes a second; 0 if not known.
     rate: f64,
 }
 
 impl Pace {
-    /// Fewer bytes say more of the calls than of the disk.
+    /// Fewer bytes measure the calls rather than the disk.
     const LEAST: u64 = 4 << 20;
 
     fn count(&mut self, bytes: u64) {
@@ -74,7 +74,7 @@ impl Pace {
     }
 }
 
-/// An append that is under way, until this is dropped.
+/// An append in flight, until dropped.
 struct Appending<'a> {
     disk: &'a Disk,
     appended: u64,
@@ -89,7 +89,7 @@ impl Drop for Appending<'_> {
 }
 
 impl Disk {
-    /// Appends `bytes`, and measures how fast the disk is.
+    /// Runs `append`, which appends `bytes`, and measures the disk's rate.
     pub(crate) async fn append<T, E>(
         &self,
         bytes: u64,
@@ -108,8 +108,8 @@ impl Disk {
         appended
     }
 
-    /// How long the disk would take for a byte of each of its journals and of a new one: nothing where it
-    /// was not measured yet, and who knows how long while that goes on.
+    /// How many seconds the disk needs to append one byte to each of its journals and to a new one: 0 where nothing
+    /// was measured and there is no journal, infinity while the first journals are not yet measured.
     pub(crate) fn cost(&self) -> f64 {
         let journals = self.lock().all.iter().filter(|upload| upload.strong_count() > 0).count();
         match (self.pace().rate, journals) {
@@ -123,7 +123,7 @@ impl Disk {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An upload has its journal there.
+    /// Adds an upload whose journal is on this disk.
     pub(crate) fn join(&self, upload: &Arc<watch::Sender<Feed>>) {
         let mut uploads = self.lock();
         uploads.all.retain(|upload| upload.strong_count() > 0);
@@ -133,17 +133,17 @@ impl Disk {
         }
     }
 
-    /// Something that stands still while nothing leaves it for a store.
+    /// A counter that stands still while no bytes leave the disk for a store.
     pub(crate) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
     }
 
-    /// Some of what is there has left.
+    /// Some bytes have left the disk.
     pub(crate) fn moves(&self) {
         self.moved.fetch_add(1, Relaxed);
     }
 
-    /// Somebody more waits for room, or somebody less: while anybody does, all uploads are to give back what
+    /// One more writer waits for room, or one fewer. While any waits, all uploads are asked to free the space that
     /// they can.
     pub(crate) fn is_wanted(&self, more: bool) {
         let mut uploads = self.lock();
@@ -157,7 +157,7 @@ impl Disk {
         }
     }
 
-    /// Space of a journal was given back.
+    /// A journal has freed space.
     pub(crate) fn has_room(&self) {
         self.room.notify_one();
     }
@@ -167,13 +167,13 @@ impl Disk {
     }
 }
 
-/// Bytes of a journal on their way to the store. They are read as the connection takes them: so a part that
-/// takes minutes is seen to move. What is read again for a retry is no news.
+/// Journal bytes that are being sent to the store. They are read as the connection takes them, so even a part that
+/// takes minutes shows progress. Bytes that are read again for a retry do not count.
 #[derive(Debug)]
 pub(crate) struct Leaving {
     pub(crate) reader: JournalReader,
     pub(crate) disk: Arc<Disk>,
-    /// How far the part was read, by any attempt.
+    /// How far any attempt has read the part.
     pub(crate) read: Arc<AtomicU64>,
 }
 
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(disk.cost(), 0.0);
         disk.join(&upload);
         assert_eq!(disk.cost(), f64::INFINITY);
-        // Two at once, 4 MiB in a second; then nothing for a long time, and then the same again.
+        // Two at once, 4 MiB in a second; then a long idle time, then the same again.
         for _ in 0..2 {
             let append = || {
                 disk.append(2 * MIB, async {

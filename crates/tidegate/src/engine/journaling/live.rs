@@ -1,5 +1,5 @@
-//! A journal whose writer this process has just dropped: the file stays locked until what was under way has ended.
-//! Whoever resumes the upload waits for that, and is not told that somebody else has the journal.
+//! Tracks the journals that this process uses. A journal whose writer was just dropped stays locked until the
+//! writer's last operations have ended: a resume waits for that, instead of failing because the journal is locked.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,22 @@ use crate::journal::{self, JournalError};
 use crate::types::spawn_blocking::spawn_blocking;
 use crate::types::trusted_file::TrustedOwners;
 
-/// How long a journal of this process is waited for: longer than a dropped writer takes to let go of its file.
+/// How long to wait for a journal of this process: longer than a dropped writer takes to release its file.
 const LETS_GO: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// The journals that writers and claims of one engine have now.
+/// The journals that writers and claims of one engine use now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Live(Arc<Mutex<BTreeSet<PathBuf>>>);
 
 impl Live {
-    /// Says that the journal at `path` is used, until the guard is dropped.
+    /// Marks the journal at `path` as in use until the guard is dropped.
     pub(crate) fn uses(&self, path: &Path) -> InUse {
         self.lock().insert(path.to_owned());
         InUse { live: self.clone(), path: path.to_owned() }
     }
 
-    /// Makes an attempt at the journal at `path`, and makes it again while a dropped writer of this process has it.
+    /// Runs `attempt` on the journal at `path`, and retries while a dropped writer of this process still locks it.
     pub(crate) async fn past_dropped<T>(
         &self,
         path: &Path,
@@ -44,7 +44,7 @@ impl Live {
         }
     }
 
-    /// What is in the journal at `path`, when a dropped writer of this process has let go of it.
+    /// Reads the journal at `path`, once no dropped writer of this process locks it.
     pub(crate) async fn look(
         &self,
         path: &Path,
@@ -66,7 +66,7 @@ impl Live {
     }
 }
 
-/// That a journal is used.
+/// Marks a journal as in use, until dropped.
 #[derive(Debug)]
 pub(crate) struct InUse {
     live: Live,

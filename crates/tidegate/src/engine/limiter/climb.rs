@@ -1,6 +1,8 @@
-//! Finding the limit. A few requests at first, and no more where one of them shows that a connection carries about
-//! as much as a machine does; many where the store is far, or some time has gone by. A quick start from there for as
-//! long as requests do not slow each other down, then hill climbing on throughput, both ways, and a step back on
+//! Finds the limit of requests in flight by hill climbing on throughput.
+//!
+//! It begins with a few requests, and stays there if one of them shows that a single connection carries about as much
+//! as a machine can. It allows many where the store is far or some time has passed. Then a quick start raises the
+//! limit for as long as requests do not slow each other down. After that it climbs both ways, and steps back on
 //! overload.
 
 use std::time::Duration;
@@ -9,30 +11,30 @@ use tokio::time::Instant;
 
 use super::Outcome;
 
-/// Moves a limit by what it sees of ended requests.
+/// Adjusts a limit by the requests that end.
 #[derive(Debug)]
 pub(super) struct Climb {
     limit: usize,
     phase: Phase,
-    /// When there began to be requests in flight, for as long as there may only be a few.
+    /// When requests began to be in flight; used while only a few are allowed.
     busy_since: Option<Instant>,
-    /// Requests that began under an earlier limit, whose ends say nothing of this one.
+    /// Requests that began under an earlier limit, whose ends do not measure this one.
     stale: usize,
     window: Option<Window>,
     calm_until: Option<Instant>,
-    /// How long to be content after a step that was taken back; doubles each time.
+    /// How long to rest after a step that was taken back; doubles each time.
     rest: Duration,
-    /// Which way the next step goes.
+    /// The direction of the next step.
     direction: Direction,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Two more for each request that ends, while they do not slow each other down.
+    /// The limit grows by two for each request that ends, while requests do not slow each other down.
     Start(Start),
-    /// Trying a quarter more or less than `back`, which gave the rate `before`.
+    /// Trying a quarter more or less (half more while few) than `back`, which gave the rate `before`.
     Try { back: usize, before: f64 },
-    /// Content for a while.
+    /// Resting for a while.
     Hold { until: Instant },
 }
 
@@ -44,8 +46,8 @@ enum Direction {
 }
 
 impl Direction {
-    /// What a step must leave of the rate to be kept: one up has to bring something, one down may cost
-    /// no more than windows differ by chance.
+    /// The share of the rate that a step must leave to be kept: a step up has to gain something, a step down may cost
+    /// no more than the chance difference between windows.
     fn least(self) -> f64 {
         match self {
             Self::Up => 1.07,
@@ -64,36 +66,36 @@ impl Direction {
         match self {
             Self::Up if limit < Climb::WIDE => limit + (limit / 2).max(1),
             Self::Up => limit + limit / 4,
-            // Where it is lower, overload or few fast connections have brought it there: it only goes up.
+            // Below `WIDE`, overload or a few fast connections have set the limit: it only goes up.
             Self::Down => (limit - limit / 4).max(Climb::WIDE).min(limit),
         }
     }
 }
 
-/// The speeds of the requests that ended in the quick start, of about one size: what a small one takes
-/// says nothing of how fast a large one moves.
+/// The speeds of the requests that ended in the quick start, of about one size: a small request's time does not
+/// predict how fast a large one moves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Start {
-    /// The work of the first of them.
+    /// The work of the first of these requests.
     size: u64,
     ended: usize,
     first: f64,
     recent: f64,
-    /// The least that one of few bytes has taken, and when there began to be `FEW_SMALL`: those that began before may all
-    /// have had their connections opened for them.
+    /// The least time of a small request, and when the limit reached `FEW_SMALL`: requests that began before that may
+    /// all have waited for their connections to open.
     least: Option<Duration>,
     many_since: Option<Instant>,
-    /// So many in a row moved nothing, when there were `FEW`.
+    /// How many requests in a row moved nothing, once the limit is `FEW`.
     empty: usize,
 }
 
 impl Start {
-    /// The least that one of few bytes has taken, with this one.
+    /// Updates the least time of a small request with this one.
     fn take_least(&mut self, took: Duration) -> Duration {
         *self.least.insert(self.least.map_or(took, |least| least.min(took)))
     }
 
-    /// Takes in a request that moved `work` in `took`; whether it is one of those that count.
+    /// Takes in a request that moved `work` in `took`; returns whether it counts.
     fn take_in(&mut self, work: u64, took: Duration) -> bool {
         if work < self.size / 2 {
             return false;
@@ -117,8 +119,8 @@ fn seconds(took: Duration) -> f64 {
     took.as_secs_f64().max(1e-6)
 }
 
-/// What ended since `began`: not from the first end on, for requests that began together end together,
-/// and would all count for no time.
+/// The requests that ended since `began`, an earlier end that is not counted itself: requests that began together end
+/// together, and would all count for no time.
 #[derive(Debug)]
 struct Window {
     began: Instant,
@@ -135,33 +137,33 @@ impl From<Instant> for Window {
 
 impl Climb {
     /// The limit before anything is known. More connections cost processor time and memory ("download" in
-    /// crates/tidegate-bench/results/BENCHMARKS.md), which a store near by is better not given.
+    /// crates/tidegate-bench/results/BENCHMARKS.md), which a nearby store does not repay.
     pub(super) const AT_FIRST: usize = 3;
-    /// The limit once requests have been in flight for so long and none of them was very fast.
+    /// The limit once requests have been in flight for `WIDENS_AFTER`, if all were slower than `VERY_FAST`.
     pub(super) const WIDE: usize = 16;
     pub(super) const WIDENS_AFTER: Duration = Duration::from_millis(50);
-    /// Where one connection of the first few moves this many bytes a second, they are near what one machine moves.
+    /// If one of the first few connections moves this many bytes a second, they come close to what one machine moves.
     const VERY_FAST: f64 = (256 << 20) as f64;
     pub(super) const MOST: usize = 512;
-    /// A request without bytes is work as well: this many bytes' worth.
+    /// The work of a request itself, in bytes; added to the bytes that it moves.
     const REQUEST_WORK: u64 = 16 << 10;
     const LEAST_WINDOW: Duration = Duration::from_millis(100);
-    /// The quick start ends at this many requests, or when they are down to this share of the first
-    /// ones' speed: until then more of them hide latency.
+    /// The quick start ends at this limit, or when requests slow down to `CROWDED` of the first ones' speed: until
+    /// then more requests hide latency.
     const FEW: usize = 64;
-    /// The same where each moves few bytes, and takes little memory, and the store is far. Where that takes them so long
-    /// that they are fewer a second than S3 takes of a prefix, as many as it takes, up to `MOST_SMALL`.
+    /// The same for small requests to a far store, which take little memory. If latency keeps that many requests
+    /// below the rate that S3 grants a prefix, the limit is the number that reaches that rate, up to `MOST_SMALL`.
     const FEW_SMALL: usize = 128;
     const MOST_SMALL: usize = 256;
-    /// "Best practices design patterns: optimizing Amazon S3 performance".
+    /// The rates that S3 grants a prefix ("Best practices design patterns: optimizing Amazon S3 performance").
     const READS_A_SECOND: f64 = 5500.0;
     const WRITES_A_SECOND: f64 = 3500.0;
     const CROWDED: f64 = 0.35;
-    /// Where a connection moves this many bytes a second, `WIDE` of them are near what one machine
-    /// moves, and each more costs memory: only steps that show a gain are made from there.
+    /// If a connection moves this many bytes a second, `WIDE` of them come close to what one machine moves, and each
+    /// more costs memory: from there only steps that show a gain are kept.
     const FAST: f64 = (64 << 20) as f64;
-    /// A request of few bytes that takes this long tells of a store that is far: its answer crosses a
-    /// network or waits in a queue.
+    /// A small request that takes this long shows that the store is far: its answer crosses a network or waits in a
+    /// queue.
     const FAR: Duration = Duration::from_millis(10);
     const SMALL: u64 = 64 << 10;
     const FIRST_REST: Duration = Duration::from_secs(2);
@@ -180,12 +182,12 @@ impl Climb {
         }
     }
 
-    /// A request begins, where none is in flight.
+    /// A request begins while no other is in flight.
     pub(super) fn begins(&mut self, now: Instant) {
         self.busy_since = Some(now);
     }
 
-    /// When there may be more than a few, unless an answer says otherwise before.
+    /// When the limit rises above the first few, unless an answer decides otherwise before.
     pub(super) fn widens_at(&self) -> Option<Instant> {
         let may_widen = matches!(self.phase, Phase::Start(_)) && self.limit < Self::WIDE;
         self.busy_since.filter(|_| may_widen).map(|since| since + Self::WIDENS_AFTER)
@@ -197,8 +199,7 @@ impl Climb {
         self.limit
     }
 
-    /// A request ended, one of `in_flight`, with others `waiting` for their turn or not; the limit
-    /// from here on.
+    /// A request ended, one of `in_flight`; `waiting` says whether others wait for a permit. Returns the new limit.
     pub(super) fn ended(
         &mut self,
         outcome: Outcome,
@@ -233,13 +234,13 @@ impl Climb {
         }
     }
 
-    /// A request ended, one of those of which S3 takes so many a second.
+    /// A request ended in the quick start; S3 grants a prefix `a_second` requests like it each second.
     fn start(&mut self, bytes: u64, a_second: f64, waiting: bool, began: Instant, now: Instant) {
         let Phase::Start(start) = &mut self.phase else { return };
         let took = now - began;
         let is_far = bytes <= Self::SMALL && took >= Self::FAR;
         if is_far && self.limit < Self::FEW {
-            // Requests to a far store wait more than they move, so many can.
+            // Requests to a far store wait more than they move, so many can be in flight.
             self.limit = Self::FEW;
             return;
         }
@@ -255,19 +256,21 @@ impl Climb {
                 few = ((a_second * seconds(least)) as usize).clamp(few, Self::MOST_SMALL);
             }
         }
-        // Without bytes it may be the beginning of something large, or a page of the names of what is small.
+        // A request that moves no bytes may begin something large or list small objects: only `WIDE` of them in a row
+        // count.
         start.empty = if bytes == 0 && self.limit >= Self::FEW { start.empty + 1 } else { 0 };
         if (1..Self::WIDE).contains(&start.empty) {
             return;
         }
-        // What small ones take is the way, whatever their size.
+        // A small request's time is mostly latency, whatever its size.
         let size = if is_small { Self::SMALL } else { bytes };
         let counts = start.take_in(size + Self::REQUEST_WORK, took);
         let is_few = self.limit < Self::WIDE;
         let is_enough = is_few && bytes > Self::SMALL && bytes as f64 / seconds(took) >= Self::VERY_FAST;
         let fast = start.first >= Self::FAST;
         let crowded = start.recent < start.first * Self::CROWDED;
-        // Requests of another size than the first fast ones would never tell.
+        // Requests of another size than the first, fast ones do not count, so `WIDE` might never be reached: stop
+        // here too.
         let is_judged = fast && !is_few && (start.ended == Self::WIDE || !counts);
         if is_enough || crowded || self.limit >= few || is_judged {
             self.phase = Phase::Hold { until: now + self.rest };
@@ -278,7 +281,7 @@ impl Climb {
         }
     }
 
-    /// Down by a third, once for all requests that were in flight together.
+    /// Steps down by a third, once for all requests that were in flight together.
     fn step_back(&mut self, in_flight: usize, now: Instant) {
         if self.calm_until.is_some_and(|until| now < until) {
             return;
@@ -309,7 +312,7 @@ impl Climb {
         }
     }
 
-    /// A whole window at this limit, with requests waiting all the while, gave `rate`.
+    /// A whole window at this limit, with requests waiting all the time, gave `rate`.
     fn judge(&mut self, rate: f64, in_flight: usize, now: Instant) {
         match self.phase {
             Phase::Start(_) => {}

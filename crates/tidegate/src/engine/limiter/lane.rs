@@ -1,14 +1,14 @@
-//! The requests of one key prefix, where a store limits each prefix by itself.
+//! Limits the requests of one key prefix, where a store limits each prefix separately.
 //!
-//! A lane bounds requests a second, not requests in flight: that is what stores count, and what 503s tell of.
-//! Until the store refuses any, only the beginning is bounded: so many in flight, and one more for each that is
-//! answered. With the first refusal the rate becomes what was answered within the last second, which is what the
-//! store gives once its burst is used up; after that it is additive increase and multiplicative decrease. The
-//! figures were chosen so that a lane whose callers always have more keeps 85% and more of a limit of 20 to 1,000
-//! requests a second, with 2% refused at most (`lane/tests.rs`).
+//! A lane limits requests a second, not requests in flight, because stores count requests a second and send 503s for
+//! them. Until the store refuses a request, only the start is limited: a few in flight, and one more for each request
+//! that is answered. At the first refusal the rate becomes the number answered within the last second, which is what
+//! the store grants once its burst is used up; from then on it is additive increase and multiplicative decrease. The
+//! constants were chosen so that a lane whose callers always have more requests keeps at least 85% of a limit of 20
+//! to 1,000 requests a second, with at most 2% refused (`lane/tests.rs`).
 //!
-//! A request waits for its lane before it waits for its turn at the endpoint, so that those of a prefix that is
-//! throttled hold up no others; and what its lane is refused is not held against the endpoint.
+//! A request waits for its lane before it waits for its permit at the endpoint, so that a throttled prefix does not
+//! hold up others; and refusals in a lane do not count against the endpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,18 +19,18 @@ use tokio::time::{Instant, timeout};
 use super::Outcome;
 use crate::engine::retry::{Allowance, RetryPolicy};
 
-/// One prefix, shared by all who make requests there.
+/// One prefix, shared by all requests for it.
 #[derive(Debug)]
 pub(crate) struct Lane {
     state: Mutex<State>,
-    /// Held by the one request that is next; the others queue for it, in order.
+    /// Held by the request that is next; the others queue for it in order.
     head: tokio::sync::Mutex<()>,
     ended: Notify,
-    /// The retries that it may be sent for having been refused.
+    /// The retries that the lane may make after refusals.
     pub(crate) allowance: Allowance,
 }
 
-/// Leave to make one request in a lane, until it ends.
+/// Admission of one request to a lane, until the request ends.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     lane: Arc<Lane>,
@@ -47,12 +47,12 @@ impl Lane {
         }
     }
 
-    /// Waits until one more request may be made, first come, first served. A wait that is dropped takes nothing.
+    /// Waits until the lane admits one more request, first come, first served. A wait that is dropped takes nothing.
     pub(crate) async fn admit(self: &Arc<Self>) -> Admitted {
         let _head = self.head.lock().await;
         loop {
             let Err(wait) = self.lock().take(Instant::now()) else { break };
-            // One that ends between the look and the wait is kept by `Notify`.
+            // `Notify` keeps a notification that comes between the check and the wait.
             let _ = timeout(wait, self.ended.notified()).await;
         }
         Admitted { lane: self.clone(), outcome: Outcome::Other }
@@ -63,7 +63,7 @@ impl Lane {
         self.lock().refused.is_some_and(|at| at.elapsed() < span)
     }
 
-    /// Whether nothing is known of it that a new one would not have to learn, and nobody uses it.
+    /// Whether the lane is unused and has learned nothing that still matters.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let state = self.lock();
         state.in_flight == 0 && now.saturating_duration_since(state.used) > State::FORGET
@@ -85,10 +85,10 @@ impl Drop for Admitted {
     }
 }
 
-/// The lane itself: no clock of its own, no waiting.
+/// The state of a lane, without a clock or waiting.
 #[derive(Debug)]
 struct State {
-    /// How many may be in flight as long as no rate is known.
+    /// How many requests may be in flight while no rate is known.
     window: usize,
     in_flight: usize,
     rate: Option<Rate>,
@@ -98,11 +98,11 @@ struct State {
     used: Instant,
 }
 
-/// A bound on requests a second, and what of it is left.
+/// A limit on requests a second, and the unused part of it.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: f64,
-    /// It is what came of the first refusal: the store may give far more.
+    /// Whether the rate comes from the first refusal alone: the store may grant far more.
     is_rough: bool,
     /// When it was last lowered.
     lowered: Instant,
@@ -114,14 +114,14 @@ impl State {
     const FIRST: usize = 8;
     const MOST: usize = 512;
     const LEAST: f64 = 1.0;
-    /// What a refusal leaves of the rate; and those within so long are of the same excess.
+    /// The share of the rate that a refusal leaves. Refusals within `GAP` of it belong to the same excess.
     const LOWER: f64 = 0.85;
     const GAP: Duration = Duration::from_millis(500);
-    /// What was answered lags behind a rate that grows.
+    /// The answered rate lags behind a rate that grows: allow this factor.
     const LAG: f64 = 1.4;
-    /// A lane that nobody was refused in for so long, and that waits for nothing, is bounded no more.
+    /// A lane without a refusal for this long, and with a rate well above its traffic, is not limited any more.
     const FORGET: Duration = Duration::from_secs(60);
-    /// The longest wait before another look.
+    /// The longest wait before the next check.
     const LONG: Duration = Duration::from_secs(1);
 
     fn new(now: Instant) -> Self {
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Takes leave for one request, or says when to look again.
+    /// Admits one request, or returns when to check again.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.used = now;
         let recent = self.answered.per_second(now);
@@ -163,7 +163,7 @@ impl State {
                 self.window = (self.window + 1).min(Self::MOST);
             }
             Outcome::Throttled => self.refuse(now),
-            // Of a request that was lost nobody knows whether the prefix had room for it.
+            // For a lost request it is not known whether the prefix had room.
             Outcome::Overload | Outcome::Other => {}
         }
     }
@@ -191,20 +191,20 @@ impl State {
 }
 
 impl Rate {
-    /// How much of itself it grows by in a second: from its first, rough value on nearly twice, else slowly, and
-    /// faster the longer nothing was refused.
+    /// The rate's growth in a second, as a share of it: fast after the first, rough value; else slow, and faster the
+    /// longer nothing was refused.
     const ROUGH: f64 = 0.7;
     const SLOW: f64 = 0.02;
     const FAST: f64 = 0.25;
     const KNEE: Duration = Duration::from_secs(8);
-    /// What may be sent at once after a pause, in seconds' worth.
+    /// The burst allowed after a pause, in seconds' worth of requests.
     const BURST: f64 = 0.02;
 
-    /// Time passes; `recent` is what was answered within the last second.
+    /// Adds tokens for the time passed; `recent` is the number of requests answered within the last second.
     fn pass(&mut self, now: Instant, recent: f64) {
         let seconds = now.saturating_duration_since(self.at).as_secs_f64();
         self.at = now;
-        // Where less is asked for, it is not known how much the store would give.
+        // A rate that is far from used up is not raised: whether the store would grant more is not known.
         if self.per_second < 2.0 * recent {
             let quiet = now.saturating_duration_since(self.lowered).as_secs_f64() / Self::KNEE.as_secs_f64();
             let growth =
@@ -223,18 +223,18 @@ impl Rate {
         Err(wait.clamp(Duration::from_millis(1), State::LONG))
     }
 
-    /// Whether it bounds nothing any more.
+    /// Whether the rate no longer limits anything.
     fn is_spare(&self, now: Instant, recent: f64) -> bool {
         now.saturating_duration_since(self.lowered) >= State::FORGET && self.per_second >= 1.5 * recent
     }
 }
 
-/// How many requests were answered within the last second, in tenths of it.
+/// How many requests were answered within the last second, counted in tenths of a second.
 #[derive(Debug)]
 struct Recent {
     began: Instant,
     tenths: [u32; Self::TENTHS as usize],
-    /// The latest tenth that is counted, from `began` on.
+    /// The latest tenth that is counted, from `began`.
     latest: u64,
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::lane::Lane;
 use crate::engine::retry::RetryPolicy;
 
-/// The lanes of one endpoint, by what they are of: those in use, and as many more as are remembered.
+/// The lanes of one endpoint by prefix: those in use, and some unused ones that are remembered.
 #[derive(Debug)]
 pub(crate) struct Lanes {
     policy: RetryPolicy,
@@ -16,8 +16,8 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Past so many, those that nobody uses are forgotten: what is idle, else what was used longest ago. A prefix
-    /// that is forgotten is learned again.
+    /// Above this number, unused lanes are forgotten: the idle ones, else the least recently used. A forgotten prefix
+    /// is learned again.
     const MOST: usize = 4096;
 
     pub(crate) fn new(policy: &RetryPolicy) -> Self {
@@ -39,7 +39,7 @@ impl Lanes {
     }
 }
 
-/// Makes room, where it can: a quarter and more at once, so that it is not looked for each time.
+/// Makes room, if possible for at least a quarter, so that this does not run for each new lane.
 fn forget(lanes: &mut HashMap<String, Arc<Lane>>) {
     let now = Instant::now();
     let is_used = |lane: &Arc<Lane>| Arc::strong_count(lane) > 1;

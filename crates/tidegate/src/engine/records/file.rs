@@ -1,8 +1,8 @@
-//! One process's file: a line for what opens, is named, is given up and ends.
+//! One process's file of records: one line each time that a session is opened, gets its id, is abandoned or ends.
 //!
-//! A disk that is full, or a crash, may take the beginning of a line only. Every line ends with a mark,
-//! without which it means nothing, and what is added begins on a line of its own: so a torn line is
-//! passed over and hides none that follows. Files that begin otherwise are of versions without marks.
+//! A full disk or a crash may leave only the beginning of a line. Every line ends with a mark, without which it is
+//! ignored, and each write begins on a line of its own: so a torn line is skipped and hides no line after it. Files
+//! with another first line are from versions without marks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,22 +15,22 @@ use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_enco
 use super::Record;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
-/// How a file of records is named: the process id, a random number, and this.
+/// The file's name: the process id, a random number, and this ending.
 pub(super) const END: &str = ".sessions";
-/// The name's end until the file is locked.
+/// The name's ending until the file is locked.
 pub(super) const UNLOCKED: &str = ".new";
-/// Held by whoever reads the directory, so that no file is replaced meanwhile.
+/// Locked by readers of the directory, so that no file is replaced meanwhile.
 pub(super) const DIRECTORY_LOCK: &str = "lock";
-/// Between fields are spaces, between records line ends.
+/// Spaces separate fields, line ends separate records.
 const FIELD: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
-/// The first line; to versions without marks it means nothing.
+/// The first line; versions without marks ignore it.
 const BEGIN: &str = "records 2\n";
-/// How a line ends that is whole. The field before it is never missing, so no part of a line ends so.
+/// The end of a complete line. The field before it is never missing, so no torn line ends like this.
 const MARK: &str = " .";
-/// Lines beyond four for each open session that make a file be written anew.
+/// A file is rewritten when it has this many lines beyond four for each open session.
 const SLACK: usize = 256;
 
-/// A line of the file. Entries are numbered.
+/// A line of the file. Sessions are numbered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Line<'a> {
     Open(u64, &'a Record),
@@ -63,8 +63,8 @@ fn text(lines: &[Line<'_>]) -> String {
     text
 }
 
-/// What has not ended, by the text of a file. A line that is not whole is of a session that was not
-/// asked for yet; one that a later version wrote means nothing here.
+/// The sessions in the text of a file that have not ended. An incomplete line belongs to a session that was not yet
+/// asked for; a line of a later version is ignored.
 pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
     let mut open = BTreeMap::new();
     let marked = text.starts_with(BEGIN);
@@ -104,7 +104,7 @@ pub(super) fn parse(text: &str) -> BTreeMap<u64, Record> {
     open
 }
 
-/// The lines that say the same as all that were written about `open`.
+/// The fewest lines that say the same as all those written about `open`.
 fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
     let mut lines = Vec::with_capacity(2 * open.len());
     for (number, record) in open {
@@ -115,28 +115,28 @@ fn anew(open: &BTreeMap<u64, Record>) -> Vec<Line<'_>> {
     lines
 }
 
-/// Strikes entries out in a file that is locked by the caller. `true` where none is left.
+/// Marks entries as ended in a file that the caller has locked. Returns `true` where no entry is left.
 pub(super) fn strike_out(mut file: &File, text_before: &str, numbers: &[u64]) -> io::Result<bool> {
     let lines: Vec<Line<'_>> = numbers.iter().map(|number| Line::Ended(*number)).collect();
-    // What a process wrote as it died may lack its line's end.
+    // A process that died while it wrote may have left a line without its line end.
     let more = format!("\n{}", text(&lines));
     file.write_all(more.as_bytes())?;
     Ok(parse(&format!("{text_before}{more}")).is_empty())
 }
 
-/// This process's file, locked for as long as it is held here.
+/// This process's file, locked until dropped.
 #[derive(Debug)]
 pub(super) struct Log {
     file: File,
     path: PathBuf,
     lines: usize,
-    /// Whether lines are missing in it that could not be written.
+    /// Whether the file lacks lines that could not be written.
     behind: bool,
     owners: TrustedOwners,
 }
 
 impl Log {
-    /// A new file about `open`, with these lines behind that.
+    /// Creates a file about `open`, followed by `lines`.
     pub(super) fn create(
         directory: &Path,
         open: &BTreeMap<u64, Record>,
@@ -151,7 +151,7 @@ impl Log {
         Ok(Self { file, path, lines: lines.len(), behind: false, owners: owners.clone() })
     }
 
-    /// Gives the file its name only when it is locked and written: nobody takes it for a dead one.
+    /// Names the file only once it is locked and written: so no reader takes it for the file of a dead process.
     fn put(unlocked: &Path, path: &Path, lines: &[Line<'_>]) -> io::Result<File> {
         let file = trusted_file::create_new(unlocked, Access::Append)?;
         let ready = file.try_lock().map_err(io::Error::from).and_then(|()| {
@@ -159,7 +159,7 @@ impl Log {
             fs::rename(unlocked, path)
         });
         if let Err(error) = ready {
-            // It is the first error that tells.
+            // Return the first error, not one of the removal.
             let _ = fs::remove_file(unlocked);
             return Err(error);
         }
@@ -170,7 +170,7 @@ impl Log {
         &self.path
     }
 
-    /// Adds lines, which are about `open` or go before it; and, where some could not be written before,
+    /// Appends lines, which are about `open` or older sessions; where earlier lines could not be written, rewrites
     /// all that is open.
     pub(super) fn append(&mut self, open: &BTreeMap<u64, Record>, lines: &[Line<'_>]) -> io::Result<()> {
         if !self.behind {
@@ -180,18 +180,18 @@ impl Log {
         if self.replace(&lines).is_ok_and(|replaced| replaced) {
             return Ok(());
         }
-        // Until it can be replaced, what ended unrecorded stays in it.
+        // Until the file can be replaced, it still lists sessions whose end was not recorded.
         self.push(&lines, true)
     }
 
-    /// Adds lines by one write, so that a reader finds them whole or at the end; and whether some are
-    /// missing even then.
+    /// Appends lines with one write, so that a reader sees all of them or a torn end. `behind` says whether the file
+    /// still lacks lines afterwards.
     fn push(&mut self, lines: &[Line<'_>], behind: bool) -> io::Result<()> {
         self.behind = true;
         let before = self.file.metadata()?.len();
         let written = (&self.file).write_all(format!("\n{}", text(lines)).as_bytes());
         if written.is_err() {
-            // Where that fails too, the next line still begins on a line of its own.
+            // Even if truncating fails, the next write begins on a line of its own.
             let _ = self.file.set_len(before);
         }
         written?;
@@ -200,14 +200,14 @@ impl Log {
         Ok(())
     }
 
-    /// Takes writes no more, until it is replaced.
+    /// Makes writes fail until the file is replaced.
     #[cfg(test)]
     pub(super) fn refuse(&mut self) {
         self.file = File::open(&self.path).unwrap();
         self.file.try_lock_shared().unwrap();
     }
 
-    /// Writes the file anew where most of its lines are of sessions that have ended.
+    /// Rewrites the file once most of its lines are of sessions that have ended.
     pub(super) fn shorten(&mut self, open: &BTreeMap<u64, Record>) -> io::Result<()> {
         if self.lines > SLACK + 4 * open.len() {
             self.replace(&anew(open))?;
@@ -215,8 +215,8 @@ impl Log {
         Ok(())
     }
 
-    /// Puts a file with these lines in the place of this one. Not while someone reads the directory, who
-    /// could miss a file that is replaced: `false`.
+    /// Replaces this file with one of these lines. Returns `false`, doing nothing, while the directory is being read:
+    /// the reader could miss a file that is replaced.
     fn replace(&mut self, lines: &[Line<'_>]) -> io::Result<bool> {
         let Some(directory) = self.path.parent() else { return Ok(false) };
         let guard = lock_file(directory, &self.owners)?;
@@ -228,13 +228,13 @@ impl Log {
         Ok(true)
     }
 
-    /// Removes the file: nothing is open any more.
+    /// Removes the file: no session is open any more.
     pub(super) fn remove(self) -> io::Result<()> {
         fs::remove_file(&self.path)
     }
 }
 
-/// The file by which the directory is locked.
+/// The file whose lock protects the directory.
 pub(super) fn lock_file(directory: &Path, owners: &TrustedOwners) -> io::Result<File> {
     trusted_file::open_or_create(&directory.join(DIRECTORY_LOCK), Access::Append, owners)
 }

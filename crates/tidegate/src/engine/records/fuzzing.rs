@@ -1,8 +1,8 @@
-//! Files of records, of any text.
+//! Fuzzes the parser of the records files.
 
 use super::file;
 
-/// What a file of records says, read as it stands and once more with a torn end.
+/// Parses the text of a records file, and the same text cut in half.
 pub fn records(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let open = file::parse(&text);

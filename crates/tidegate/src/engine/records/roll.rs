@@ -1,4 +1,4 @@
-//! The records of every process of this machine, read.
+//! Reads the records of every process of this machine.
 
 use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
@@ -9,76 +9,75 @@ use std::time::{Duration, SystemTime};
 use super::{Record, file};
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
-/// How long the file of a process that is gone is kept for a sweep to come.
+/// How long a file outlives its process, for a sweep to read.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// How long a file may be without its lock and its name.
+/// How long a file may exist without its lock and its final name.
 const UNLOCKED: Duration = Duration::from_secs(86_400);
-/// Most bytes of one file. It is made short when most of its lines are of sessions that have ended, so that this is some
-/// hundred thousand open sessions.
+/// The most bytes of one file. Files are rewritten when most of their lines are of sessions that have ended, so this
+/// holds some hundred thousand open sessions.
 const LARGEST: u64 = 64 << 20;
 
-/// Who has which session.
+/// Which process has which session.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Roll {
-    /// Sessions of live processes, by the store's name for them, and the process.
+    /// The process of each live session, by the store's session id.
     ///
-    /// By that name alone, which every store makes unique: one and the same store may be reached by
-    /// several addresses.
+    /// By the id alone, which every store makes unique: the same store may be reached under several addresses.
     live: HashMap<String, u32>,
-    /// Objects of which live processes ask for a session, without the URL's scheme.
+    /// The process that is opening a session for an object, by the object without its URL's scheme.
     opening: HashMap<String, u32>,
-    /// What processes left that are gone, or have given it up.
+    /// Sessions of processes that are gone or have abandoned them.
     gone: Vec<Gone>,
 }
 
-/// What a process has left.
+/// A session that its process has left.
 #[derive(Clone, Debug)]
 pub(crate) struct Gone {
     pub(crate) record: Record,
     pub(crate) pid: u32,
-    /// Whether the process still lives, and has given it up.
+    /// Whether the process is alive and has abandoned the session.
     pub(crate) lives: bool,
-    /// Where it stands; `None` for this process's own records.
+    /// The file of the record; `None` for this process's own records.
     pub(super) file: Option<PathBuf>,
     pub(super) number: u64,
 }
 
 impl Roll {
-    /// Whether a live process has the session, or asks for one of the same object: its id.
+    /// The process id of a live process that has the session, or is opening one for the same object.
     pub(crate) fn live(&self, object: &str, id: &str) -> Option<u32> {
         self.live.get(id).or_else(|| self.opening.get(bare(object))).copied()
     }
 
-    /// The process that left the session.
+    /// The record of the session, where its process has left it.
     pub(crate) fn gone(&self, id: &str) -> Option<&Gone> {
         self.gone.iter().find(|gone| gone.record.id.as_deref() == Some(id))
     }
 
-    /// What was left in a place: objects at an endpoint whose names begin with `prefix`.
+    /// The sessions left in one place: those at an endpoint for objects whose names begin with `prefix`.
     pub(crate) fn gone_below(&self, endpoint: &str, prefix: &str) -> Vec<Gone> {
         let here = |gone: &&Gone| gone.record.endpoint == endpoint && gone.record.object.starts_with(prefix);
         self.gone.iter().filter(here).cloned().collect()
     }
 
-    /// Reads a directory, but for the file `ours`. One that is not there has nothing in it.
+    /// Reads all files of a directory but `ours`. A missing directory has no records.
     ///
     /// # Errors
-    /// Those of the file system; and of a file that another user may have written, or that is too large: which sessions
-    /// are in use is not known then.
+    /// I/O errors; also where another user may have written a file, or a file is too large: then it is not known
+    /// which sessions are in use.
     pub(super) fn read(directory: &Path, ours: Option<&Path>, owners: &TrustedOwners) -> io::Result<Self> {
         let mut roll = Self::default();
         let guard = match file::lock_file(directory, owners) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(roll),
             opened => opened?,
         };
-        // Held to the end: no file is replaced while the directory is read.
+        // Held to the end, so that no file is replaced while the directory is read.
         guard.lock_shared()?;
         for path in files(directory, file::END)? {
             if ours == Some(&*path) {
                 continue;
             }
             match roll.read_file(&path, owners) {
-                // Removed meanwhile: its process had nothing any more.
+                // The file was removed meanwhile: its process had no open session any more.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 read => read?,
             }
@@ -88,7 +87,7 @@ impl Roll {
 
     fn read_file(&mut self, path: &Path, owners: &TrustedOwners) -> io::Result<()> {
         let opened = trusted_file::open(path, Access::Read, owners)?;
-        // First the lock, then the text: what a process writes last is read, whether it lives or not.
+        // Test the lock first, then read the text: so the last lines are read, whether or not the process lives.
         let lives = opened.try_lock_shared().is_err();
         let text = read_text(path, &opened)?;
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -99,7 +98,7 @@ impl Roll {
         Ok(())
     }
 
-    /// Adds this process's own.
+    /// Adds a record of this process.
     pub(super) fn add_own(&mut self, number: u64, record: Record) {
         self.add(Gone { record, pid: std::process::id(), lives: true, file: None, number });
     }
@@ -121,9 +120,9 @@ fn bare(object: &str) -> &str {
     object.split_once("://").map_or(object, |(_, rest)| rest)
 }
 
-/// What is in a file of records.
+/// The text of a file of records.
 fn read_text(path: &Path, file: &File) -> io::Result<String> {
-    // The size is looked at first: a sparse file of terabytes is not read.
+    // Check the size first, so that a sparse file of terabytes is not read.
     let mut bytes = Vec::new();
     if file.metadata()?.len() <= LARGEST {
         file.take(LARGEST + 1).read_to_end(&mut bytes)?;
@@ -132,7 +131,7 @@ fn read_text(path: &Path, file: &File) -> io::Result<String> {
         let message = format!("{} has more than the {LARGEST} bytes that records may take", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
-    // What a crash has left of a line may be any bytes, and means nothing.
+    // A torn line may contain any bytes, and is ignored.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -147,15 +146,15 @@ fn files(directory: &Path, ending: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Strikes entries out of the file of a process that is gone, and removes it where none is left.
+/// Marks entries as ended in the file of a process that is gone, and removes the file where no entry is left.
 pub(super) fn strike_out(path: &Path, numbers: &[u64], owners: &TrustedOwners) -> io::Result<()> {
     let opened = match trusted_file::open(path, Access::Append, owners) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()), // another sweep was here
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()), // another sweep removed it
         opened => opened?,
     };
     match opened.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Ok(()), // another sweep is at it, or the process lives
+        Err(TryLockError::WouldBlock) => return Ok(()), // another sweep has it, or the process lives
         Err(TryLockError::Error(error)) => return Err(error),
     }
     let text = read_text(path, &opened)?;
@@ -165,17 +164,17 @@ pub(super) fn strike_out(path: &Path, numbers: &[u64], owners: &TrustedOwners) -
     Ok(())
 }
 
-/// Removes what nobody will ask for again: files of processes long gone, and those that never got a lock.
+/// Removes files that no sweep will need: files of processes long gone, and files that were never locked.
 pub(super) fn tidy(directory: &Path, owners: &TrustedOwners) {
     for (ending, limit) in [(file::END, KEPT), (file::UNLOCKED, UNLOCKED)] {
         for path in files(directory, ending).unwrap_or_default() {
-            // One that is refused is not ours to remove.
+            // A file that can't be trusted is not ours to remove.
             let Ok(file) = trusted_file::open(&path, Access::Read, owners) else { continue };
             let old = file.metadata().and_then(|found| found.modified()).is_ok_and(|modified| {
                 SystemTime::now().duration_since(modified).is_ok_and(|age| age > limit)
             });
             if old && file.try_lock().is_ok() {
-                // It will be tried again by the next sweep.
+                // If this fails, the next sweep tries again.
                 let _ = fs::remove_file(&path);
             }
         }

@@ -1,4 +1,4 @@
-//! What a request moves, and how long it is waited for.
+//! Watches the bytes that a request moves, and cancels a request that stalls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -12,12 +12,12 @@ use crate::engine::retry::RetryPolicy;
 use crate::memory::payload::Payload;
 use crate::types::progress::Progress;
 
-/// What a request moves beside its question and its answer's head.
+/// The bytes that a request carries, apart from its own head and the head of its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carried<'a> {
     Nothing,
     Payload(&'a Payload),
-    /// An answer's body, which is to come at a least rate.
+    /// The body of an answer, which must come at a least rate.
     Answer(&'a Inflow, MinRate),
 }
 
@@ -28,7 +28,7 @@ impl<'a> From<Option<&'a Payload>> for Carried<'a> {
 }
 
 impl Carried<'_> {
-    /// Bytes that the next attempt is to move.
+    /// Bytes that the next attempt will move.
     pub(super) fn bytes(self) -> u64 {
         match self {
             Self::Nothing => 0,
@@ -37,7 +37,7 @@ impl Carried<'_> {
         }
     }
 
-    /// What is sent counts in `progress`, until [`is_sent`](Self::is_sent).
+    /// Counts the bytes in `progress` as they are sent, until [`is_sent`](Self::is_sent).
     pub(super) fn counts_in(self, progress: &Progress) {
         if let Self::Payload(payload) = self {
             payload.counts_in(progress);
@@ -51,7 +51,7 @@ impl Carried<'_> {
         }
     }
 
-    /// Bytes that are here for good.
+    /// Bytes that are received and will not be requested again.
     pub(super) fn got(self) -> u64 {
         match self {
             Self::Nothing | Self::Payload(_) => 0,
@@ -59,7 +59,7 @@ impl Carried<'_> {
         }
     }
 
-    /// Where this stands still, nothing moves.
+    /// A counter that stands still while no bytes move.
     fn moved(self) -> u64 {
         match self {
             Self::Nothing => 0,
@@ -68,7 +68,7 @@ impl Carried<'_> {
         }
     }
 
-    /// Counts pieces that came and were skipped.
+    /// The number of pieces that came and were skipped.
     fn skipped(self) -> u64 {
         match self {
             Self::Nothing | Self::Payload(_) => 0,
@@ -84,7 +84,7 @@ impl Carried<'_> {
     }
 }
 
-/// The least rate at which a response body is to come.
+/// The least rate of a response body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MinRate {
     per_second: u64,
@@ -98,15 +98,15 @@ impl MinRate {
         Self { per_second: policy.min_rate, over: policy.min_rate_over }
     }
 
-    /// The bytes that come at this rate in the time that it is measured over.
+    /// The bytes that come at this rate within `over`.
     fn bytes(self) -> u64 {
         let millis = u64::try_from(self.over.as_millis()).unwrap_or(u64::MAX);
         self.per_second.saturating_mul(millis) / 1000
     }
 }
 
-/// Sees whether a body comes at the least rate: in each span of so long that its bytes were waited for, and that begins
-/// with the first of them. Before that, and where nothing comes at all, patience is what counts.
+/// Checks that a body comes at the least rate, in each span of `over` that was spent waiting for its bytes; the first
+/// span begins with the first bytes. Before that, and where no bytes come at all, the request's patience applies.
 #[derive(Debug)]
 pub(crate) struct Trickle {
     rate: MinRate,
@@ -120,7 +120,7 @@ impl Trickle {
         Self { rate, has_begun: false, waited: Duration::ZERO, bytes: 0 }
     }
 
-    /// Takes in that `bytes` came in so long a wait; the fault of a body that is too slow.
+    /// Adds `bytes` that came after a wait of `waited`; returns a fault if the body is too slow.
     pub(crate) fn take(&mut self, waited: Duration, bytes: u64) -> Result<(), Fault> {
         if !self.has_begun {
             self.has_begun = bytes > 0;
@@ -142,15 +142,15 @@ impl Trickle {
     }
 }
 
-/// Bytes that are received, in order.
+/// Counts the bytes of a range that are received in order.
 #[derive(Debug)]
 pub(crate) struct Inflow {
     len: u64,
     got: AtomicU64,
     moved: AtomicU64,
-    /// Pieces that came and were skipped: the store sends what was not asked for.
+    /// Pieces that came and were skipped, because the store sends bytes that were not asked for.
     skipped: AtomicU64,
-    /// The next attempt's request was made, and counted, before.
+    /// Whether the next attempt's request is already open and counted.
     pub(super) opened: AtomicBool,
 }
 
@@ -165,40 +165,40 @@ impl Inflow {
         }
     }
 
-    /// The request of the first attempt was made, and counted, already.
+    /// The first attempt's request is already open and counted.
     pub(crate) fn is_opened(&self) {
         self.opened.store(true, Relaxed);
     }
 
-    /// How many are here for good.
+    /// How many bytes are received for good.
     pub(crate) fn got(&self) -> u64 {
         self.got.load(Relaxed)
     }
 
-    /// How many are still to come.
+    /// How many bytes are still to come.
     pub(crate) fn left(&self) -> u64 {
         self.len - self.got()
     }
 
-    /// The first so many are here.
+    /// The first `bytes` bytes are received.
     pub(crate) fn reaches(&self, bytes: u64) {
         let before = self.got.fetch_max(bytes, Relaxed);
         self.moves(bytes.saturating_sub(before));
     }
 
-    /// A piece came of which nothing is wanted.
+    /// A piece came that has no bytes of the range.
     pub(crate) fn skips(&self) {
         self.skipped.fetch_add(1, Relaxed);
     }
 
-    /// So many more have arrived, in a copy.
+    /// `bytes` more have arrived, in a hedge's copy.
     pub(crate) fn moves(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Relaxed);
     }
 }
 
-/// Waits for a request's answer for as long as its bytes move, a body's at its least rate, and for `patience` from there
-/// on.
+/// Waits for a request's answer for as long as its bytes move (a body's at the least rate), and for `patience` after
+/// they stop.
 pub(crate) async fn answer<T>(
     patience: Duration,
     carried: impl Into<Carried<'_>>,
@@ -210,7 +210,7 @@ pub(crate) async fn answer<T>(
     let mut skipped = carried.skipped();
     let mut trickle = carried.trickle();
     loop {
-        // A look each quarter: it is given up after no less than `patience`, and little more.
+        // Check four times per `patience`: so a request is cancelled after at least `patience`, and not much more.
         if let Ok(result) = timeout(patience / 4, &mut request).await {
             return result;
         }

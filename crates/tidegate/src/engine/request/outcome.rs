@@ -1,4 +1,4 @@
-//! How a request ended, and what its attempts met with.
+//! How a request ended: its answer or fault, its attempts, and whether it may have been carried out.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ pub(crate) struct Failure {
     pub(crate) elapsed: Duration,
     /// Whether some attempt may have been carried out although its answer was lost.
     pub(crate) in_doubt: bool,
-    /// Whether some attempt was never answered by the store, so that it may carry it out yet.
+    /// Whether the store never answered some attempt, and may still carry it out.
     pub(crate) late: bool,
-    /// Whether an earlier attempt of the same request may be what the last one ran into.
+    /// Whether an earlier attempt of the same request may be the reason for the last one's fault.
     pub(crate) ran_into: bool,
-    /// Whether the store says that it was carried out, and what there should be then has yet to be seen.
+    /// Whether the store says that it carried out the request, but the result has not been seen yet.
     pub(crate) unseen: bool,
 }
 
@@ -43,21 +43,21 @@ pub(super) struct Seen {
     late: bool,
     /// Attempts that the store did not refuse outright, as it does with a 409.
     accepted: u32,
-    /// The last one's connection broke, or stood still.
+    /// Whether the last attempt's connection broke or stood still.
     pub(super) broken: bool,
     expired: bool,
 }
 
 impl Seen {
-    /// Whether another attempt can help after this fault: fresh credentials that have expired will not
-    /// be the last.
+    /// Whether another attempt can help after this fault: credentials that expire again after a refresh will not get
+    /// better.
     pub(super) fn may_help(&self, fault: &Fault) -> bool {
         !(self.expired && fault.kind == FaultKind::Expired)
     }
 
     pub(super) fn take_in(&mut self, fault: &Fault) {
         self.in_doubt |= fault.is_ambiguous();
-        // Something has answered a request that met with `NotAStore`: nothing of it is still on its way.
+        // `NotAStore` means that some server has answered the request: no part of it is still on its way.
         let is_on_its_way = fault.is_ambiguous() && !fault.answered && fault.kind != FaultKind::NotAStore;
         self.late |= is_on_its_way;
         self.accepted += u32::from(fault.kind != FaultKind::Undone);
@@ -74,7 +74,7 @@ impl Seen {
 }
 
 impl<T> Made<T> {
-    /// The same, where earlier requests for the same had failed.
+    /// Adds earlier, failed requests for the same thing.
     pub(crate) fn after(mut self, earlier: Option<&Failure>) -> Self {
         if let Some(earlier) = earlier {
             self.attempts += earlier.attempts;
@@ -85,13 +85,13 @@ impl<T> Made<T> {
 }
 
 impl Failure {
-    /// Of a request that changes nothing.
+    /// The failure of a request that changes nothing.
     pub(crate) fn of(fault: Fault, attempts: u32, elapsed: Duration) -> Self {
         Seen::default().failure(fault, attempts, elapsed)
     }
 
-    /// The same, where `earlier` requests for the same had failed, the last of them by the store's own
-    /// word: it is not what this one ran into.
+    /// Adds `earlier`, failed requests for the same thing. The store itself refused the last of them, so this fault
+    /// is not caused by it.
     pub(crate) fn after(mut self, earlier: Option<Self>) -> Self {
         if let Some(earlier) = earlier {
             self.attempts += earlier.attempts;
@@ -102,8 +102,8 @@ impl Failure {
         self
     }
 
-    /// Whether the request may have been carried out all the same: an answer was lost, or an earlier
-    /// attempt of our own is what the last one ran into.
+    /// Whether the request may have been carried out after all: an answer was lost, or an earlier attempt of our own
+    /// may have caused the last one's fault.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.in_doubt || self.ran_into
     }

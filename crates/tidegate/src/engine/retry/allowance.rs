@@ -1,11 +1,10 @@
-//! How many retries one endpoint is sent, so that a sick store is not hammered.
+//! Limits the retries that one endpoint is sent, so that a sick store is not hammered.
 //!
-//! A token bucket, as in the retry quotas of the AWS SDKs (500 tokens at 5 a retry: 100 retries; what a
-//! retry has cost comes back when it succeeds), gRPC's retry throttling (a success brings a tenth of a
-//! retry, `tokenRatio` 0.1 in gRFC A6) and Finagle's `RetryBudget` (at least 10 retries a second). Unlike
-//! there, an empty bucket does not fail the request at once: it waits for a token, in turn, for a store
-//! that comes back after ten seconds is no reason to lose an upload. So retries that fail are at most
-//! the reserve, a tenth of what succeeds, and the trickle.
+//! A token bucket, as in the retry quotas of the AWS SDKs (500 tokens at 5 a retry: 100 retries; a retry that
+//! succeeds gets its tokens back), gRPC's retry throttling (a success adds a tenth of a retry, `tokenRatio` 0.1 in
+//! gRFC A6) and Finagle's `RetryBudget` (at least 10 retries a second). Unlike there, an empty bucket does not fail
+//! the request at once: the request queues for a token, because a store that comes back after ten seconds is no
+//! reason to lose an upload. So failed retries are at most the reserve, a tenth of the successes, and the trickle.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::RetryPolicy;
 
-/// What a success brings: with it, one retry in ten requests may fail for ever (gRFC A6).
+/// The tokens that a success adds: one retry in ten requests may fail for ever (gRFC A6).
 const SHARE: f64 = 0.1;
 /// How long a wait is where nothing trickles; a success ends it earlier.
 const LONG: Duration = Duration::from_secs(3600);
@@ -24,13 +23,13 @@ const LONG: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub(crate) struct Allowance {
     tokens: Mutex<Tokens>,
-    /// Held by the one request that waits for the next token; the others queue for it, in order.
+    /// Held by the one request that waits for the next token; the others queue for it in order.
     head: tokio::sync::Mutex<()>,
     more: Notify,
     patience: Duration,
 }
 
-/// The allowance is used up, and nothing came in time.
+/// The allowance is used up, and no token came in time.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct UsedUp;
 
@@ -44,8 +43,7 @@ impl Allowance {
         }
     }
 
-    /// Waits for leave to make one retry, at most for the policy's patience. A wait that is dropped
-    /// takes nothing.
+    /// Waits for a token for one retry, at most for the policy's patience. A wait that is dropped takes no token.
     pub(crate) async fn take(&self) -> Result<(), UsedUp> {
         timeout(self.patience, self.wait()).await.map_err(|_| UsedUp)
     }
@@ -54,7 +52,7 @@ impl Allowance {
         let _head = self.head.lock().await;
         loop {
             let Err(wait) = self.lock().take(Instant::now()) else { return };
-            // One that is told between the look and the wait is kept by `Notify`.
+            // `Notify` keeps a notification that comes between the check and the wait.
             let _ = timeout(wait, self.more.notified()).await;
         }
     }
@@ -70,11 +68,11 @@ impl Allowance {
     }
 }
 
-/// The bucket itself: no clock of its own, no waiting.
+/// The bucket itself, without a clock or waiting.
 #[derive(Debug)]
 struct Tokens {
     most: f64,
-    /// What comes in a second.
+    /// Tokens added a second.
     trickle: f64,
     level: f64,
     at: Option<Instant>,
@@ -93,7 +91,7 @@ impl Tokens {
         self.level = (self.level + since.as_secs_f64() * self.trickle + tokens).min(self.most);
     }
 
-    /// Takes a token, or says after how long there will be one if nothing succeeds.
+    /// Takes a token, or returns how long until there is one if nothing succeeds.
     fn take(&mut self, now: Instant) -> Result<(), Duration> {
         self.add(now, 0.0);
         if self.level >= 1.0 {
@@ -101,7 +99,7 @@ impl Tokens {
             return Ok(());
         }
         let seconds = (1.0 - self.level) / self.trickle;
-        // A microsecond more than the quotient, which may be rounded down.
+        // Add a microsecond, because the quotient may be rounded down.
         let wait = Duration::try_from_secs_f64(seconds + 1e-6).unwrap_or(LONG);
         Err(wait.min(LONG))
     }
@@ -153,7 +151,7 @@ mod tests {
                     }
                     Step::Take => match tokens.take(now) {
                         Ok(()) => taken += 1.0,
-                        // What it says is enough: nobody waits twice who is first.
+                        // The first in the queue gets a token after the announced time, without a second wait.
                         Err(wait) if trickle > 0 => {
                             came += wait.as_secs_f64() * f64::from(trickle);
                             now += wait;
@@ -211,7 +209,7 @@ mod tests {
             joined.unwrap();
         }
         assert_eq!(*order.lock().unwrap(), (0..100).collect::<Vec<_>>());
-        // One token goes round: a store that is back is not made to wait for the trickle.
+        // One token is reused: a store that is back does not have to wait for the trickle.
         assert!(began.elapsed() <= Duration::from_millis(1100), "{:?}", began.elapsed());
     }
 
@@ -222,7 +220,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!(allowance.take().await, Err(UsedUp));
         assert_eq!(began.elapsed(), RetryPolicy::default().patience);
-        // What was given up took nothing.
+        // The dropped wait took nothing.
         allowance.succeeded(true);
         assert_eq!(allowance.take().await, Ok(()));
     }

@@ -1,4 +1,4 @@
-//! A wait for memory, as the one who waits polls it.
+//! The future that waits for memory.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ pub(crate) struct Acquire {
 }
 
 impl Acquire {
-    /// A task that is polled takes what it was granted, or told, sooner than that.
+    /// A task that is polled takes its grant, or its error, sooner than this.
     pub(crate) const UNTAKEN: Duration = Duration::from_secs(1);
 }
 
@@ -42,7 +42,7 @@ impl Future for Acquire {
                         self.id = None;
                         return Poll::Ready(Err(starved));
                     }
-                    // Of a write that was cancelled long ago: the next one waits for itself.
+                    // An error for a write that was cancelled long ago: this write waits for itself.
                     Some(_) | None => {}
                 }
                 if let Some(waiter) = state.waiters.get_mut(&id) {
@@ -51,7 +51,7 @@ impl Future for Acquire {
                     budget.shared.settle(state);
                     return Poll::Pending;
                 }
-                id // it was granted and not taken for so long that it was taken back: it has its old place
+                id // its grant was not taken for so long that it was reclaimed: it keeps its old place
             }
             None => state.place(self.account),
         };
@@ -66,11 +66,11 @@ impl Future for Acquire {
         state.serve(&budget.shared);
         let taken = state.take(id);
         self.id = if taken.is_some() { None } else { Some(id) };
-        // Also where it was granted: it may leave too little to one who waits.
+        // Also after a grant: it may leave too little for another waiter.
         budget.shared.settle(state);
         match taken {
             Some(_) => Poll::Ready(Ok(Lease { budget, bytes: self.bytes })),
-            // Where enough came back, it was told already.
+            // If enough came back meanwhile, the waker was called already.
             None => Poll::Pending,
         }
     }

@@ -1,12 +1,12 @@
-//! Memory to read ahead into: lent while nobody needs it more, and called back where somebody does.
+//! Memory to read ahead into: lent while nobody else needs it, and called back when somebody does.
 //!
-//! What a reader has read ahead comes back when its consumer takes it, and a consumer may wait for a writer
-//! that waits for memory. So it is lent, not held: it is given only where nobody waits, never more of it than
-//! half of the budget, and when a wait could not end as long as it stays where it is, as much as is in the way
-//! is called back, the last first. A reader whose memory is called back forgets what it has read ahead and
-//! goes on without: it reads from its open request as its consumer asks, for which it needs none.
-//! So to all others lent memory is memory in flight: it always comes back, and the argument of the module above
-//! holds with it.
+//! Memory that holds read-ahead bytes comes back when their consumer takes them, and that consumer may wait for a
+//! writer that waits for memory. So the memory is lent, not held: it is lent only while nobody waits, and never
+//! more than half of the budget. When a wait could not end as long as lent memory stays where it is, as much as is
+//! in the way is called back, the last loan first. A reader whose memory is called back drops the bytes that it has
+//! read ahead and continues without: it reads from its open request as its consumer asks, and needs no memory for
+//! that. So to everyone else lent memory is like memory in flight: it always comes back, and the argument at the
+//! head of `budget.rs` still holds.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,24 +15,24 @@ use std::sync::{Arc, Weak};
 
 use super::{Budget, State};
 
-/// Who was lent memory.
+/// A reader that was lent memory.
 pub(crate) trait Borrower: Debug + Send + Sync + 'static {
-    /// Drops what is in it, and the memory; at once.
+    /// Drops the read-ahead bytes and their memory, at once.
     fn give_back(&self);
 }
 
-/// What is lent, by who was lent first.
+/// The loans, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Lent {
-    /// Readers that are open.
+    /// How many readers are open.
     readers: u64,
-    /// The sum of what was not called back.
+    /// The sum of the loans that were not called back.
     bytes: u64,
     loans: BTreeMap<u64, (u64, Weak<dyn Borrower>)>,
 }
 
 impl Budget {
-    /// A reader's standing.
+    /// Opens a reader's account.
     pub(crate) fn reading(&self) -> Reading {
         self.shared.lock().lent.readers += 1;
         Reading { budget: self.clone(), held: Arc::default() }
@@ -40,18 +40,18 @@ impl Budget {
 }
 
 impl State {
-    /// The most that may be lent: half, or what the largest part leaves.
+    /// The most that may be lent: half of the budget, or less if the largest part leaves less.
     fn lendable(&self, total: u64) -> u64 {
         let largest_part = self.parts.last_key_value().map_or(0, |(part, _)| *part);
         (total / 2).min(total.saturating_sub(largest_part))
     }
 
-    /// Those who are to give back what is in the way of who waits.
+    /// The borrowers that must give back memory that is in the way of a waiter.
     pub(super) fn call_back(&mut self, total: u64) -> Vec<Arc<dyn Borrower>> {
         if self.lent.loans.is_empty() {
             return Vec::new();
         }
-        // Any of them is first some time, and may not be polled again before.
+        // The largest wait counts: any waiter becomes the first some time, and may not be polled again before that.
         let Some((most, _)) = self.by_bytes.last() else { return Vec::new() };
         let stays = self.half_filled + self.untaken + self.lent.bytes + *most;
         let mut too_much = stays.saturating_sub(total);
@@ -61,29 +61,29 @@ impl State {
         {
             too_much = too_much.saturating_sub(bytes);
             self.lent.bytes -= bytes;
-            // One that is gone has given it back, or is about to.
+            // A borrower that is gone has given its memory back, or is about to.
             called.extend(borrower.upgrade());
         }
         called
     }
 }
 
-/// A reader's standing with the budget, for as long as it is open.
+/// A reader's account with the budget, for as long as the reader is open.
 #[derive(Debug)]
 pub(crate) struct Reading {
     budget: Budget,
-    /// What it was lent.
+    /// Bytes that the reader was lent.
     held: Arc<AtomicU64>,
 }
 
 impl Reading {
-    /// The most that it may be lent now, for all that it reads ahead: as much as every other reader.
+    /// The most that this reader may be lent now, for all that it reads ahead: the same for every reader.
     pub(crate) fn share(&self) -> u64 {
         let state = self.budget.shared.lock();
         state.lendable(self.budget.shared.total) / state.lent.readers.max(1)
     }
 
-    /// Memory to read ahead into, if nobody needs it more.
+    /// Lends memory to read ahead into, if nobody else needs it.
     pub(crate) fn borrow(&self, bytes: u64, borrower: Weak<dyn Borrower>) -> Option<Loan> {
         let mut state = self.budget.shared.lock();
         let total = self.budget.shared.total;

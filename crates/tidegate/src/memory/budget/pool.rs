@@ -1,27 +1,28 @@
-//! Where slabs come from: chunks of a full slab, halved for smaller ones and joined again (a buddy
-//! system: Knowlton, "A fast storage allocator", 1965). Thousands of small slabs that come and go leave
-//! no holes that only the process would know of, and fresh pages cost more than the copy into them.
+//! The memory of slabs: chunks the size of a full slab, halved for smaller slabs and joined again (a buddy system:
+//! Knowlton, "A fast storage allocator", 1965). With a pool, thousands of small slabs that come and go leave no
+//! holes that only the process's allocator would know of; and the pool reuses pages, because fresh ones cost more
+//! than the copy into them.
 
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
 
-/// A chunk, or a half, a quarter … of one. What is not of such a size is memory of its own.
+/// A chunk, or a half, a quarter … of one. A block of any other size is memory of its own, outside of the chunks.
 #[derive(Debug)]
 pub(super) struct Block {
     pub(super) bytes: BytesMut,
-    /// Which chunk, and where in it.
+    /// Which chunk, and the offset in it.
     place: Option<(u32, usize)>,
 }
 
 impl Block {
-    /// Whether it is memory of its own.
+    /// Whether the block is memory of its own.
     #[cfg(test)]
     pub(super) fn is_own(&self) -> bool {
         self.place.is_none()
     }
 
-    /// Memory of its own with these bytes.
+    /// A block of memory of its own, with a copy of these bytes.
     pub(super) fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.into(), place: None }
     }
@@ -31,14 +32,14 @@ impl Block {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     chunk: usize,
-    /// How many chunks there were, and how many there are.
+    /// How many chunks were ever made, and how many there are now.
     made: u32,
     chunks: u32,
-    /// By size, then by place: the lowest go first, so that the higher chunks become whole.
+    /// By size, then by place: the lowest are used first, so that the higher chunks become whole.
     free: BTreeMap<usize, BTreeMap<(u32, usize), BytesMut>>,
     /// Bytes of all free blocks.
     free_bytes: u64,
-    /// Bytes that were given out and are of no chunk.
+    /// Bytes that were given out and belong to no chunk.
     own: u64,
 }
 
@@ -76,9 +77,9 @@ impl Pool {
         Block { bytes, place: Some((chunk, offset)) }
     }
 
-    /// The largest block of at most `size` bytes that is there, where another chunk, or as much memory of
-    /// its own, would come to more than `most` bytes in all; else a block of `size` bytes. What is free lies
-    /// in pieces then.
+    /// Takes a block of `size` bytes. If another chunk, or as much memory of its own, would bring the pool to more
+    /// than `most` bytes in all, the free memory may lie in pieces: then takes the largest free block of at most
+    /// `size` bytes, if there is one.
     pub(super) fn take_at_most(&mut self, size: usize, most: u64) -> Block {
         let Some(piece) = self.piece(size) else { return self.take(size) };
         let more = if piece == size { self.chunk } else { size };
@@ -100,7 +101,7 @@ impl Pool {
         (piece <= size && piece >= Self::LEAST.min(self.chunk)).then_some(piece)
     }
 
-    /// So many bytes are of a block of its own now, made elsewhere.
+    /// Counts the bytes of a block that is memory of its own and was made elsewhere.
     pub(super) fn count_own(&mut self, bytes: usize) {
         self.own += bytes as u64;
     }
@@ -120,7 +121,7 @@ impl Pool {
                 break;
             };
             self.free_bytes -= size as u64;
-            // They lie side by side, so nothing is copied.
+            // The two lie side by side, so nothing is copied.
             let (mut low, high) = if buddy < offset { (other, bytes) } else { (bytes, other) };
             low.unsplit(high);
             bytes = low;
@@ -129,7 +130,7 @@ impl Pool {
         self.insert((chunk, offset), bytes);
     }
 
-    /// Lets whole chunks go until at most `most` bytes are free.
+    /// Frees whole chunks until the pool keeps at most `most` free bytes.
     pub(super) fn trim(&mut self, most: u64) {
         let Some(whole) = self.free.get_mut(&self.chunk) else { return };
         while self.free_bytes > most && whole.pop_last().is_some() {

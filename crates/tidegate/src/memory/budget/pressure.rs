@@ -1,4 +1,4 @@
-//! What stands in the way of those who wait, and who can do something about it.
+//! Finds out what stands in the way of waiters, and lets `engine/relief.rs` act on it.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Weak};
@@ -12,52 +12,52 @@ use tokio::time::Instant;
 use super::{Account, Budget, Holding, Relieving, State, Waiter};
 use crate::memory::spool::{Spool, SpoolError};
 
-/// A writer, as others see it whose memory it holds.
+/// A writer, as seen by others that wait for the memory it holds.
 pub(crate) trait Holder: Debug + Send + Sync + 'static {
     /// The object, as a URL.
     fn object(&self) -> String;
 
-    /// When it took its last byte.
+    /// When the writer took its last byte.
     fn last_write(&self) -> Instant;
 
-    /// How long it may go without a byte while others wait for what it holds.
+    /// How long the writer may take no byte while others wait for its memory.
     fn idle_limit(&self) -> Option<Duration>;
 
-    /// Puts its half-filled part into the spool; says how many bytes of memory that brought back.
+    /// Spills its half-filled part to the spool; returns how many bytes of memory that freed.
     fn spill(self: Arc<Self>, spool: Spool) -> BoxFuture<'static, Result<u64, SpoolError>>;
 
-    /// Ends the upload because it was idle beyond its limit; `false` where it has gone on meanwhile.
+    /// Ends the upload because it was idle beyond its limit; `false` if it has continued meanwhile.
     fn end_idle(&self, idle: Duration) -> bool;
 }
 
-/// What those who wait for memory wait for.
+/// Why waiters wait.
 #[derive(Debug)]
 pub(crate) enum Pressure {
-    /// Nobody waits, or for memory in flight, which comes back.
+    /// Nobody waits, or waiters wait for memory in flight, which comes back.
     Passing,
-    /// What was granted for requests, and nobody has come to take, leaves no room.
+    /// Memory that was granted for requests, and that their waiters have not taken, leaves no room.
     Untaken,
-    /// Half-filled parts hold what is waited for, and nobody else can go on.
+    /// Half-filled parts hold the memory, and no waiter can continue.
     HalfFilled(HalfFilled),
 }
 
 #[derive(Debug)]
 pub(crate) struct HalfFilled {
-    /// When somebody began to wait, or half-filled memory last became more or less.
+    /// When the longest wait began, or when half-filled memory last grew or shrank, whichever is later.
     pub(crate) since: Instant,
     /// When the longest wait began.
     pub(crate) waited_since: Instant,
-    /// How many waits were ended with an error since a part last left.
+    /// How many waits ended with an error since a part was last dispatched.
     pub(crate) refusals: u32,
-    /// Who holds how much, the most first.
+    /// The writers that hold memory, the largest share first.
     pub(crate) holders: Vec<Share>,
 }
 
-/// What one writer holds.
+/// The half-filled memory of one writer.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,
-    /// Whether it waits for memory itself, or was granted some and has not come to take it.
+    /// Whether the writer itself waits for memory, or has not taken memory that it was granted.
     pub(crate) waits: bool,
     pub(crate) holder: Weak<dyn Holder>,
 }
@@ -68,11 +68,11 @@ pub(crate) struct Share {
 pub(crate) struct Starved(pub(crate) Arc<str>);
 
 impl Budget {
-    /// `start` is called when half-filled memory stands in the way, with the budget locked: it must not
-    /// use the budget before it has returned. It is called for each runtime on which somebody waits, and
-    /// not again before [`relieved`](Self::relieved), or before what it was given is dropped.
+    /// `start` is called when half-filled memory stands in the way, with the budget locked: it must not use the
+    /// budget before it has returned. It is called for each runtime on which somebody waits, and not again for that
+    /// runtime before [`relieved`](Self::relieved) is called or the guard that it was given is dropped.
     pub(crate) fn set_relief(&self, start: impl Fn(Option<&Handle>, Relieving) + Send + Sync + 'static) {
-        // A second one would be the same: an engine sets it once, when it is built.
+        // A second call has no effect: an engine sets it once, when it is built.
         let _ = self.shared.relief.set(Box::new(start));
     }
 
@@ -96,13 +96,13 @@ impl Budget {
         Pressure::HalfFilled(HalfFilled { since, waited_since: first, refusals, holders })
     }
 
-    /// Waits until those who wait may wait for something else, from this call on.
+    /// Waits until the pressure may have changed since this call.
     pub(crate) fn changed(&self) -> Notified<'_> {
         self.shared.changed.notified()
     }
 
-    /// Takes back what was granted `patience` ago or longer and was not taken: the waiter's task is not
-    /// polled, as after a cancelled write. Says how many bytes that was, and when there may be more.
+    /// Reclaims memory that was granted `patience` ago or longer and was not taken: the waiter's task is not
+    /// polled, as after a cancelled write. Returns how many bytes that was, and when the next grant is due.
     pub(crate) fn take_back(&self, patience: Duration) -> (u64, Option<Instant>) {
         let mut state = self.shared.lock();
         let now = Instant::now();
@@ -118,8 +118,8 @@ impl Budget {
         (bytes, later.into_iter().map(|(_, at)| at).min())
     }
 
-    /// Ends the longest wait with an error, unless one was ended less than `before` ago: another's relief
-    /// may have seen the same.
+    /// Ends the longest wait with an error, unless a wait was ended less than `before` ago: the relief of another
+    /// runtime may have seen the same pressure.
     pub(crate) fn refuse_longest(&self, why: Starved, before: Duration) {
         let mut state = self.shared.lock();
         if state.refused_at.is_some_and(|at| at.elapsed() < before) {
@@ -135,7 +135,8 @@ impl Budget {
         self.shared.settle(state);
     }
 
-    /// What [`set_relief`](Self::set_relief)'s has ended; where it has to go on, it is given back.
+    /// Ends a run of the relief that [`set_relief`](Self::set_relief) started. Returns a guard for another run if
+    /// waiters are still stopped.
     pub(crate) fn relieved(&self, relieving: Relieving) -> Option<Relieving> {
         let at_work = relieving.end()?;
         let stopped = self.shared.lock().is_stopped(self.shared.total);
@@ -144,10 +145,10 @@ impl Budget {
 }
 
 impl Account {
-    /// `bytes` for the part that is being filled are held no more.
+    /// Gives back `bytes` of the part that is being filled.
     pub(crate) fn returned(&self, bytes: u64) {
         if bytes == 0 {
-            return; // nothing changed that anyone should be told of
+            return; // nothing changed
         }
         let mut state = self.budget.shared.lock();
         let half_filled = state.accounts.get(&self.id).map_or(0, |holding| holding.half_filled);
@@ -155,8 +156,7 @@ impl Account {
         self.budget.shared.settle(state);
     }
 
-    /// Whether its writer holds memory and does not wait for more, neither in line nor as one that was
-    /// granted some and has not come to take it.
+    /// Whether the writer holds memory, does not wait for more, and has no grant that it has not taken.
     pub(crate) fn is_left(&self) -> bool {
         let state = self.budget.shared.lock();
         let left =
@@ -164,13 +164,13 @@ impl Account {
         state.accounts.get(&self.id).is_some_and(left)
     }
 
-    /// Its writer goes on no more: it holds nothing, and waits for nothing.
+    /// The writer has ended: gives back all that it holds, and ends its wait.
     pub(crate) fn close(&self) {
         let mut state = self.budget.shared.lock();
         let waits = state.accounts.get(&self.id).map(|holding| (holding.waiting, holding.granted));
         let (waiting, granted) = waits.unwrap_or_default();
         if let Some(waiter) = waiting.and_then(|id| state.dequeue(id)) {
-            waiter.waker.wake(); // to be told that it is over
+            waiter.waker.wake(); // so that its task sees the end
         }
         if let Some(id) = granted {
             state.return_grant(id);
@@ -181,21 +181,21 @@ impl Account {
 }
 
 impl State {
-    /// Whether nothing in flight could help those who wait.
+    /// Whether nothing in flight could help the waiters.
     pub(super) fn is_stopped(&self, total: u64) -> bool {
         self.is_stopped_by(self.half_filled + self.untaken, total)
     }
 
-    /// Whether those who wait can't go on for as long as so many bytes stay where they are.
+    /// Whether the waiters can't continue as long as so many bytes do not come back.
     fn is_stopped_by(&self, stays: u64, total: u64) -> bool {
         let Some((_, first)) = self.waiters.first_key_value() else { return false };
         let next = self.next_to_serve(total).and_then(|id| self.waiters.get(&id));
-        // Requests pass a writer without end: that they can go on brings it nothing.
+        // Requests may pass a writer without end, so a request that can continue does not help the writer.
         let passed = |next: &Waiter| first.account.is_some() && next.account.is_none();
         next.is_none_or(|next| passed(next) || stays + next.bytes > total)
     }
 
-    /// Has someone look at what stands in the way.
+    /// Notifies those who watch the pressure, and starts the relief if waiters are stopped.
     pub(super) fn tell(&mut self, shared: &super::Shared) {
         let stopped = self.is_stopped(shared.total);
         if stopped || std::mem::take(&mut self.stopped) {

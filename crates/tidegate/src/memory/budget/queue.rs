@@ -1,4 +1,4 @@
-//! Whose turn it is: the rule of the budget, and the order of those who wait.
+//! Decides who gets memory next: the rule of the budget, and the order of the queue.
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
@@ -11,7 +11,7 @@ impl State {
         self.next_id
     }
 
-    /// Where the next wait of a writer, or a request, is in line.
+    /// The place in the queue for the next wait of a writer, or for a request.
     pub(super) fn place(&mut self, account: Option<u64>) -> u64 {
         let holding = account.and_then(|account| self.accounts.get_mut(&account));
         match holding {
@@ -64,7 +64,7 @@ impl State {
         Some(waiter)
     }
 
-    /// A waiter was polled: by another runtime, maybe.
+    /// A waiter was polled, perhaps by another runtime than before.
     pub(super) fn moved(&mut self, id: u64, to: Option<Handle>, shared: &Shared) {
         let Some(waiter) = self.waiters.get_mut(&id) else { return };
         if waiter.runtime != to.as_ref().map(Handle::id) {
@@ -88,7 +88,7 @@ impl State {
         }
     }
 
-    /// Whether `account` may hold `bytes` more by the rule of the module's head.
+    /// Whether `account` may hold `bytes` more by the rule at the head of `budget.rs`.
     fn is_safe(&self, account: u64, bytes: u64, total: u64) -> bool {
         let Some(holding) = self.accounts.get(&account) else { return true };
         let mine = holding.half_filled + bytes;
@@ -99,7 +99,7 @@ impl State {
             || self.half_filled + bytes - mine.max(largest_other) + largest_part <= total
     }
 
-    /// Grants what can be granted, each in its turn.
+    /// Grants what can be granted, in the order of the queue.
     pub(super) fn serve(&mut self, shared: &Shared) {
         self.grant(shared.total, shared.slab);
         self.tell(shared);
@@ -110,7 +110,7 @@ impl State {
             let Some(waiter) = self.waiters.get(&id) else { return };
             let (account, bytes) = (waiter.account, waiter.bytes);
             if self.held + bytes > total {
-                return; // memory in flight comes back, and then it is this one's turn
+                return; // memory in flight comes back, and then it is this waiter's turn
             }
             self.held += bytes;
             self.peak = self.peak.max(self.held);
@@ -138,7 +138,7 @@ impl State {
         self.granted.insert(id, granted);
     }
 
-    /// What was granted to this waiter is its own from now on.
+    /// Hands its grant to this waiter.
     pub(super) fn take(&mut self, id: u64) -> Option<Granted> {
         let granted = self.granted.remove(&id)?;
         self.granted_bytes -= granted.bytes;
@@ -151,7 +151,7 @@ impl State {
         Some(granted)
     }
 
-    /// What was granted to this waiter, and not taken, is free again.
+    /// Reclaims a grant that this waiter has not taken, and returns its bytes.
     pub(super) fn return_grant(&mut self, id: u64) -> u64 {
         let Some(Granted { account, bytes, .. }) = self.take(id) else { return 0 };
         self.held -= bytes;
@@ -162,20 +162,20 @@ impl State {
         bytes
     }
 
-    /// What lies free counts too: with what is held it stays within the budget, but for slabs that
-    /// were granted and not yet taken out of the pool.
+    /// Free blocks count too: together with held memory they stay within the budget, not counting one slab and the
+    /// grants whose slabs were not taken out of the pool yet.
     fn trim(&mut self, total: u64, slab: usize) {
         let granted = self.granted_bytes + slab as u64;
         self.pool.trim(total.saturating_sub(self.held).saturating_add(granted));
     }
 
-    /// The waiter whose turn it is: the first, but where the rule stops that writer, or half-filled
-    /// memory that request, the writer that holds most or the first request, whichever came first.
+    /// The waiter whose turn it is: the first, unless the rule stops that writer, or half-filled memory stops that
+    /// request. Then it is the writer that holds most or the first request, whichever came first.
     pub(super) fn next_to_serve(&self, total: u64) -> Option<u64> {
         let (&first, waiter) = self.waiters.first_key_value()?;
         let its_turn = match waiter.account {
             Some(account) => self.is_safe(account, waiter.bytes, total),
-            // What is in flight comes back, but that is not enough for it.
+            // Memory in flight comes back; half-filled memory must leave room for the request even then.
             None => self.half_filled + waiter.bytes <= total,
         };
         if its_turn {

@@ -1,5 +1,5 @@
-//! On which runtimes somebody waits. Relief works on each of them: one that has ended, or that nobody
-//! drives at the moment, must not keep those on others waiting.
+//! Tracks the runtimes on which somebody waits for memory. Relief works on each of them: a runtime that has ended,
+//! or that nobody drives at the moment, must not keep waiters on other runtimes waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::{AcqRel, Release};
 
 use tokio::runtime::{Handle, Id};
 
-/// Starts relief on a runtime, or on any where the waiter is polled outside of all.
+/// Starts relief on a runtime; on any, for a waiter that is polled outside of all runtimes.
 pub(super) type Start = Box<dyn Fn(Option<&Handle>, Relieving) + Send + Sync>;
 
-/// The runtimes of those who wait.
+/// The runtimes of the waiters.
 #[derive(Debug, Default)]
 pub(super) struct Runtimes(Vec<Runtime>);
 
@@ -28,13 +28,13 @@ impl Runtime {
 }
 
 impl Runtimes {
-    /// Somebody waits there; its name, to be told when that is over.
+    /// Counts a waiter on this runtime. Returns the runtime's id, for `leave`.
     pub(super) fn enter(&mut self, handle: Option<Handle>) -> Option<Id> {
         let id = handle.as_ref().map(Handle::id);
         match self.0.iter_mut().find(|runtime| runtime.id() == id) {
             Some(runtime) => {
                 runtime.waiting += 1;
-                runtime.handle = handle; // another one may have the name of one that ended
+                runtime.handle = handle; // a new runtime may have the id of one that ended
             }
             None => {
                 self.0.retain(|runtime| runtime.waiting > 0 || Arc::strong_count(&runtime.relieving) > 1);
@@ -44,14 +44,14 @@ impl Runtimes {
         id
     }
 
-    /// Somebody waits there no more.
+    /// Counts one waiter less on this runtime.
     pub(super) fn leave(&mut self, id: Option<Id>) {
         if let Some(runtime) = self.0.iter_mut().find(|runtime| runtime.id() == id) {
             runtime.waiting -= 1;
         }
     }
 
-    /// Starts relief wherever somebody waits and it is not at work.
+    /// Starts relief on each runtime that has waiters and where relief is not at work.
     pub(super) fn relieve(&self, start: &Start) {
         for runtime in self.0.iter().filter(|runtime| runtime.waiting > 0) {
             if let Some(relieving) = Relieving::begin(&runtime.relieving) {
@@ -61,7 +61,8 @@ impl Runtimes {
     }
 }
 
-/// Held by the relief of one runtime; when it is dropped, as with its runtime, another may begin.
+/// Held by the relief of one runtime. When it is dropped, as it is with its runtime, another relief may begin
+/// there.
 #[derive(Debug)]
 pub(crate) struct Relieving(Option<Arc<AtomicBool>>);
 
@@ -70,7 +71,7 @@ impl Relieving {
         (!at_work.swap(true, AcqRel)).then(|| Self(Some(at_work.clone())))
     }
 
-    /// It is over; where another may begin.
+    /// Ends this relief. Returns the flag with which another may begin.
     pub(super) fn end(mut self) -> Option<Arc<AtomicBool>> {
         let at_work = self.0.take()?;
         at_work.store(false, Release);

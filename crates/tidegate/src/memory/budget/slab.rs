@@ -5,25 +5,25 @@ use bytes::Bytes;
 use super::pool::Block;
 use super::{Budget, Lease};
 
-/// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is
-/// dropped its memory goes back to the pool and its bytes to the budget.
+/// A buffer that is filled from its start and then shared as [`Bytes`]. When the last share is dropped, the buffer
+/// goes back to the pool and its bytes to the budget.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    /// Gone only while it is being dropped.
+    /// `None` only while the block is being replaced or dropped.
     block: Option<Block>,
     filled: usize,
     lease: Lease,
 }
 
 impl Slab {
-    /// A slab of the lease's size, in a budget whose memory is whole.
+    /// A slab of the lease's size, in a budget whose free memory does not lie in pieces.
     #[cfg(test)]
     pub(crate) fn new(lease: Lease) -> Self {
         Self::cut(lease).0
     }
 
-    /// Slabs that take all of the lease: full ones, and a smaller one for the rest. Where the free memory
-    /// lies in pieces they are smaller and more, for another chunk would be memory past the budget.
+    /// Slabs that use all of the lease: full ones, and a smaller one for the rest. If the free memory lies in
+    /// pieces, the slabs are smaller and more, because another chunk would exceed the budget.
     pub(crate) fn all_of(mut lease: Lease) -> Vec<Self> {
         let full = lease.slab_size().max(1) as u64;
         let mut slabs = Vec::new();
@@ -35,8 +35,8 @@ impl Slab {
         slabs
     }
 
-    /// A slab of the lease's size, or a smaller one where the free memory lies in pieces; and how many
-    /// bytes of the lease were given back for that.
+    /// A slab of the lease's size, or a smaller one if the free memory lies in pieces; and how many bytes of the
+    /// lease were given back because of that.
     pub(crate) fn at_most(lease: Lease) -> (Self, u64) {
         let (slab, unused) = Self::cut(lease);
         (slab, unused.map_or(0, |unused| unused.bytes))
@@ -56,18 +56,18 @@ impl Slab {
         self.block.as_ref().map_or(&[], |block| &block.bytes)
     }
 
-    /// The budget that it is of.
+    /// The budget that the slab belongs to.
     pub(crate) fn budget(&self) -> Budget {
         self.lease.budget.clone()
     }
 
-    /// Whether it is memory of its own, not a piece of the pool's.
+    /// Whether the slab is memory of its own, not a piece of the pool's chunks.
     #[cfg(test)]
     pub(super) fn is_own(&self) -> bool {
         self.block.as_ref().is_some_and(Block::is_own)
     }
 
-    /// What it takes of the budget, in bytes.
+    /// Bytes of the budget that the slab takes.
     pub(crate) fn leased(&self) -> u64 {
         self.lease.bytes
     }
@@ -82,23 +82,23 @@ impl Slab {
         self.buffer().len() - self.filled
     }
 
-    /// The unfilled rest, to be read into; [`advance`](Self::advance) says how far.
+    /// The unfilled rest, to read into; [`advance`](Self::advance) then counts the bytes that were read.
     pub(crate) fn spare(&mut self) -> &mut [u8] {
         self.block.as_mut().map_or(&mut [], |block| &mut block.bytes[self.filled..])
     }
 
-    /// `bytes` more of it are filled.
+    /// Counts `bytes` more as filled.
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(self.buffer().len());
     }
 
-    /// Gives back what is not filled; how many bytes that was.
+    /// Gives back the unfilled rest, and returns how many bytes that was.
     pub(crate) fn trim(&mut self) -> u64 {
         let room = self.room() as u64;
         if room > 0
             && let Some(block) = self.block.take()
         {
-            // What is filled moves out, so that the whole block serves others.
+            // The filled bytes move out, so that the whole block serves others.
             self.block = Some(Block::of(&block.bytes[..self.filled]));
             let mut state = self.lease.budget.shared.lock();
             state.pool.give_back(block);
@@ -114,7 +114,7 @@ impl Slab {
         self.filled = 0;
     }
 
-    /// Shares what is filled.
+    /// Shares the filled bytes.
     pub(crate) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

@@ -1,4 +1,4 @@
-//! A range of a file as a stream of slabs, read inline where the bytes are in the page cache.
+//! Streams a range of a file in slabs, and reads inline if the bytes are in the page cache.
 
 use std::io;
 use std::pin::Pin;
@@ -12,16 +12,16 @@ use super::{ReadAt, Slice, SourceChanged};
 use crate::memory::budget::{Budget, Lease, Slab};
 use crate::types::checksum::Hasher;
 
-/// A few slabs that go round: read into, sent, and free again when the socket has taken them.
+/// A few slabs in rotation: read into, sent, and free again when the socket has taken them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring {
     shared: Arc<Mutex<Free>>,
-    /// How many slabs there are, at home and lent, and what they take of the budget.
+    /// How many slabs there are, free and lent, and how many bytes of the budget they take.
     count: usize,
     bytes: u64,
-    /// Where they are from.
+    /// The budget that the slabs belong to.
     budget: Option<Budget>,
-    /// Whether there may be another beside it.
+    /// Whether a hedge may take memory for another ring.
     hedges: bool,
 }
 
@@ -32,7 +32,7 @@ struct Free {
 }
 
 impl Ring {
-    /// A ring of these slabs; they return to the budget when the ring and all that it lent are gone.
+    /// A ring of these slabs; they return to the budget when the ring and all slabs that it lent are dropped.
     pub(crate) fn new(slabs: Vec<Slab>) -> Self {
         let (count, budget) = (slabs.len(), slabs.first().map(Slab::budget));
         let bytes = slabs.iter().map(Slab::leased).sum();
@@ -45,26 +45,26 @@ impl Ring {
         Self::new(Slab::all_of(lease))
     }
 
-    /// The same, of which no second request takes memory: what is free beside it is for retries.
+    /// The same ring, but a second request takes no memory for another one: the free memory is for retries.
     pub(crate) fn without_hedges(self) -> Self {
         Self { hedges: false, ..self }
     }
 
-    /// As large a ring beside this one, where there is memory for it at once.
+    /// Another ring of the same size, if there is memory for it now.
     fn fresh(&self) -> Option<Self> {
         let budget = self.budget.as_ref()?;
         let lease = budget.try_lease(self.bytes)?;
         Some(Self { hedges: self.hedges, ..Self::of(lease) })
     }
 
-    /// A ring as large beside this one, if nobody waits for the memory that it takes.
+    /// Another ring of the same size for a second request, if nobody waits for the memory that it takes.
     pub(super) fn another(&self) -> Option<Self> {
         self.budget.as_ref().filter(|budget| self.hedges && budget.usage().waiting == 0)?;
         self.fresh()
     }
 
-    /// The ring for another pass. An earlier request's connection may hold slabs for as long as its
-    /// peer does not read; then there are others in their place, where there is memory for them at once.
+    /// The ring for another pass. The connection of an earlier request may hold slabs for as long as its peer does
+    /// not read; then a new ring replaces this one, if there is memory for it now.
     pub(super) fn renew(&mut self) -> Self {
         let home = self.lock().slabs.len();
         if home < self.count
@@ -87,7 +87,7 @@ impl Ring {
                 Poll::Ready(Lent { slab: Some(slab), ring: self.clone() })
             }
             None => {
-                // One that is polled again and again is woken once.
+                // A task that is polled again and again is woken once.
                 if !free.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
                     free.wakers.push(cx.waker().clone());
                 }
@@ -106,7 +106,7 @@ impl Ring {
     }
 }
 
-/// A slab on its way from the file to the socket; however it ends, it comes back to the ring.
+/// A slab on its way from the file to the socket; it returns to the ring however the way ends.
 #[derive(Debug)]
 struct Lent {
     slab: Option<Slab>,
@@ -182,7 +182,8 @@ impl FileStream {
             None => {
                 let mut slab = ready!(self.ring.poll_take(cx));
                 let (want, mut done) = (self.want(&slab), 0);
-                // A piece is short only where the file is: what gathers a range has slabs for full ones.
+                // A piece is short only if the file is: a ring into which a whole range is gathered has slabs for
+                // full pieces.
                 while done < want {
                     let position = self.position + done as u64;
                     match self.slice.file.read_cached(&mut slab.spare()[..want - done], position)? {
@@ -192,7 +193,7 @@ impl FileStream {
                             done += read;
                         }
                         None => {
-                            // Not in the page cache: the disk is waited for where waiting is allowed.
+                            // Not in the page cache: wait for the disk on a thread that may block.
                             let slice = self.slice.clone();
                             let read = tokio::task::spawn_blocking(move || {
                                 read_full(&*slice.file, &mut slab, want - done, position)?;
@@ -223,7 +224,7 @@ impl FileStream {
         if self.remaining == 0
             && let Some(hasher) = self.hasher.take()
         {
-            // Before the last bytes go out: without them nothing is published.
+            // Before the last bytes go out: without them the store publishes nothing.
             self.slice.file.check_unchanged()?;
             let checksum = hasher.finish();
             if *self.slice.checksum.get_or_init(|| checksum) != checksum {

@@ -1,5 +1,5 @@
-//! What bytes are sent from: a file as it was when it was opened, and whatever else can be read at any
-//! offset.
+//! The sources that bytes are sent from: a file as it was when it was opened, and anything else that can be read at
+//! any offset.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -9,38 +9,38 @@ use std::sync::OnceLock;
 
 /// Bytes that can be read at any offset, again and again.
 pub(crate) trait ReadAt: std::fmt::Debug + Send + Sync + 'static {
-    /// Reads what is in memory, without waiting for a disk; `None` where that is nothing, or where
-    /// nothing says so. `Some(0)` at the end.
+    /// Reads bytes that are in memory, without waiting for a disk; `None` if the bytes are not in memory, or if
+    /// that is unknown. `Some(0)` at the end.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
 
     /// Reads, waiting for the disk; 0 at the end.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Fails where the bytes are known to be others than at first.
+    /// Fails if the bytes are known to have changed.
     fn check_unchanged(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Why bytes from `offset` on have another checksum than before.
+    /// The error for bytes from `offset` on that have another checksum than before.
     fn differs(&self, offset: u64) -> io::Error;
 }
 
-/// A regular file and what it was when it was opened.
+/// A regular file, and its state when it was opened.
 #[derive(Debug)]
 pub(crate) struct SourceFile {
     file: CachedFile,
     state: State,
 }
 
-/// A file that is read without waiting where its bytes are in memory.
+/// A file whose bytes are read without waiting if they are in memory.
 #[derive(Debug)]
 pub(crate) struct CachedFile {
     pub(crate) file: File,
-    /// Set where the file system does not say what it has in memory.
+    /// Set once the file system has turned out not to say which bytes are in memory.
     cached: OnceLock<Cached>,
 }
 
-/// What is known of a file system that does not take `RWF_NOWAIT`.
+/// Knowledge about a file system that does not support `RWF_NOWAIT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cached {
     /// All of the file is in memory.
@@ -49,8 +49,8 @@ enum Cached {
     Unknown,
 }
 
-/// What changes when a file's bytes do: its size and the time of its last write. Not the time of its last
-/// change, which a rename, a new link or new permissions move as well.
+/// The part of a file's metadata that changes when its bytes do: its size and the time of its last write. Not the
+/// time of its last change, which a rename, a new link or new permissions move as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     size: u64,
@@ -64,9 +64,10 @@ impl State {
 }
 
 impl SourceFile {
-    /// Opens a file; what is not a regular file is refused. Blocks for as long as the disk takes.
+    /// Opens a file; anything but a regular file is refused. Blocks for as long as the disk takes.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // Without O_NONBLOCK, opening a pipe would wait for its other end. It means nothing to a file.
+        // Without O_NONBLOCK, opening a pipe would wait for its other end. The flag has no effect on a regular
+        // file.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
         let file = File::options().read(true).custom_flags(flags).open(path)?;
         let metadata = file.metadata()?;
@@ -83,7 +84,7 @@ impl SourceFile {
         self.state.size
     }
 
-    /// The file once more, at the same place.
+    /// Another handle of the file, which shares its position.
     pub(crate) fn try_clone(&self) -> io::Result<File> {
         self.file.file.try_clone()
     }
@@ -93,8 +94,8 @@ impl SourceFile {
         self.file.file
     }
 
-    /// Fails where the file is not what it was when it was opened. One system call, no wait for a
-    /// local disk: the file is open.
+    /// Fails if the file has changed since it was opened. This is one system call, which does not wait for a local
+    /// disk, because the file is open.
     pub(crate) fn check_unchanged(&self) -> io::Result<()> {
         let now = State::of(&self.file.file.metadata()?);
         if now == self.state {
@@ -128,8 +129,8 @@ impl CachedFile {
         Self { file, cached: OnceLock::new() }
     }
 
-    /// Reads what is in memory, without waiting for a disk; `None` where that is nothing, or where the
-    /// system can't say.
+    /// Reads bytes that are in memory, without waiting for a disk; `None` if the bytes are not in memory, or if the
+    /// system can't tell.
     #[cfg(target_os = "linux")]
     pub(crate) fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -157,7 +158,7 @@ impl CachedFile {
     }
 }
 
-/// Whether a file system that does not take `RWF_NOWAIT` is one that has no disk (tmpfs).
+/// Whether a file system that does not support `RWF_NOWAIT` has no disk (tmpfs).
 #[cfg(target_os = "linux")]
 fn in_memory(file: &File) -> Cached {
     // statfs(2): TMPFS_MAGIC, RAMFS_MAGIC
@@ -168,11 +169,11 @@ fn in_memory(file: &File) -> Cached {
     }
 }
 
-/// The source is not what it was when the transfer began.
+/// The source has changed since the transfer began.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceChanged {
-    /// It ends before the bytes that it had.
+    /// The source ends before bytes that it had.
     #[error("the source was truncated while it was sent: it ends before offset {offset}")]
     Truncated {
         /// A missing byte.

@@ -1,4 +1,4 @@
-//! A part of which some bytes, or all, are in the spool.
+//! A part with some or all of its bytes in the spool.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use super::ReadAt;
 use crate::memory::spool::Stored;
 use crate::types::checksum::Checksum;
 
-/// The bytes of one part: what was spooled, then what was not.
+/// The bytes of one part: first the spooled ones, then the ones in memory.
 #[derive(Debug)]
 pub(crate) struct Spooled {
     stored: Stored,
@@ -17,7 +17,7 @@ pub(crate) struct Spooled {
 }
 
 impl Spooled {
-    /// `checksum` is that of all bytes as they came in.
+    /// `checksum` covers all bytes as they came in.
     pub(crate) fn new(stored: Stored, pieces: Vec<Bytes>, checksum: Checksum) -> Self {
         Self { stored, pieces, checksum }
     }

@@ -1,4 +1,4 @@
-//! Bytes whose end nobody knows yet: given piece by piece to a request that is held open.
+//! Bytes of unknown length, given piece by piece to a request that is held open.
 
 use std::io;
 use std::pin::Pin;
@@ -8,20 +8,20 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::sync::mpsc;
 
-/// The bytes of a request that is held open. It never ends cleanly: when nobody gives it bytes any more its
-/// last item is an error, so that whoever sends it breaks the request off.
+/// The bytes of a request that is held open. The stream never ends cleanly: when no more bytes can be given, its
+/// last item is an error, so that the sender breaks the request off.
 #[derive(Debug)]
 pub struct Unending {
     pieces: mpsc::Receiver<Bytes>,
 }
 
-/// Where the bytes come from.
+/// Gives the bytes.
 #[derive(Debug)]
 pub(crate) struct Giver {
     pieces: mpsc::Sender<Bytes>,
 }
 
-/// The request takes no more bytes; why is what it ends with.
+/// The request takes no more bytes; the result of the request says why.
 #[derive(Debug)]
 pub(crate) struct Gone;
 

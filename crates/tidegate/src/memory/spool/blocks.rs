@@ -1,21 +1,21 @@
-//! Which blocks of a spool file are free.
+//! Tracks which blocks of a spool file are free.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The blocks of one file: those below `end` are used, but for the free ranges.
+/// The blocks of one file: all below `end` are used, except the free ranges.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     /// Start and length of free ranges; neighbours are joined, and none reaches `end`.
     free: BTreeMap<u32, u32>,
     end: u32,
-    /// How far the file has been used since all of it was last free.
+    /// The highest `end` since the whole file was last free.
     reached: u32,
     used: u32,
 }
 
 impl Blocks {
-    /// Takes `count` blocks, the lowest free ones first, in few ranges; `None` where a file has no more.
+    /// Takes `count` blocks, the lowest free ones first, in few ranges; `None` if the file has no more.
     pub(super) fn take(&mut self, count: u32) -> Option<Vec<Range<u32>>> {
         let grown = self.end.checked_add(count)?;
         let mut taken = Vec::new();
@@ -39,7 +39,7 @@ impl Blocks {
         Some(taken)
     }
 
-    /// Gives blocks back; `true` where none is used any more.
+    /// Gives blocks back; `true` if no block is used any more.
     pub(super) fn give_back(&mut self, ranges: &[Range<u32>]) -> bool {
         for range in ranges {
             self.used -= range.end - range.start;
@@ -51,7 +51,7 @@ impl Blocks {
         self.used == 0
     }
 
-    /// How many free blocks the file has already.
+    /// How many of the blocks that the file has reached are free.
     pub(super) fn free(&self) -> u32 {
         self.reached - self.used
     }

@@ -1,4 +1,4 @@
-//! One spool directory: its blocks, how fast it is, how full.
+//! One spool directory: its blocks, its speed and its free space.
 
 use std::io;
 use std::ops::Range;
@@ -15,11 +15,11 @@ use super::blocks::Blocks;
 use super::disk::Disk;
 use crate::types::amount::About;
 
-/// Size of a block: small, for thousands of writers may each have begun one; sparse files take no more
-/// of the disk than what is written.
+/// Size of a block. It is small because thousands of writers may each have begun one; sparse files take no more of
+/// the disk than was written.
 pub(super) const BLOCK: u64 = 64 << 10;
 
-/// How long a directory that was full or failed is left alone, unless blocks come back.
+/// How long a directory that was full or failed is not used, unless blocks are given back.
 const REST: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -34,10 +34,10 @@ struct State {
     blocks: Blocks,
     /// Bytes that are being written.
     queued: u64,
-    /// Bytes a second, as measured; 0 where nothing was written yet.
+    /// Bytes per second, as measured; 0 if nothing was written yet.
     rate: f64,
     rests_until: Option<Instant>,
-    /// How often blocks came back.
+    /// How often written blocks were given back.
     came_back: u64,
 }
 
@@ -46,7 +46,7 @@ struct State {
 pub(super) struct Allocation {
     directory: Arc<Directory>,
     pub(super) ranges: Vec<Range<u32>>,
-    /// Whether something was written there: what comes back unwritten makes no room.
+    /// Whether something was written there: blocks that are given back unwritten make no room.
     written: AtomicBool,
 }
 
@@ -64,7 +64,7 @@ impl Directory {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is made whole before the lock is given up.
+        // Every change is complete before the lock is released.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -78,21 +78,21 @@ impl Directory {
         self.free().map_or(0, |free| free / BLOCK * BLOCK)
     }
 
-    /// How many more bytes it has room for; `None` while it is left alone.
+    /// How many more bytes it has room for; `None` while it is not used.
     fn free(&self) -> Option<u64> {
         let state = self.lock();
         let rests = state.rests_until.is_some_and(|until| Instant::now() < until);
         let (queued, own) = (state.queued, u64::from(state.blocks.free()) * BLOCK);
         drop(state);
-        // A disk that does not say has room until a write fails. What blocks that came back take of the
-        // disk is this file's until it is empty: a full disk has room for as much as they are.
+        // A disk that does not report its space has room until a write fails. Blocks that were given back stay this
+        // file's until the file is empty, so a full disk still has room for that many bytes.
         let free = self.disk.space().map_or(u64::MAX, |space| space.free.saturating_add(own));
-        // What is on its way there counts twice where the disk counts it already.
+        // Queued bytes count twice if the disk counts them already.
         (!rests).then(|| free.saturating_sub(queued))
     }
 
-    /// Seconds until `bytes` more would be written; nothing for one that was not measured yet, and who
-    /// knows how many while that goes on.
+    /// Seconds until `bytes` more would be written; 0 for a directory that was not measured yet, and infinitely
+    /// many while its first write is under way.
     pub(super) fn cost(&self, bytes: u64) -> f64 {
         let state = self.lock();
         match state.queued {
@@ -128,7 +128,7 @@ impl Directory {
         Ok(Allocation { directory: self.clone(), ranges, written: AtomicBool::new(false) })
     }
 
-    /// Writes pieces at their offsets, and measures.
+    /// Writes pieces at their offsets, and measures the rate.
     pub(super) async fn write(self: &Arc<Self>, pieces: Vec<(u64, Bytes)>) -> io::Result<()> {
         let bytes = pieces.iter().map(|(_, piece)| piece.len() as u64).sum();
         let came_back = {
@@ -143,7 +143,7 @@ impl Directory {
         if let Err(error) = &result {
             warn!(directory = self.name(), %error, "spooling failed");
             let mut state = self.lock();
-            // What came back meanwhile may be the room that was missing.
+            // Blocks that were given back meanwhile may be the room that was missing.
             if state.came_back == came_back || !is_full(error) {
                 state.rests_until = Some(Instant::now() + REST);
             }
@@ -152,7 +152,7 @@ impl Directory {
     }
 }
 
-/// A write that is going on.
+/// A write that is under way.
 struct Writing<'a> {
     directory: &'a Directory,
     bytes: u64,
@@ -162,7 +162,7 @@ struct Writing<'a> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        /// Less than this says more of the calls than of the disk.
+        /// A smaller write says more about the calls than about the disk.
         const LEAST: u64 = 256 << 10;
         let mut state = self.directory.lock();
         state.queued -= self.bytes;
@@ -187,7 +187,7 @@ impl Drop for Allocation {
             state.came_back += 1;
         }
         if state.blocks.give_back(&self.ranges)
-            // Under the lock: nobody is given a block that is about to vanish.
+            // Under the lock, so that nobody is given a block that is about to vanish.
             && let Err(error) = self.directory.disk.clear()
         {
             warn!(directory = self.directory.name(), %error, "the space of a spool file was not given back");

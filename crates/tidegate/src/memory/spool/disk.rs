@@ -1,4 +1,4 @@
-//! What a spool needs of a disk, and the one that a directory is on.
+//! The operations that a spool needs of a disk, and their implementation for a directory.
 
 use std::fmt::Debug;
 use std::io;
@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use crate::memory::payload::CachedFile;
 
-/// A file to spool into, and the disk that it is on.
+/// A file to spool into, and its disk.
 ///
-/// Nothing in it outlives the process, so nothing is synced. Reads and writes may come from many
-/// threads at once, never of the same bytes.
+/// The file does not outlive the process, so nothing is synced. Reads and writes may come from many threads at
+/// once, never for the same bytes.
 #[async_trait]
 pub trait Disk: Debug + Send + Sync + 'static {
     /// Its name for people: the directory.
@@ -23,7 +23,8 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Writes all bytes of `pieces`, each at its offset. After an error any of them may be written.
     async fn write(&self, pieces: Vec<(u64, Bytes)>) -> io::Result<()>;
 
-    /// Reads what is in memory without waiting for a disk; `None` where that is nothing, or unknown.
+    /// Reads bytes that are in memory, without waiting for a disk; `None` if the bytes are not in memory, or if
+    /// that is unknown.
     fn read_cached(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>>;
 
     /// Reads, waiting for the disk.
@@ -32,16 +33,16 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Free and total bytes of the disk.
     fn space(&self) -> io::Result<Space>;
 
-    /// Gives back the space of everything that was written; called where nothing of it is used.
+    /// Gives back the space of everything that was written; called when no block is used.
     fn clear(&self) -> io::Result<()>;
 }
 
 /// How full a disk is, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
-    /// What may still be written.
+    /// Bytes that can still be written.
     pub free: u64,
-    /// All of it.
+    /// The size of the disk.
     pub total: u64,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct DirectoryDisk {
 }
 
 impl DirectoryDisk {
-    /// Opens a file in `directory`, which must be there and writable.
+    /// Opens a file in `directory`, which must exist and be writable.
     pub(crate) fn open(directory: &Path) -> io::Result<Self> {
         Ok(Self {
             directory: directory.to_owned(),

@@ -1,4 +1,4 @@
-//! A disk for tests that does one thing wrong, and can change its ways.
+//! A disk for tests that fails in one way, which the test can change.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -10,20 +10,20 @@ use tokio::sync::Notify;
 
 use super::disk::{Disk, Space};
 
-/// What a write comes to.
+/// How a write ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Write {
-    /// It is said to be done, and zeros are read.
+    /// It succeeds, but reads return zeros.
     Forgets,
     Fails,
     Full,
-    /// As on a full disk, once.
+    /// `Full` for one write, then `Forgets`.
     FullOnce,
-    /// Until it becomes otherwise.
+    /// It does not end until the test changes the way.
     Hangs,
 }
 
-/// A disk; counts the writes that it was asked for.
+/// A faulty disk, which counts its writes.
 #[derive(Debug)]
 pub(crate) struct Sick {
     write: Mutex<Write>,
@@ -37,7 +37,7 @@ impl Sick {
         Self::with_free(write, 1 << 30)
     }
 
-    /// One that says that it has so many bytes free.
+    /// A disk that reports so many free bytes.
     pub(crate) fn with_free(write: Write, free: u64) -> Arc<Self> {
         let (write, changed, writes) = (Mutex::new(write), Notify::new(), AtomicUsize::new(0));
         Arc::new(Self { write, changed, writes, free })

@@ -7,20 +7,19 @@ use bytes::Bytes;
 
 use super::directory::{Allocation, BLOCK, Directory};
 
-/// Bytes that were spooled, in order. Clones share the blocks, which are free again when the last of
-/// them is dropped.
+/// Bytes that were spooled, in order. Clones share the blocks, which are free again when the last clone is dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
     sections: Vec<Section>,
     len: u64,
 }
 
-/// What is in one directory.
+/// The bytes in one directory.
 #[derive(Clone, Debug)]
 struct Section {
     directory: Arc<Directory>,
     allocations: Vec<Arc<Allocation>>,
-    /// Bytes of it that are written, from the start.
+    /// Bytes that are written, from the start.
     len: u64,
 }
 
@@ -46,15 +45,15 @@ impl Stored {
         self.sections.last().map(|section| &section.directory)
     }
 
-    /// Its blocks make room when they come back. Those of bytes that were not spooled whole do not: they
-    /// came out of the room that there is.
+    /// Marks the blocks as making room when they are given back. Blocks of bytes that were not spooled whole are
+    /// not marked: they were taken from the existing room.
     pub(super) fn is_whole(&self) {
         for allocation in self.sections.iter().flat_map(|section| section.allocations.last()) {
             allocation.written();
         }
     }
 
-    /// The same with `pieces` behind it, in `directory`.
+    /// The same bytes with `pieces` appended, in `directory`.
     pub(super) async fn extended(&self, directory: &Arc<Directory>, pieces: &[Bytes]) -> io::Result<Self> {
         let mut extended = self.clone();
         let mut section = match extended.sections.pop() {
@@ -70,8 +69,8 @@ impl Stored {
         Ok(extended)
     }
 
-    /// Reads at `offset`, as much as lies together: from memory where it can be told what is there,
-    /// waiting for the disk where `wait` says so.
+    /// Reads at `offset`, up to the end of the run of blocks there. With `wait` it waits for the disk; without, it
+    /// reads only bytes that are known to be in memory.
     pub(crate) fn read(&self, buffer: &mut [u8], offset: u64, wait: bool) -> io::Result<Option<usize>> {
         let mut start = 0;
         for section in &self.sections {
@@ -91,7 +90,7 @@ impl Section {
         if bytes > room {
             self.allocations.push(Arc::new(self.directory.allocate(bytes - room)?));
         }
-        // A write that is cancelled may go on in its thread: until it ends nobody else gets its blocks.
+        // A cancelled write may continue in its thread: until it ends, nobody else gets its blocks.
         let blocks: Arc<[Arc<Allocation>]> = self.allocations.clone().into();
         let mut writes = Vec::with_capacity(pieces.len());
         let mut offset = self.len;
@@ -116,7 +115,7 @@ impl Section {
         blocks * BLOCK - self.len
     }
 
-    /// Where in the file the byte at `offset` is, and how many bytes follow it there.
+    /// The offset in the file of the byte at `offset`, and how many bytes follow it there.
     fn place(&self, offset: u64) -> io::Result<(u64, u64)> {
         let mut start = 0;
         for range in self.allocations.iter().flat_map(|allocation| &allocation.ranges) {

@@ -1,4 +1,4 @@
-//! Writing to a journal whose disk may be full: what the store takes makes room.
+//! Writes to a journal whose disk may be full: bytes that the store acknowledges make room.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use crate::engine::journaling::{Disk, Feed};
 use crate::journal::{Journal, JournalError};
 use crate::types::progress::Progress;
 
-/// A journal that is written to, with what is needed to wait for room on its disk.
+/// A journal that is written to, and the means to wait for room on its disk.
 #[derive(Clone, Debug)]
 pub(super) struct Appender {
     pub(super) journal: Journal,
     pub(super) feed: Arc<watch::Sender<Feed>>,
     pub(super) progress: Progress,
     pub(super) disk: Arc<Disk>,
-    /// How long a full disk is waited for while nothing leaves it.
+    /// How long to wait for a full disk that nothing leaves.
     pub(super) patience: Duration,
 }
 
 impl Appender {
-    /// Appends bytes until there are none; they are as durable as the journal makes them when this
-    /// returns.
+    /// Appends the gathered bytes until there are no more; when this returns, they are as durable as the
+    /// journal makes them.
     pub(super) async fn append(self, gathered: Arc<Gathered>) -> Result<(), JournalError> {
         let appended = self.append_all(&gathered).await;
         if appended.is_err() {
-            // Whether or not its producer comes to see that.
+            // At once, because the producer may never poll for the error.
             gathered.lock().give_up();
         }
         appended
@@ -48,7 +48,7 @@ impl Appender {
         }
     }
 
-    /// Writes down that no byte follows.
+    /// Writes the end of the object to the journal.
     pub(super) async fn finish(self) -> Result<(), JournalError> {
         let finish = || self.journal.finish();
         let checksum = self.disk.patiently(&self.progress, self.patience, finish).await?;

@@ -1,4 +1,5 @@
-//! How an upload ends but by its publication: it is aborted, or its writer is gone and the journal stays.
+//! How a journaled upload ends without being published: it is aborted, or its writer is gone and the journal
+//! stays.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,22 +21,22 @@ use crate::upload::state::{Tasks, Upload};
 /// How long a journal may be held open by connections that are being closed.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// How long a session that is being opened is waited for once its writer is gone: longer than a store that
-/// answers takes, and not as long as one that is down.
+/// How long to wait for a session that is being opened when its writer is gone: longer than a store that
+/// answers takes, and shorter than a store that is down.
 const OPENING: Duration = Duration::from_secs(3);
 
-/// How long parts in flight may take to be acknowledged once their writer is gone. A process that was told to end
-/// has two seconds in all.
+/// How long parts in flight may take to be acknowledged once their writer is gone. A process that was asked
+/// to end has two seconds in all.
 const DRAINING: Duration = Duration::from_secs(1);
 
-/// How long what is being written to a journal is waited for once its writer is gone.
+/// How long to wait for a write to the journal once its writer is gone.
 const ENDING: Duration = Duration::from_secs(1);
 
 impl Journaled {
-    /// Ends the upload: its session, and its journal.
+    /// Aborts the upload: ends its session and its journal.
     pub(in crate::upload) async fn abort(mut self) -> Result<()> {
         let upload = self.upload.clone();
-        // A task's, as `sync` is.
+        // In a task, as in `sync`.
         let ended = upload.runtime.spawn(async move { self.abort_now().await }).await;
         ended.unwrap_or_else(|ended| Err(upload.ended_early(None, ended)))
     }
@@ -44,7 +45,7 @@ impl Journaled {
     pub(in crate::upload) async fn abort_now(&mut self) -> Result<()> {
         self.stage = Stage::Failed;
         self.stop().await;
-        // Of a `shutdown` that was cancelled, the store may have carried out the commit.
+        // After a cancelled `shutdown`, the store may have carried out the commit.
         let finish = self.appender.feed.borrow().finish;
         match end_upload(&self.upload, self.appender.journal.clone(), finish).await? {
             None => Ok(()),
@@ -55,7 +56,7 @@ impl Journaled {
         }
     }
 
-    /// Stops what is under way and waits until it has ended.
+    /// Cancels the requests and the append that are under way, and waits until they have ended.
     async fn stop(&mut self) {
         if let Some(sending) = self.sending.take() {
             sending.abort();
@@ -66,8 +67,8 @@ impl Journaled {
     }
 }
 
-/// Ends an upload: its session, and its journal. The object, where its producer had finished and it turns
-/// out that it was published: it stays.
+/// Aborts an upload: ends its session and its journal. Returns the object where its producer had finished and
+/// the object turns out to be published: it stays.
 pub(super) async fn end_upload(
     upload: &Arc<Upload>,
     journal: Journal,
@@ -90,7 +91,7 @@ pub(super) async fn end_upload(
     Ok(published)
 }
 
-/// Lets what is being written come to its end; a disk that is full is not waited for.
+/// Lets an append end, but does not wait for a full disk.
 async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
     let Some(mut appending) = appending else { return };
     if timeout(ENDING, &mut appending).await.is_err() {
@@ -99,8 +100,8 @@ async fn end(appending: Option<JoinHandle<Result<(), JournalError>>>) {
     }
 }
 
-/// A session that was being opened when its writer went is not cancelled with it: it is written down, or
-/// nobody would know of it.
+/// Records a session that was being opened when its writer was dropped. Its request is not cancelled with the
+/// writer, and without a record nobody would know of the session.
 async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
     if upload.lock().is_none() {
         return;
@@ -109,7 +110,7 @@ async fn write_down_session(upload: &Arc<Upload>, journal: &Journal) {
         Ok(Ok(session)) => session,
         Ok(Err(_)) => return,
         Err(_) => {
-            // Somebody else may have the journal when it is opened.
+            // Somebody else may have the journal when the session is open.
             let late = upload.clone();
             upload.runtime.spawn(async move { late.abort_session().await });
             return;
@@ -133,7 +134,7 @@ impl Drop for Journaled {
         }
         let (sending, appending) = (self.sending.take(), self.appending.take());
         let (tracker, upload) = (self.tracker.clone(), self.upload.clone());
-        // Nothing was ever taken: there is nothing to go on with.
+        // No byte was ever taken: there is nothing to resume.
         let unused = matches!(self.stage, Stage::Open) && self.taken == 0;
         let journal = self.appender.journal.clone();
         let task = async move {
@@ -147,7 +148,7 @@ impl Drop for Journaled {
             tracker.wait().await;
             if !unused {
                 write_down_session(&upload, &journal).await;
-                // Whoever waits for this can go on with it then.
+                // A caller that waits for this task can then resume the upload.
                 let _ = timeout(CLOSING, journal.closed()).await;
                 return Ok(());
             }
@@ -156,7 +157,7 @@ impl Drop for Journaled {
             }
             upload.abort_session().await.map(|_| ())
         };
-        // Where the runtime ends first nothing is lost: it is in the journal.
+        // If the runtime ends first, nothing is lost: the bytes are in the journal.
         drop(self.upload.aborts.spawn_on(task, None, &self.upload.runtime));
     }
 }

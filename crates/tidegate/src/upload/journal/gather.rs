@@ -1,5 +1,5 @@
-//! Bytes on their way to the journal: what comes while an append is under way is appended after it,
-//! together.
+//! Bytes on their way to the journal: those that come during an append are gathered, and appended together
+//! after it.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use crate::memory::budget::{Lease, Slab};
 use crate::upload::intake::Filling;
 
-/// What was taken from the producer and is not being appended yet.
+/// Bytes that were taken from the producer and are not being appended yet.
 #[derive(Debug, Default)]
 pub(super) struct Gathered(Mutex<State>);
 
@@ -19,15 +19,15 @@ pub(super) struct State {
     pieces: Vec<Bytes>,
     slab: Option<Slab>,
     pub(super) bytes: u64,
-    /// Whether a task is at work that takes what is here, until nothing is.
+    /// Whether a task is appending these bytes, until there are no more.
     is_taken: bool,
-    /// Whether that task has failed: nothing more gets to the journal.
+    /// Whether that task has failed: no more bytes get to the journal.
     is_given_up: bool,
 }
 
 impl Gathered {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change is made whole before the lock is given up.
+        // Every change is complete before the lock is released, so a poisoned lock is usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -43,7 +43,8 @@ impl State {
         self.slab = Some(Slab::at_most(lease).0);
     }
 
-    /// Has `fill` put at most `most` bytes at the free end, and say how many; `None` where there is none.
+    /// Lets `fill` write at most `most` bytes into the free end, and return how many; `None` where there is
+    /// no free end.
     pub(super) fn fill(&mut self, most: usize, fill: Filling<'_>) -> Option<Poll<io::Result<usize>>> {
         let slab = self.slab.as_mut().filter(|slab| slab.room() > 0)?;
         let most = most.min(slab.room());
@@ -53,20 +54,20 @@ impl State {
             self.bytes += taken as u64;
         }
         if slab.filled().is_empty() {
-            // Its producer may be quiet for long: nothing but an append that is under way would bring it back.
+            // The producer may be quiet for long, and nothing but an append would give an empty slab back.
             self.slab = None;
         }
         Some(filled)
     }
 
-    /// Bytes that are not copied.
+    /// Adds bytes without a copy.
     pub(super) fn share(&mut self, bytes: Bytes) {
         self.seal();
         self.bytes += bytes.len() as u64;
         self.pieces.push(bytes);
     }
 
-    /// Nothing of it gets to the journal any more: its memory is others'.
+    /// Drops the bytes: they never get to the journal, and others can use their memory.
     pub(super) fn give_up(&mut self) {
         *self = Self { is_taken: true, is_given_up: true, ..Self::default() };
     }
@@ -76,14 +77,14 @@ impl State {
         self.is_given_up
     }
 
-    /// Whether a task is to be started for what is here.
+    /// Whether a task must be started to append these bytes; then it counts as started.
     pub(super) fn begin(&mut self) -> bool {
         let begins = !self.is_taken && self.bytes > 0;
         self.is_taken |= begins;
         begins
     }
 
-    /// All that is here, for the task; where that is nothing, the task is at its end.
+    /// Takes all bytes out for the task; where there are none, the task must end.
     pub(super) fn take(&mut self) -> Vec<Bytes> {
         self.seal();
         self.bytes = 0;

@@ -1,4 +1,4 @@
-//! What a journal's header says of the upload, so that another process can go on with it.
+//! The description of an upload in its journal's header, with which another process can resume the upload.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ pub(super) struct Intent {
     endpoint: String,
     /// How the object is cut: a part must be the same bytes in every process.
     schedule: Schedule,
-    /// Whether it goes to a session that is appended to.
+    /// Whether the object goes to a session that is appended to.
     #[serde(default)]
     appends: bool,
     create_only: bool,
@@ -58,7 +58,7 @@ impl Intent {
         })
     }
 
-    /// What the header of an upload that was left says, if it is one of this store.
+    /// Reads the header of a left upload, if the upload is one of this store.
     pub(super) fn of(header: &Header, backend: &Arc<dyn Backend>) -> Result<Self> {
         let object = format!("{}/{}", header.url, header.key);
         let refused = |kind, message: String| Error::new(kind, Operation::Write, &*object, message);
@@ -90,7 +90,7 @@ impl Intent {
         Ok(intent)
     }
 
-    /// Refuses parts that are cut otherwise than this says, and chunks that the store does not take.
+    /// Refuses parts that do not match the schedule, and chunks that the store does not take.
     pub(super) fn check_parts(&self, recovered: &Recovered, backend: &Arc<dyn Backend>) -> Result<()> {
         let (state, length) = (&recovered.state, recovered.checksum.covers());
         let grain = backend.capabilities().append.unwrap_or(1).max(1);
@@ -127,14 +127,15 @@ impl Intent {
     }
 }
 
-/// How the ids of all uploads of a key begin: they are found by it, also those of which another process has
-/// the journal.
+/// The beginning of the ids of all uploads of a key: they are found by it, also those whose journal another
+/// process has.
 pub(crate) fn ids(backend: &dyn Backend, key: &str) -> String {
     let place = Checksum::of(Algorithm::Crc64Nvme, records::place(backend, key).as_bytes());
     format!("{:016x}-", place.value())
 }
 
-/// Where the bucket is. The embedded server of `dev://` listens elsewhere each time, and is the same.
+/// Where the bucket is. The embedded server of `dev://` listens elsewhere each time, but counts as the same
+/// place.
 fn endpoint(backend: &dyn Backend) -> &str {
     if backend.location().starts_with("dev://") { "dev://" } else { backend.endpoint() }
 }

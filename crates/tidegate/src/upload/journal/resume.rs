@@ -1,4 +1,4 @@
-//! Going on with an upload that another process, or an earlier writer, has left in its journal.
+//! Resumes an upload that another process, or an earlier writer, has left in its journal.
 
 use std::fmt;
 use std::path::Path;
@@ -22,8 +22,8 @@ use crate::upload::intake::Taking;
 use crate::upload::state::Upload;
 use crate::upload::writer::Writer;
 
-/// An upload that was left, and is this process's own now, from [`Left::claim`](crate::Left::claim): nobody
-/// adds to it until it is gone on with. Dropped, it is as it was.
+/// An upload that was left, and that this process has claimed, from [`Left::claim`](crate::Left::claim):
+/// nobody adds to it until it is resumed. If this is dropped, the upload is as it was.
 pub struct Claimed {
     context: Context,
     upload: Arc<Upload>,
@@ -53,12 +53,12 @@ impl Resumed {
 }
 
 impl Claimed {
-    /// What is in its journal.
+    /// The contents of the journal.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
     }
 
-    /// The figures of the upload. Bytes that the store acknowledged to an earlier process count once
+    /// The progress figures of the upload. Bytes that the store acknowledged to an earlier process count once
     /// [`resume`](Self::resume) has begun.
     pub fn progress(&self) -> Progress {
         self.upload.requests.progress.clone()
@@ -91,10 +91,10 @@ impl Claimed {
         Ok(Self { context, upload, journal, recovered, intent, in_use })
     }
 
-    /// Goes on with it: to its end, where its producer had finished.
+    /// Resumes the upload. Where its producer had finished, publishes the object.
     ///
     /// # Errors
-    /// As of [`Left::resume`](crate::Left::resume).
+    /// Those of [`Left::resume`](crate::Left::resume).
     pub async fn resume(self) -> Result<Resumed> {
         let state = &self.recovered.state;
         if let Some(end) = state.end {
@@ -115,7 +115,7 @@ impl Claimed {
             created: state.header.created,
         };
         let engine = self.context.engine().clone();
-        // Before the writer says so itself: there is one name for both.
+        // Released before the writer marks the journal as in use itself: both marks are one entry.
         drop(self.in_use);
         let disk = engine.journaling.disk(self.journal.path()).await;
         let mut journaled = Journaled::new(
@@ -136,18 +136,17 @@ impl Claimed {
         Ok(Resumed::Writer(Writer::journaled(journaled)))
     }
 
-    /// Ends its session and removes its journal. The object, where it turns out that it was published: it
+    /// Aborts the session and removes the journal. Returns the object where it turns out to be published: it
     /// stays.
     ///
     /// # Errors
-    /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it all the
-    /// same).
+    /// Those of the store; the journal stays then ([`Left::forget`](crate::Left::forget) removes it even so).
     pub async fn abort(self) -> Result<Option<Object>> {
         let finish = self.recovered.state.finish;
         end_upload(&self.upload, self.journal, finish).await
     }
 
-    /// It had ended, and its file was not removed.
+    /// Handles an upload that had ended, but whose journal was not removed.
     async fn ended(self, end: End) -> Result<Resumed> {
         self.journal.end(end).await.map_err(|error| failed(&self.upload, error))?;
         match end {
@@ -163,12 +162,12 @@ impl Claimed {
     }
 }
 
-/// Removes the journal at `path`, and asks nothing of its store.
+/// Removes the journal at `path`, without a request to its store.
 pub(crate) async fn forget(path: &Path, journaling: &Journaling, owners: &TrustedOwners) -> Result<()> {
     let resume = async || Journal::resume(path, journaling.durability, owners).await;
     let ended = match journaling.live.past_dropped(path, resume).await {
         Ok((journal, _)) => journal.end(End::Aborted).await,
-        // This version can add no end to it.
+        // This version can't add a record of the end to such a journal.
         Err(JournalError::Damaged { .. } | JournalError::Newer { .. } | JournalError::Other { .. }) => {
             let (file, owners) = (path.to_owned(), owners.clone());
             spawn_blocking(move || journal::discard(&file, &owners)).await

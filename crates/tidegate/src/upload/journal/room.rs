@@ -1,9 +1,9 @@
-//! Waiting for room on a disk that is full: what uploads send to their stores makes it.
+//! Waits for room on a full disk: uploads make room as they send their bytes to the store.
 //!
-//! Who waits to append is in line, and the first in line looks for room: there may be ten thousand, and the
-//! room is for a few. When the first has found some, the next one looks at once, and so on to the one who
-//! finds none; so as many are woken as there is room for, in the order in which they came. Who is not first
-//! looks seldom, for a quota may be in the first one's way alone, or less may be enough for the others.
+//! Appends that wait for room stand in line, and the first in line looks for room: ten thousand may wait, and
+//! the room is for a few. When the first has found room, the next looks at once, and so on until one finds no
+//! room. So as many wake as there is room for, in the order in which they came. The others look seldom, in
+//! case a quota stops only the first, or less room is enough for them.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::engine::journaling::Disk;
 use crate::journal::JournalError;
 use crate::types::progress::{Progress, Waiting};
 
-/// In case the room that is made is not of this process's making.
+/// Longest wait between two looks, in case something outside this process makes room.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// When who is not first in line looks first; then after twice as long, up to a quarter of its patience.
+/// How long an append that is not first in line waits for its first look; then twice as long each time, up to
+/// a quarter of its patience.
 const LOOK_ALONE: Duration = Duration::from_secs(1);
 
-/// For how long nothing has left the disk.
+/// How long nothing has left the disk.
 struct Stillness {
     since: Instant,
     seen: u64,
@@ -31,7 +32,7 @@ impl Stillness {
         Self { since: Instant::now(), seen: disk.moved(), patience }
     }
 
-    /// Gives up where it has been too long.
+    /// Fails with `full` where nothing has left the disk for too long.
     fn check(&mut self, disk: &Disk, full: JournalError) -> Result<(), JournalError> {
         let moved = disk.moved();
         if moved != self.seen {
@@ -40,16 +41,16 @@ impl Stillness {
         if self.since.elapsed() >= self.patience { Err(full) } else { Ok(()) }
     }
 
-    /// When it is too long if nothing leaves.
+    /// How long until that is too long, if nothing leaves the disk.
     fn ends(&self) -> Duration {
         self.patience.saturating_sub(self.since.elapsed())
     }
 }
 
 impl Disk {
-    /// Does `write` again while the disk is full, as long as anything leaves it: a byte of any upload that
-    /// this process sends from there. Gives up when nothing has for so long. For records, which are small and
-    /// make room: they wait for nobody.
+    /// Repeats `write` while the disk is full, as long as any byte leaves the disk: of any upload that this
+    /// process sends from there. Gives up when nothing has left for as long as `patience`. For records, which
+    /// are small and make room, and so do not wait in line.
     pub(super) async fn patiently<T, F>(
         &self,
         progress: &Progress,
@@ -71,7 +72,7 @@ impl Disk {
         }
     }
 
-    /// The same, behind those who wait for room already.
+    /// Like `patiently`, but in line behind the appends that already wait for room.
     pub(super) async fn in_line<T, F>(
         &self,
         progress: &Progress,
@@ -103,14 +104,14 @@ impl Disk {
                 done => return done,
             }
             if first.is_some() {
-                // What is given back is looked at as soon as it is; an error is that nothing was.
+                // Looks as soon as space is given back; an error means that none was.
                 let _ = timeout(LOOK_AGAIN.min(patience), self.room.notified()).await;
             }
         }
     }
 }
 
-/// Room is waited for, until this is dropped: the wait may be cancelled.
+/// Counts a wait for room until this is dropped, because the wait may be cancelled.
 struct Wanted<'a>(&'a Disk);
 
 impl<'a> Wanted<'a> {

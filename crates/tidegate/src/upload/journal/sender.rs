@@ -1,9 +1,9 @@
-//! The store's side of a journaled upload: from the journal to the store, as bytes come, and again for as
-//! long as it takes.
+//! The store's side of a journaled upload: sends bytes from the journal to the store as they come, and
+//! retries for as long as an outage lasts.
 //!
-//! A store that is down is no error here: the bytes are safe. What does not pass with time (no such
-//! bucket, no permission) ends it, as does an outage that outlasts the retries of a request that was
-//! begun after the producer had finished. The journal is there in any case.
+//! A store that is down is no error here: the bytes are safe in the journal. A fault that does not pass with
+//! time (no such bucket, no permission) ends the upload, and so does an outage that outlasts the retries of a
+//! request that was begun after the producer had finished. The journal stays in any case.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,22 +29,22 @@ use appending::Appending;
 use link::Link;
 use parts::Parts;
 
-/// One for each kind of session.
+/// The sender, one for each kind of session.
 pub(super) enum Sender {
     Parts(Box<Parts>),
     Appending(Box<Appending>),
 }
 
-/// What an earlier process left.
+/// The state that an earlier process left.
 #[derive(Default)]
 pub(super) struct Before {
     pub(super) stored: BTreeMap<u32, Part>,
     /// The session has acknowledged all bytes below.
     pub(super) committed: u64,
-    /// How long the object is in the journal.
+    /// Length of the object in the journal, in bytes.
     pub(super) length: u64,
     pub(super) session: Option<String>,
-    /// When it began.
+    /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
 }
 
@@ -74,7 +74,7 @@ impl Sender {
             Self::Parts(mut parts) => (parts.publish().await?, parts.into_journal()),
             Self::Appending(mut appending) => (appending.publish().await?, appending.into_journal()),
         };
-        // The object is there. A journal that can't be removed is looked at again by whoever recovers.
+        // The object is published. A journal that can't be removed is left for the next recovery.
         if let Err(error) = journal.end(End::Completed).await {
             warn!(%error, "a journal of an object that is published can't be removed");
         }

@@ -1,4 +1,4 @@
-//! Requests whose bytes are in the journal, made for as long as it takes.
+//! Makes requests whose bytes are in the journal, and retries for as long as an outage lasts.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,30 +24,31 @@ use crate::types::spawn_blocking::spawn_blocking;
 use crate::upload::state::Upload;
 use crate::upload::streamed::Streamed;
 
-/// How long bytes wait for others to be made durable with them, and sent.
+/// How long bytes wait for more, to be made durable with one sync, and sent.
 const SYNC_LAG: Duration = Duration::from_millis(500);
 
-/// Bytes that are read at once to be compared with a part that the store has.
+/// Bytes that are read at once, to compare the journal with a part that the store has.
 const READ: usize = 256 << 10;
 
-/// What each request takes its bytes from.
+/// The source of the bytes of each request.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) journal: Journal,
     pub(super) upload: Arc<Upload>,
-    /// What it is sent through.
+    /// The memory that bytes are sent through.
     pub(super) memory: Budget,
     pub(super) disk: Arc<Disk>,
-    /// How long a full disk is waited for while nothing leaves it.
+    /// How long to wait for a full disk that nothing leaves.
     pub(super) patience: Duration,
     pub(super) feed: watch::Receiver<Feed>,
-    /// Held by the part that waits for memory and its turn: only the next one does.
+    /// Held by the part that waits for memory and a limiter permit: one part at a time, in order.
     pub(super) first: Mutex<()>,
 }
 
 impl Source {
-    /// Stores a part; `listed` is the part of that number that the store had when the upload was resumed. No limit but
-    /// that of [`goes_on`](Self::goes_on). With it, how long the last request took; `None` where the store had the part.
+    /// Stores a part, with no limit on retries but that of [`goes_on`](Self::goes_on). `listed` is the part
+    /// of that number that the store had when the upload was resumed. Also returns how long the last request
+    /// took; `None` where the store had the part.
     pub(super) async fn part(
         self: Arc<Self>,
         number: u32,
@@ -115,7 +116,7 @@ impl Source {
         range: Range<u64>,
         read: &Arc<AtomicU64>,
     ) -> Result<(Part, Duration)> {
-        // This part's turn comes before the next part takes memory.
+        // This part gets its permit before the next part takes memory.
         let first = self.first.lock().await;
         let (payload, _share) = self.payload(range.clone(), read).await?;
         let permit = self.upload.requests.turn().await;
@@ -126,7 +127,7 @@ impl Source {
         Ok((Part::new(range.start, &receipt), began.elapsed()))
     }
 
-    /// Opens a session and gives its name.
+    /// Opens a session and returns its id.
     pub(super) async fn open(&self) -> Result<String> {
         loop {
             let is_last = self.is_finished();
@@ -164,10 +165,10 @@ impl Source {
         Ok((streamed.payload(&self.upload, &self.memory).await?, share))
     }
 
-    /// How far the object may ever be sent to a session that is appended to, of which a record names it or
-    /// not (`on_record`). What is not durable once a sync has failed may not be there after a loss of power, when
-    /// other bytes come in its place: whoever goes on with the session must not find it there. A session that
-    /// no record names is gone on with by nobody.
+    /// How far the object may ever be sent to a session that is appended to; `on_record` says whether a
+    /// record names that session. After a failed sync, bytes that are not durable may be lost in a loss of
+    /// power, and other bytes come in their place: a process that resumes the session must not find the lost
+    /// bytes there. A session that no record names is never resumed.
     pub(super) fn reach(&self, on_record: bool) -> u64 {
         let length = self.feed.borrow().length;
         let is_held_back = on_record && self.journal.failure().is_some();
@@ -175,9 +176,10 @@ impl Source {
     }
 
     /// How far the object is safe from a loss of power, and may be sent to a session that is appended to:
-    /// what that has acknowledged is not replaced by what a producer gives after one. Where nothing is, but
-    /// could be, it is made so: at once where that brings it `up_to` there, else in a while. Where it can't be
-    /// any more, [`reach`](Self::reach).
+    /// bytes that the session has acknowledged are not replaced when a producer writes other bytes after a
+    /// loss of power. Where not all bytes up to `up_to` are durable, this syncs: at once if the object is
+    /// that long, otherwise after a short wait. Where no sync can succeed any more, returns
+    /// [`reach`](Self::reach).
     pub(super) async fn durable(
         &self,
         feed: &mut watch::Receiver<Feed>,
@@ -190,7 +192,7 @@ impl Source {
             return Ok(durable);
         }
         let is_time = |feed: &Feed| feed.length >= up_to || feed.finish.is_some() || feed.full;
-        // An error: its writer is gone, which is told to whoever looks next.
+        // An error means that the writer is gone; the next wait for the feed finds that out.
         let _ = timeout(SYNC_LAG, feed.wait_for(is_time)).await;
         match self.journal.sync().await {
             Ok(durable) => Ok(durable),
@@ -199,8 +201,8 @@ impl Source {
         }
     }
 
-    /// Whether what failed so is tried again; waits for a while first. An outage that began before the
-    /// producer had finished has no limit: the bytes are safe, and there is nobody who waits.
+    /// Whether to retry after `error`; waits for a while first. An outage that began before the producer had
+    /// finished is retried without a limit: the bytes are safe, and nobody waits.
     pub(super) async fn goes_on(&self, error: &Error, is_last: bool) -> bool {
         let passes = matches!(
             error.kind(),
@@ -212,7 +214,7 @@ impl Source {
         warn!(%error, "the store does not take the upload now: it waits in its journal");
         let _waiting = self.upload.requests.progress.waiting(Waiting::Backoff);
         let (mut feed, pause) = (self.feed.clone(), self.upload.requests.retry.policy.longest_pause);
-        // A `finish` waits for no pause.
+        // A `finish` ends the pause.
         !matches!(timeout(pause, feed.wait_for(|feed| feed.finish.is_some())).await, Ok(Err(_)))
     }
 
@@ -220,7 +222,7 @@ impl Source {
         self.feed.borrow().finish.is_some()
     }
 
-    /// What an upload ends with that nobody writes any more.
+    /// The error of an upload whose writer is gone.
     pub(super) fn left_alone(&self) -> Error {
         self.upload.error(ErrorKind::Closed, Operation::Write, "its writer is gone")
     }
@@ -230,7 +232,7 @@ impl Source {
     }
 }
 
-/// What an operation of the upload ends with, where its journal does.
+/// The error of an upload's operation whose journal has failed.
 pub(super) fn failed(upload: &Upload, error: JournalError) -> Error {
     upload.error(error.kind(), Operation::Write, error.to_string()).with_source(error)
 }

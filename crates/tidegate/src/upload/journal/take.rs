@@ -1,4 +1,4 @@
-//! Bytes from the producer: gathered, and given to the journal.
+//! Takes bytes from the producer, gathers them and gives them to the journal.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::types::object::Object;
 use crate::upload::intake::{Filling, LEAST_SLAB, Taking};
 use crate::upload::state::Upload;
 
-/// With this many bytes gathered an append is begun, or waited for.
+/// With this many bytes gathered, an append begins, or the producer waits for one.
 const CHUNK: u64 = 1 << 20;
 
 impl Taking for Journaled {
@@ -63,7 +63,7 @@ impl Taking for Journaled {
     fn poll_lease(&mut self, cx: &mut Context<'_>, bytes: u64) -> Poll<Result<Lease, Starved>> {
         let lease = self.memory.poll(cx, bytes, &self.appender.progress, || self.budget.lease(bytes));
         if lease.is_pending() {
-            // What is gathered here may be what is waited for.
+            // The bytes gathered here may hold the memory that this waits for.
             self.set_off();
         }
         lease
@@ -89,7 +89,7 @@ impl Taking for Journaled {
         let mut gathered = self.gathered.lock();
         let filled = gathered.fill(most, fill)?;
         if let Poll::Ready(Ok(taken @ 1..)) = filled {
-            // Slabs follow what comes at once, so that little costs little.
+            // The size of slabs follows the size of writes, so that small writes take little memory.
             let slab = if gathered.has_room() { taken.next_power_of_two() as u64 } else { self.slab * 2 };
             let slab = slab.clamp(self.slab / 2, self.slab * 2).max(LEAST_SLAB);
             self.slab = slab.min(self.budget.slab_size() as u64);
@@ -106,7 +106,7 @@ impl Taking for Journaled {
         self.appender.progress.accepted(bytes as u64);
         let mut gathered = self.gathered.lock();
         if gathered.is_given_up() {
-            gathered.give_up(); // what came since
+            gathered.give_up(); // the bytes that came since
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Taking for Journaled {
         self.poll_flush(cx)
     }
 
-    /// Waits until everything that was taken is in the journal, as durable as it makes it.
+    /// Waits until all bytes taken so far are in the journal, as durable as the journal makes them.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         if matches!(self.stage, Stage::Failed) {
             // Bytes that were taken may not be in the journal, and never will be.
@@ -141,7 +141,7 @@ impl Taking for Journaled {
         self.poll_publish(cx)
     }
 
-    /// The writer has failed; its journal is there.
+    /// Marks the writer as failed; its journal stays.
     fn fail(&mut self, error: Error) -> Error {
         self.stage = Stage::Failed;
         self.memory.forget();
@@ -166,7 +166,8 @@ impl Journaled {
         Poll::Ready(Err(self.fail(error)))
     }
 
-    /// Says where a full disk is one of uploads that can't make room for each other.
+    /// Adds to the error of a full disk where the upload can't make room, because it has fewer bytes than the
+    /// store takes at once.
     fn no_room(&self, error: Error) -> Error {
         let grain = self.upload.backend.capabilities().append.filter(|_| self.upload.order.is_some());
         let figures = self.appender.progress.snapshot();

@@ -1,4 +1,4 @@
-//! How large each part becomes.
+//! The size of each part of an object.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,18 +7,18 @@ use crate::types::amount::Exactly;
 
 const MIB: u64 = 1 << 20;
 
-/// Part sizes over an object's length.
+/// The schedule of part sizes along an object.
 ///
-/// Parts are of the base size until an eighth of the parts is used, and from there on an eighth of
-/// the parts' worth of what went before: with S3's 10,000 parts each is at least 1/1250 of the bytes
-/// before it. That reaches 20 TiB from 16 MiB and 6.5 TiB from 5 MiB, past the 5 TiB of the largest
-/// object, while a part is never more than a thousandth of what has been sent.
+/// Parts have the base size until an eighth of the parts is used. From there on, the size of a part is the
+/// bytes before it divided by an eighth of the number of parts: with S3's 10,000 parts, at least 1/1250 of
+/// the bytes before it. That reaches 20 TiB from 16 MiB and 6.5 TiB from 5 MiB, past the 5 TiB of the largest
+/// object, while a part that has grown is never more than a thousandth of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Schedule {
     base: u64,
-    /// Largest part: of the store, or what memory holds.
+    /// Largest part, in bytes: bounded by the store or by memory.
     most: u64,
-    /// Bytes before a part over this are its size; 0 where all parts are equal.
+    /// The size of a part is the bytes before it divided by this; 0 where all parts are equal.
     growth: u64,
     max_parts: u32,
 }
@@ -60,15 +60,15 @@ pub(crate) enum ScheduleError {
 impl Schedule {
     /// The default part size, where the store and the memory allow it.
     pub(crate) const DEFAULT_PART: u64 = 16 * MIB;
-    /// No store takes more parts than this, but where they are equal and appended to each other.
+    /// No store takes more parts than this, except equal parts that are appended to each other.
     const MOST_PARTS: u32 = 1_000_000;
     /// No store takes a part as long as this.
     const LONGEST: u64 = 1 << 60;
 
     /// A schedule of parts for a store.
     ///
-    /// `asked` is the caller's part size, `hint` the object's size where it is known, `memory` what can
-    /// be held of a part (`None` where parts are streamed from a file). With a `spool`, parts may be
+    /// `asked` is the caller's part size, `hint` the object's size where it is known, `memory` the budget
+    /// that holds the parts (`None` where parts are streamed from a file). With a `spool`, parts may be
     /// larger than memory.
     pub(crate) fn new(
         capabilities: &Capabilities,
@@ -85,13 +85,14 @@ impl Schedule {
             return Err(ScheduleError::TooLarge { size, limit: capabilities.max_object });
         }
         let memory = memory.unwrap_or(u64::MAX);
-        // Each part is a connection: with fewer in flight than this, one stream would be slow.
+        // Each part in flight is a connection. An eighth of the memory lets eight be in flight; fewer would
+        // make a single upload slow.
         let wanted = asked.unwrap_or_else(|| Self::DEFAULT_PART.min(memory / 8).clamp(least, most));
         let memory = if spool { u64::MAX } else { memory };
         if wanted > memory {
             return Err(ScheduleError::Memory { part: wanted, memory });
         }
-        // A known size is cut evenly, into no more parts than there may be.
+        // A known size is cut evenly, into no more parts than the store takes.
         let needed = hint.unwrap_or(0).div_ceil(u64::from(capabilities.max_parts.max(1)));
         let step = wanted.min(MIB);
         let base = if needed > wanted { needed.next_multiple_of(step) } else { wanted };
@@ -106,15 +107,16 @@ impl Schedule {
         Ok(Self { base, most, growth, max_parts: capabilities.max_parts })
     }
 
-    /// Whether it can be one that was made by [`new`](Self::new), whatever it was read from.
+    /// Whether [`new`](Self::new) could have made this schedule, which may have been read from a damaged
+    /// journal.
     pub(crate) fn is_sound(&self) -> bool {
         (1..=Self::LONGEST).contains(&self.base)
             && self.most >= self.base
             && (self.growth == 0 || self.max_parts <= Self::MOST_PARTS)
     }
 
-    /// A schedule of equal chunks that are appended to each other, each a multiple of `grain` bytes; for the
-    /// rest as [`new`](Self::new).
+    /// A schedule of equal chunks that are appended to each other, each a multiple of `grain` bytes;
+    /// otherwise like [`new`](Self::new).
     pub(crate) fn appended(
         capabilities: &Capabilities,
         grain: u64,
@@ -136,7 +138,7 @@ impl Schedule {
         Self::new(&limits, Some(wanted), hint, memory, spool)
     }
 
-    /// The same with parts of `base` bytes, where that is less, until they grow.
+    /// The same schedule with a base size of at most `base` bytes.
     pub(crate) fn narrowed(self, base: u64) -> Self {
         Self { base: base.min(self.base), ..self }
     }
@@ -162,7 +164,7 @@ impl Schedule {
         }
     }
 
-    /// Most bytes that this schedule takes, whatever the store's largest object.
+    /// Most bytes that this schedule takes, regardless of the store's largest object.
     pub(crate) fn reach(&self) -> u64 {
         if self.growth == 0 {
             return self.base.saturating_mul(u64::from(self.max_parts));

@@ -5,29 +5,30 @@ use crate::engine::latency::Best;
 
 const MIB: u64 = 1 << 20;
 
-/// Parts that an object of a known size is cut into at least where that is worth it and as many requests may fly: a
-/// connection carries only so much.
+/// Fewest parts of an object of a known size, where cutting is worth it and as many requests may be in
+/// flight: one connection carries only so much.
 const FEWEST: usize = 4;
 
-/// What is assumed of a store that was not seen yet: seconds of a small request, and of a byte of an object that has to go
-/// in parts anyway.
+/// Assumed of a store that was not measured yet: seconds for a small request, and seconds for a byte of an
+/// object that has to go in parts anyway.
 const LATENCY: f64 = 0.025;
 const BYTE: f64 = 1.0 / (64 * MIB) as f64;
 
-/// An object that fits in one request is cut where one connection takes so many times longer for it than to open and
-/// complete a session: where several connections are no faster than one, about an eighth is lost.
+/// An object that fits in one request is cut where one connection takes this many times longer for it than
+/// for opening and completing a session. Where several connections are no faster than one, about an eighth is
+/// lost.
 const WORTH: f64 = 8.0;
 
-/// Nothing is cut smaller that one connection carries in so many seconds.
+/// An object is not cut smaller where one connection carries it in less than this many seconds.
 const SHORT: f64 = 0.1;
 
-/// An object that should fit in one part is a put: it goes as one request, unless its size hint is
-/// too small. Everything else goes in parallel, which is one request as well where the object turns
-/// out to be small.
+/// An object that should fit in one part uses `Put`: it goes as one request, unless its size hint is too
+/// small. Every other object uses `Parallel`, which is one request as well where the object turns out to be
+/// small.
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let least = target.capabilities.min_part;
     if target.part_size.is_none() && target.bound().is_some_and(|memory| memory < least) {
-        return put::policy(target); // memory that holds no part holds small objects all the same
+        return put::policy(target); // memory too small for a part still holds small objects
     }
     let parallel = parallel::policy(target)?;
     let Some(schedule) = parallel.cut.schedule() else { return Ok(parallel) };
@@ -35,7 +36,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     let fits = size <= part.min(target.capabilities.max_put);
     let at_once = FEWEST.min(target.concurrency).min(target.most).max(1) as u64;
     let smaller = size.div_ceil(at_once).next_multiple_of(MIB).max(least);
-    // A producer's size may be a guess, and equal parts do not grow where it is too low.
+    // A producer's size may be a guess, and equal parts do not grow where the guess is too low.
     let reaches = !target.capabilities.equal_parts || target.memory.is_none();
     let is_cut = target.part_size.is_none()
         && reaches
@@ -100,7 +101,7 @@ mod tests {
             (32, UNSEEN, (Parallel, 8)),
             (61, UNSEEN, (Parallel, 16)),
             (150, UNSEEN, (Parallel, 16)),
-            // What is known of latency only says nothing of how slow a connection is.
+            // A known latency alone says nothing about the speed of a connection.
             (10, NEAR, (Put, 16)),
             // No part may be smaller.
             (5, SLOW, (Put, 16)),

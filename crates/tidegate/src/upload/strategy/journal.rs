@@ -1,14 +1,14 @@
-//! `Journal`: to a journal first, durably, and from there to the store while the producer goes on.
+//! `Journal`: to a journal first, durably, and from there to the store while the producer continues.
 
 use super::{Policy, ScheduleError, Strategy, Target};
 
-/// A part that is not acknowledged when its process ends is sent again, so they are small: at 5 MB/s one takes less than
-/// two seconds.
+/// Size of a part where none is set, in bytes. A part that is not acknowledged when its process ends is sent
+/// again, so parts are small: at 5 MB/s one takes less than two seconds.
 const PART: u64 = 8 << 20;
 
-/// Where the store has sessions that are appended to, a single stream goes to one of those, which knows where
-/// it stands and has the store's own condition; parts where several at once are asked for. What is
-/// streamed from a journal is bounded neither by memory nor by a spool.
+/// Where the store has sessions that are appended to, a single stream goes to such a session, which knows how
+/// many bytes it has and keeps the store's own condition. Where several parts in flight are asked for, parts
+/// are sent. Bytes that are streamed from a journal are bounded neither by memory nor by a spool.
 pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     if !target.journal {
         return Err(ScheduleError::NoJournal);
@@ -21,8 +21,8 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
     Ok(Policy { strategy: Strategy::Journal, cut, in_flight, deferred: false, least: None })
 }
 
-/// The same with small parts, where the caller has not said how large they are to be. Where all parts are equal, small
-/// ones would make the largest object smaller.
+/// The same target with small parts, where the caller has set no part size. Not where all parts must be
+/// equal: small parts would make the largest object smaller.
 fn small_parts<'a>(target: &Target<'a>) -> Target<'a> {
     let capabilities = target.capabilities;
     let small = PART.clamp(capabilities.min_part, capabilities.max_part);

@@ -11,7 +11,8 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
             false => ScheduleError::PastMemory { size, limit: memory },
         });
     }
-    // Of an unknown size, half of the memory is left to other writers; a known one holds no more of the budget than it needs.
+    // An object of an unknown size leaves half of the memory to other writers; one of a known size holds no
+    // more of the budget than it needs.
     let limit = target
         .size_hint
         .map_or(target.bound().map_or(most, |memory| most.min(memory / 2)), |size| size.max(1));

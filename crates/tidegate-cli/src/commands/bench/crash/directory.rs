@@ -1,11 +1,11 @@
-//! The directory that a run makes for its journals, and what becomes of it.
+//! The directory that a run creates for its journals.
 
 use std::path::{Path, PathBuf};
 
 use crate::exit::{Failure, Outcome};
 use crate::{output, text};
 
-/// For the journals of a run.
+/// Creates the directory.
 pub(super) fn new() -> Outcome<PathBuf> {
     match tempfile::Builder::new().prefix("tidegate-crash-").tempdir() {
         Ok(directory) => Ok(directory.keep()),
@@ -16,8 +16,8 @@ pub(super) fn new() -> Outcome<PathBuf> {
     }
 }
 
-/// Removes the journals, unless they may show what went wrong, or what lies in a store that is not this run's
-/// own is known by them alone.
+/// Removes the journals, except in two cases: the run failed, and they may show why; or the run was interrupted, and
+/// only they name the sessions that are left in a store that this run did not start.
 pub(super) fn clear(journal: &Path, done: &Outcome, is_store_named: bool) {
     let stays = match done {
         Ok(()) => false,
@@ -33,7 +33,7 @@ pub(super) fn clear(journal: &Path, done: &Outcome, is_store_named: bool) {
         let command = format!("`tidegate journal abort {directory} --all`");
         return output::say(&format!("{sentence}: {command} ends what is left of their uploads"));
     }
-    // A directory for temporary files is emptied by others, too.
+    // A failure does no harm: temporary directories are cleaned up by the system, too.
     let _ = std::fs::remove_dir_all(journal);
 }
 
@@ -51,7 +51,7 @@ mod tests {
         let cases = [
             (failed(), false, true),
             (failed(), true, true),
-            (interrupted(), true, true), // what lies in the store is known by them alone
+            (interrupted(), true, true), // only the journals name what is left in the store
             (interrupted(), false, false),
             (Ok(()), true, false),
         ];

@@ -1,4 +1,4 @@
-//! What came of a run: the figures, of which some must be zero.
+//! The figures of a run, some of which must be zero.
 
 use std::io::Write;
 
@@ -8,30 +8,31 @@ use super::process::Ended;
 use crate::exit::{Failure, Outcome};
 use crate::{output, text};
 
-/// What came of it; the names are those of `--json`.
+/// The figures; the names are those of `--json`.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Figures {
     pub(super) seed: u64,
     pub(super) objects: u64,
     pub(super) bytes: u64,
     pub(super) kills: u64,
-    /// Processes that went on with a journal that another had left.
+    /// Processes that resumed a journal that another process had left.
     pub(super) resumed: u64,
-    /// Of those, the ones that had found it with fewer bytes than it had when it was theirs.
+    /// Resumed journals that had changed between the listing and the claim, because another process had written to
+    /// them.
     pub(super) overtaken: u64,
-    /// Bytes whose write had returned, and that the next process did not find.
+    /// Bytes whose write had returned and that the next process did not find.
     pub(super) lost_bytes: u64,
     pub(super) differing_objects: u64,
     /// Sessions that hold parts.
     pub(super) sessions_left: u64,
-    /// Sessions that hold nothing: their process was killed before it had written down the store's answer.
+    /// Sessions without parts: their process was killed before it could record the store's response.
     pub(super) empty_sessions: u64,
     pub(super) journals_left: u64,
     pub(super) seconds: f64,
 }
 
 impl Figures {
-    /// Counts a process that went on where others had come as `far` as that.
+    /// Counts a process that started after others had written as `far` as that.
     pub(super) fn take_in(&mut self, far: &Ended, ended: &Ended) {
         self.kills += u64::from(ended.is_killed);
         self.overtaken += u64::from(ended.is_overtaken);
@@ -41,12 +42,12 @@ impl Figures {
         }
     }
 
-    /// What must be zero.
+    /// The sum of the figures that must be zero.
     fn wrong(&self) -> u64 {
         self.lost_bytes + self.differing_objects + self.sessions_left + self.journals_left
     }
 
-    /// Says what came of it; what must be zero and is not is a failure.
+    /// Prints the figures. Fails if a figure that must be zero is not.
     pub(super) async fn say(&self, json: bool) -> Outcome {
         let mut out = output::text()?;
         if json {

@@ -1,4 +1,4 @@
-//! A process that writes, seen from the one that kills it.
+//! Starts worker processes, follows their output, and kills them.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -18,31 +18,31 @@ use crate::output;
 /// When a process is killed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Limit {
-    /// So long after its start.
+    /// This long after its start.
     Started(Duration),
-    /// So long after it began to write.
+    /// This long after it began to write.
     Begun(Duration),
     Never,
 }
 
-/// What became of one process.
+/// The result of one process.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
-    /// Where it began to write; `None` where it never came to it.
+    /// The position where it began to write; `None` if it never began.
     pub(super) begins: Option<u64>,
     /// Bytes whose write had returned.
     pub(super) written: u64,
-    /// How long it went on from there.
+    /// How long it ran after it began to write; after its start, if it never began.
     pub(super) took: Duration,
-    /// The object is there.
+    /// The object has been published.
     pub(super) is_done: bool,
     pub(super) is_killed: bool,
-    /// It had seen the journal before another process went on with it.
+    /// Another process resumed the journal between this process's listing and its claim.
     pub(super) is_overtaken: bool,
 }
 
 impl Run<'_> {
-    /// Starts a process, kills it at its `limit`, and says how far it came.
+    /// Starts a process, kills it at its `limit`, and returns its result.
     pub(super) async fn process(
         &self,
         index: u64,
@@ -63,7 +63,7 @@ impl Run<'_> {
                 () = sleep_until(kill_at.unwrap_or(begun)), if kill_at.is_some() => {
                     child.start_kill().map_err(failed("can't be killed"))?;
                     kill_at = None;
-                    continue; // what it had said before is in the pipe yet
+                    continue; // lines printed before the kill are still in the pipe
                 }
             };
             let Some(line) = line else { break };
@@ -84,7 +84,7 @@ impl Run<'_> {
         }
         let status = child.wait().await.map_err(failed("can't be waited for"))?;
         ended.took = begun.elapsed();
-        // It may have ended by itself in the moment when it was to be killed.
+        // The process may have ended by itself just before the kill.
         ended.is_killed = status.signal() == Some(Signal::KILL.as_raw());
         if !ended.is_killed && !status.success() {
             return Err(Failure::Failed(format!("the process of object {index} failed by itself: {status}")));

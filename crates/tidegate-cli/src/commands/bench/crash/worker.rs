@@ -1,4 +1,4 @@
-//! The process that is killed: it writes one object, from where the one before it was killed.
+//! The process that is killed: writes one object, and resumes where the killed process before it stopped.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -16,31 +16,32 @@ use crate::stores::{Place, Stores};
 /// Bytes in one write.
 const PIECE: usize = 192 << 10;
 
-/// How often it is looked whether a journal that another process has is free.
+/// How often to check whether another process has released a journal.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Object `index` below `to`.
+/// The place of object `index` below `to`.
 pub(super) async fn place(stores: &Stores, to: &str, index: u64) -> Outcome<Place> {
     let (store, prefix) = stores.tree(&to.trim_end_matches('/').parse()?).await?;
     Ok(Place { store, key: format!("{prefix}{index:07}") })
 }
 
-/// Writes object `index`, and says on standard output where it begins, how far its writes have returned,
-/// and that it is done.
+/// Writes object `index`. Prints on standard output where the writing begins, how far its writes have returned, and
+/// when the object is done.
 pub(super) async fn run(args: &Args, index: u64) -> Outcome {
     let engine = args
         .connection
         .reached(Tidegate::builder())
         .memory(32 << 20)
         .part_size(5 << 20)
-        // What the end of a process must leave does not depend on it; what is slow is not tested often.
+        // The guarantee after a killed process does not depend on the durability; a slow setting would allow fewer
+        // runs.
         .durability(Durability::Group { bytes: 4 << 20, delay: Duration::from_millis(100) })
         .journal(args.journal.iter());
     Stores::with(engine, async |stores| {
         let to = args.to.as_deref().unwrap_or_default();
         let place = place(stores, to, index).await?;
         let object = object(index, args.size);
-        // Read from the beginning as a pipe is: what is read is gone.
+        // The source is consumed as it is read, as a pipe is.
         let mut source = &object[..];
         match begin(args, &place, &mut source).await? {
             Some(Resumed::Writer(writer)) => write(writer, source).await,
@@ -54,13 +55,13 @@ pub(super) async fn run(args: &Args, index: u64) -> Outcome {
     .await
 }
 
-/// Begins as `cp` does: what is in a journal is compared with the source, which is read on from there.
-/// Nothing where the object is there, or is another process's to begin.
+/// Begins as `cp` does: compares the source with the journal, and resumes behind the bytes that match. `None` if the
+/// object exists already, or if there is no journal and this process only lingers.
 async fn begin(args: &Args, place: &Place, source: &mut &[u8]) -> Outcome<Option<Resumed>> {
     loop {
         let left = place.store.left(&place.key).await?;
         let Some(left) = left.first() else {
-            // The one before may have been done, and killed before it could say so.
+            // The process before may have published the object, and been killed before it printed that.
             if place.store.head(&place.key).await.is_ok() {
                 say("done")?;
                 return Ok(None);
@@ -109,7 +110,7 @@ fn object(index: u64, size: u64) -> Vec<u8> {
     bytes
 }
 
-/// Says a line, at once.
+/// Prints a line, and flushes it at once.
 fn say(line: &str) -> Outcome {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").map_err(Failure::from)?;

@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The figures of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::{Args, Plan};
 use crate::exit::{Failure, Outcome};
 use crate::{output, text};
 
-/// Counts while a run is under way.
+/// The counters of a run in progress.
 #[derive(Debug)]
 pub(super) struct Report {
     tide: Tidegate,
@@ -50,7 +50,7 @@ impl Report {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All writers are open, and together made the process so much larger.
+    /// Records that all writers are open, and by how many bytes that made the process larger.
     pub(super) fn opened(&self, writers: usize, bytes: u64) {
         self.each.store(bytes / writers.max(1) as u64, Relaxed);
     }
@@ -116,30 +116,30 @@ impl Report {
     }
 }
 
-/// What a run came to; sizes in bytes.
+/// The figures of a run; sizes in bytes.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
     writers: u64,
     abandoned: u64,
     committed: u64,
-    /// Read back, and equal.
+    /// Objects read back and equal to what was written.
     verified: u64,
     verified_bytes: u64,
     /// Writers that failed, by the kind of their error.
     failed: BTreeMap<String, u64>,
     first_error: Option<String>,
     first_error_after_seconds: Option<f64>,
-    /// Of the writers that were not abandoned.
+    /// Bytes of the writers that were not abandoned.
     bytes: u64,
-    /// From the first write to the last commit.
+    /// Seconds from the first write to the last commit.
     seconds: f64,
-    /// Times what the store's rate, and its stall, allow.
+    /// The time as a multiple of the time that the server's rate and stall allow.
     times_ideal: Option<f64>,
     memory: u64,
     peak_buffered: u64,
-    /// Of this process, as the kernel says (`VmHWM`).
+    /// The peak of this process, as the kernel reports it (`VmHWM`).
     peak_rss: u64,
-    /// By how much each writer made the process larger when it was opened, before its first byte.
+    /// By how much each open writer made the process larger, before its first byte.
     rss_per_open_writer: u64,
     spilled: u64,
     peak_spooled: u64,
@@ -193,12 +193,12 @@ impl Figures {
         out.finish().await
     }
 
-    /// How many writers went on and did not commit.
+    /// How many writers did not commit, not counting abandoned ones.
     fn missing(&self) -> u64 {
         self.writers - self.abandoned - self.committed
     }
 
-    /// An error where a writer that went on did not commit.
+    /// Fails if a writer that was not abandoned did not commit.
     pub(super) fn judge(&self) -> Outcome {
         let missing = self.missing();
         match &self.first_error {
@@ -209,14 +209,14 @@ impl Figures {
     }
 }
 
-/// Looks at the engine while a run is under way.
+/// Samples the engine while a run is in progress.
 #[derive(Debug)]
 pub(super) struct Watch {
     stop: oneshot::Sender<()>,
     task: JoinHandle<Watched>,
 }
 
-/// The most that was seen.
+/// The highest figures that were sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Watched {
     spooled: u64,
@@ -245,7 +245,7 @@ impl Watch {
     }
 }
 
-/// How much memory the process has now, in bytes.
+/// The memory of the process now, in bytes.
 pub(super) fn resident() -> Outcome<u64> {
     status("VmRSS:")
 }
@@ -254,7 +254,7 @@ fn peak() -> Outcome<u64> {
     status("VmHWM:")
 }
 
-/// A line of `/proc/self/status` (proc(5)), in bytes.
+/// The value of a line of `/proc/self/status` (proc(5)), in bytes.
 fn status(name: &str) -> Outcome<u64> {
     let unread = |error| Failure::Failed(format!("/proc/self/status: {error}"));
     let status = fs::read_to_string("/proc/self/status").map_err(unread)?;

@@ -1,4 +1,4 @@
-//! The one path of every call: say who asks and of which bucket, send, and tell what came back.
+//! Makes every call: adds credentials and routing, sends the messages, and reads the answer.
 
 use std::mem;
 use std::pin::Pin;
@@ -25,21 +25,21 @@ use crate::backend::gcs::fault::About;
 use crate::backend::http::{AGENT, Failure, Work, kind_of_status, source_fault, text, unanswered};
 use crate::backend::{Fault, FaultKind};
 
-/// The most bytes of one message, as gRPC has it by default: Google sends 2 MiB of an object in one.
+/// Size limit of one message, gRPC's default. Google sends 2 MiB of an object in one message.
 const LONGEST_MESSAGE: usize = 4 << 20;
 
-/// Where calls about one bucket go.
+/// Makes calls about one bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) shared: Arc<Shared>,
     pub(super) channels: Arc<Channels>,
-    /// What comes before a method's name.
+    /// The URL up to the method's name.
     url: Arc<str>,
-    /// Which bucket it is about, by which Google leads calls to where that is.
+    /// Names the bucket, so that Google routes the call to the bucket's location.
     routing: HeaderValue,
 }
 
-/// Who asked what, as its answer needs it.
+/// The call that an answer belongs to.
 #[derive(Debug)]
 struct Asked {
     caller: Caller,
@@ -54,24 +54,24 @@ pub(super) struct Answers<A> {
     messages: Streaming<A>,
     heard: Heard,
     asked: Asked,
-    /// Who does not wait for the answer any more sends no more.
+    /// Stops sending the request when the answer is dropped.
     _tie: Tie,
 }
 
-/// What the end of an answer was, left here by what reads it.
+/// How an answer ended; set by the reader of its body.
 type Heard = Arc<Mutex<End>>;
 
 #[derive(Debug)]
 enum End {
-    /// There was none yet.
+    /// The answer has not ended.
     Open,
     /// The connection broke.
     Broken(Fault),
-    /// The store said so.
+    /// The store ended the answer with this status.
     Said(Code),
 }
 
-/// An answer's bytes; the line is others' when it is dropped.
+/// An answer's bytes. Dropping it frees the line for other calls.
 struct Incoming {
     body: hyper::body::Incoming,
     heard: Heard,
@@ -117,7 +117,7 @@ impl Caller {
         Ok(Self { shared, channels, url, routing })
     }
 
-    /// Makes a call of one message that has one in answer.
+    /// Makes a call with one message that has one message in answer.
     pub(super) async fn ask<A>(&self, method: &str, about: About, message: &impl Message) -> Result<A, Fault>
     where
         A: Message + Default + 'static,
@@ -126,7 +126,7 @@ impl Caller {
         answers.only().await
     }
 
-    /// Makes a call whose messages `sent` is; should that fail, `failure` says why.
+    /// Makes a call that sends the messages in `sent`. If their source fails, `failure` holds the reason.
     pub(super) async fn call<A>(
         &self,
         method: &str,
@@ -149,7 +149,7 @@ impl Caller {
         headers.extend(identity.clone());
         let asked = Asked { caller: self.clone(), about, identity, failure };
         let url = format!("{}{method}", self.url);
-        // Whether a write is the last of its object is not known here.
+        // It is not known here whether a write is the last one of its object.
         let work = match method {
             "RewriteObject" | "WriteObject" | "BidiWriteObject" => Work::Much,
             _ => Work::Little,
@@ -157,7 +157,7 @@ impl Caller {
         let sent = line.client.send(Method::POST, url, headers, body, work).await;
         let response = sent.map_err(|fault| asked.broken(fault))?;
         line.is_waiting = false;
-        // An answer of no messages may have its end before it.
+        // An answer without messages may carry its status in the headers.
         let end = match Status::from_header_map(response.headers()) {
             Some(status) if status.code() != Code::Ok => return Err(asked.refused(status)),
             Some(status) => End::Said(status.code()),
@@ -177,7 +177,7 @@ impl Caller {
 }
 
 impl<A: Message + Default + 'static> Answers<A> {
-    /// The next message; none at the end of an answer that is whole.
+    /// The next message; `None` at the end of a complete answer.
     pub(super) async fn next(&mut self) -> Result<Option<A>, Fault> {
         let message = self.messages.message().await;
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -188,17 +188,17 @@ impl<A: Message + Default + 'static> Answers<A> {
             Err(status) => Err(match mem::replace(&mut *heard, End::Open) {
                 End::Broken(fault) => self.asked.broken(fault),
                 End::Said(code) if code != Code::Ok => self.asked.refused(status),
-                // Of our own: what came can't be read, or has no end.
+                // The decoder failed: the answer cannot be read, or ends early.
                 End::Said(_) | End::Open => unreadable(status),
             }),
         }
     }
 
-    /// The message of an answer that has but one.
+    /// The message of an answer that must have exactly one.
     pub(super) async fn only(&mut self) -> Result<A, Fault> {
         let odd = |message| Fault::new(FaultKind::Transient, message);
         let only = self.next().await?.ok_or_else(|| odd("the store's answer has no message"))?;
-        // What it says in the end may be that all of it is void.
+        // The status at the end may still void the message.
         match self.next().await? {
             None => Ok(only),
             Some(_) => Err(odd("the store's answer has more messages than one")),
@@ -217,7 +217,7 @@ impl Asked {
         if let Some(failed) = self.failure.take() {
             return source_fault(failed);
         }
-        // What an answer of HTTP/1.1 looks like to who expects frames.
+        // This is how an answer in HTTP/1.1 looks to an HTTP/2 client.
         if fault.message.ends_with("frame with invalid size") {
             fault.message.push_str("; it may not speak HTTP/2, which gRPC needs");
         }
@@ -225,7 +225,7 @@ impl Asked {
     }
 }
 
-/// An answer that is not one of gRPC: of a proxy, or of a server that does not speak it.
+/// The fault for an answer that is not gRPC: from a proxy, or from a server that does not speak gRPC.
 fn elsewhere(status: StatusCode) -> Fault {
     let kind = match status {
         StatusCode::OK | StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => FaultKind::Unsupported,

@@ -1,5 +1,5 @@
-//! Connections that calls go over. HTTP/2 has many requests on one connection; there are so many
-//! connections that none carries more than a few.
+//! HTTP/2 connections for calls. One connection could carry many calls, but each gets only a few, and more
+//! connections are opened as needed.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,27 +12,27 @@ use crate::backend::{Fault, wants_new_connection};
 pub(in crate::backend::gcs) struct Channels {
     connector: Connector,
     kept: Mutex<Vec<Channel>>,
-    /// Keeps no connection: each request looks the address up and opens one of its own.
+    /// Keeps no connection: each request looks up the address and opens a new connection.
     unpooled: Client,
 }
 
-/// A client that keeps one connection, and who uses it.
+/// A client that keeps one connection, and a count of the calls on it.
 #[derive(Debug)]
 struct Channel {
     client: Client,
     users: Arc<()>,
 }
 
-/// What one call goes over, until it has its whole answer.
+/// The connection of one call, until its answer is complete.
 ///
-/// One that is dropped while the call waits for the store may go over a connection that something on the way has
-/// forgotten, which would be found out after more than a minute: no other call is to begin on it.
+/// If a line is dropped while its call waits for the store, something on the way may have forgotten the connection,
+/// which takes more than a minute to detect. So no other call begins on that connection.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) client: Client,
-    /// Of one that is kept.
+    /// Set for a connection that is kept.
     user: Option<(Arc<Channels>, Arc<()>)>,
-    /// The store owes the call something.
+    /// True while the call waits for the store.
     pub(super) is_waiting: bool,
 }
 
@@ -56,13 +56,13 @@ impl Channels {
         Ok(Self { connector, kept: Mutex::default(), unpooled })
     }
 
-    /// What to make the current call over: alone, if it is to be so.
+    /// A line for the current call; with `alone`, on a connection of its own.
     pub(super) fn line(self: &Arc<Self>, alone: bool) -> Result<Line, Fault> {
         if alone || wants_new_connection() {
             return Ok(Line { client: self.unpooled.clone(), user: None, is_waiting: true });
         }
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        // The first that has room, so that what is not needed any more falls idle, and its connection ends.
+        // Take the first connection with room, so that connections that are no longer needed fall idle and close.
         let channel = match kept.iter().position(|channel| Arc::strong_count(&channel.users) <= STREAMS) {
             Some(at) => &kept[at],
             None => {

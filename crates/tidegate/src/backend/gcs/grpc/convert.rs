@@ -1,4 +1,4 @@
-//! Between the messages and what an object is here.
+//! Converts between messages and the library's objects, options and checksums.
 
 use std::time::SystemTime;
 
@@ -11,21 +11,21 @@ use crate::backend::{Fault, FaultKind, WriteOptions};
 use crate::types::checksum::Checksum;
 use crate::types::object::{Attributes, Encryption, Object};
 
-/// A number for a message, which has signed ones; no object comes near to where they differ.
+/// A number for a message, whose numbers are signed; no object is large enough to make a difference.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A size out of a message.
+/// A size from a message; fails if it is negative.
 pub(super) fn size(number: i64) -> Result<u64, Fault> {
     u64::try_from(number)
         .map_err(|_| Fault::new(FaultKind::Transient, "the store's answer has a size below zero"))
 }
 
-/// What is to be written, and under which condition.
+/// The object to write, and its condition.
 pub(super) fn spec(bucket: &str, key: &str, options: &WriteOptions) -> proto::WriteObjectSpec {
     let attributes = options.attributes.clone();
-    // As headers have them, by which the same object goes where it is large.
+    // Lower case, as in the headers by which large objects get their metadata.
     let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
     let token = options.token.clone().map(|token| (TOKEN.to_owned(), token));
     let resource = proto::Object {
@@ -54,11 +54,11 @@ pub(super) fn checksums(checksum: &Checksum) -> proto::ObjectChecksums {
 }
 
 pub(super) fn crc32c(checksum: &Checksum) -> u32 {
-    // It has 32 bits.
+    // The value has 32 bits.
     checksum.value() as u32
 }
 
-/// An object as the answer to a request for it describes it.
+/// The object in the answer to a request for it; fails if it has neither a generation nor an ETag.
 pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
     if described.generation == 0 && described.etag.is_empty() {
         let message =
@@ -68,14 +68,14 @@ pub(super) fn object(described: proto::Object) -> Result<Object, Fault> {
     listed(described)
 }
 
-/// An object of a listing, which may leave out what the request did not ask for.
+/// An object of a listing; fields that were not requested are empty.
 pub(super) fn listed(described: proto::Object) -> Result<Object, Fault> {
     let text = |text: String| Some(text).filter(|text| !text.is_empty());
     let mut metadata = described.metadata;
     let token = metadata.remove(TOKEN);
     let not_carried = not_carried(
         described.custom_time.is_some(),
-        false, // the messages have none
+        false, // messages have no retention
         described.temporary_hold,
         described.event_based_hold == Some(true),
     );

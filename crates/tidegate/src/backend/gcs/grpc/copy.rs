@@ -1,4 +1,4 @@
-//! Copies by the store.
+//! Copies by the store, over gRPC.
 
 use super::convert::{object, signed, size, spec};
 use super::{Grpc, proto};
@@ -9,7 +9,7 @@ use crate::backend::gcs::resource::{condition, key_name};
 use crate::backend::{Copied, CopySource, Fault, FaultKind, WriteOptions};
 
 impl Grpc {
-    /// Asks once for a copy of `from`, which is in the bucket `source`.
+    /// Sends one rewrite request for a copy of `from`, which is in the bucket `source`.
     pub(in crate::backend::gcs) async fn copy(
         &self,
         source: &str,
@@ -18,7 +18,7 @@ impl Grpc {
         cursor: Option<&str>,
         options: &WriteOptions,
     ) -> Result<Copied, Fault> {
-        // What is said of it elsewhere is not to be said in the description.
+        // The request has these fields elsewhere; the description must not repeat them.
         let described = spec(&self.bucket, key, options).resource.map(|resource| proto::Object {
             name: String::new(),
             bucket: String::new(),

@@ -1,4 +1,4 @@
-//! What a status of gRPC means (`google/rpc/code.proto`).
+//! Turns a gRPC status into a fault (`google/rpc/code.proto`).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::backend::{Fault, FaultKind};
 #[cfg(test)]
 mod tests;
 
-/// The fault that a status tells of.
+/// The fault that a status describes.
 pub(super) fn refusal(status: Status, about: About) -> Fault {
     let details = Details::of(&status);
     let (code, said) = (status.code(), status.message().trim().trim_end_matches('.'));
@@ -25,10 +25,10 @@ pub(super) fn refusal(status: Status, about: About) -> Fault {
     fault.with_source(status)
 }
 
-/// The fault of an answer that can't be read: the decoder's word, not the store's.
+/// The fault for an answer that cannot be read; the status comes from the decoder, not from the store.
 pub(super) fn unreadable(status: Status) -> Fault {
     let kind = match status.code() {
-        // A message that is too large, or compressed, will be so again.
+        // Too large, or compressed: a retry gets the same.
         Code::OutOfRange | Code::Unimplemented => FaultKind::Unsupported,
         _ => FaultKind::Transient,
     };
@@ -36,12 +36,12 @@ pub(super) fn unreadable(status: Status) -> Fault {
     Fault::new(kind, message).with_source(status)
 }
 
-/// What stands beside a status' sentence (`google/rpc/error_details.proto`).
+/// The details of a status (`google/rpc/error_details.proto`).
 #[derive(Debug, Default)]
 struct Details {
     reason: String,
     retry_after: Option<Duration>,
-    /// Somebody has explained it, as nothing on the way does.
+    /// The status has an `ErrorInfo`, which no proxy adds.
     is_googles: bool,
 }
 
@@ -57,7 +57,7 @@ impl Details {
                 }
                 Some("google.rpc.RetryInfo") => {
                     let retry = rpc::RetryInfo::decode(detail.value.as_slice()).unwrap_or_default();
-                    // What is negative is no wish.
+                    // Ignore a negative delay.
                     details.retry_after = retry.retry_delay.and_then(|delay| Duration::try_from(delay).ok());
                 }
                 _ => {}
@@ -67,8 +67,8 @@ impl Details {
     }
 }
 
-/// Whether only the store itself says so: of the other codes proxies and balancers make their own use,
-/// whatever the store was about to say.
+/// Whether only the store itself sends this code. Proxies and load balancers send the other codes on their own,
+/// whatever the store would have said.
 fn is_a_word(code: Code) -> bool {
     !matches!(
         code,
@@ -92,21 +92,21 @@ fn kind(code: Code, reason: &str, message: &str, about: About) -> FaultKind {
             About::Object => FaultKind::NotFound,
             About::Session => FaultKind::NoSession,
         },
-        // As of HTTP's 499; of any other reason to end a call it does not tell.
+        // Like HTTP's 499. A call cancelled for any other reason says nothing about the session.
         Code::Cancelled if about == About::Session && message.contains("upload was cancelled") => {
             FaultKind::NoSession
         }
         Code::DataLoss => FaultKind::Integrity,
         // "Provided CRC32C … doesn't match calculated CRC32C …".
         Code::InvalidArgument if message.contains("match calculated") => FaultKind::Integrity,
-        // A session does not stand where it was said to: it is asked.
+        // The session stands at another offset: a retry asks for it.
         Code::OutOfRange if about == About::Session => FaultKind::Transient,
         Code::InvalidArgument | Code::OutOfRange => FaultKind::Invalid,
         Code::FailedPrecondition => FaultKind::Exists,
         Code::Unimplemented => FaultKind::Unsupported,
         Code::ResourceExhausted | Code::Unavailable => FaultKind::Throttled,
         Code::DeadlineExceeded => FaultKind::Timeout,
-        // HTTP's 409: another request was at work on the same key, and this one was refused.
+        // HTTP's 409: the store refused this request because of another one on the same key.
         Code::Aborted | Code::AlreadyExists => FaultKind::Undone,
         Code::Ok | Code::Cancelled | Code::Unknown | Code::Internal => FaultKind::Transient,
     }

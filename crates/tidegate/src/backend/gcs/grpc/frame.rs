@@ -1,14 +1,14 @@
-//! Messages as they are on the wire: five bytes of gRPC's, then protocol buffers.
+//! Messages on the wire: five bytes of gRPC, then protocol buffers.
 //!
-//! A message that carries an object's bytes is never put together: what leads the bytes, they themselves
-//! out of the buffers that they are in, and what is known when they have gone by. Together that is what
-//! the generated encoder would write; it copies.
+//! A message with an object's bytes is never assembled. It is sent as the fields before the bytes, the bytes in their
+//! own buffers, and the fields that are known only afterwards. Together these equal the output of the generated
+//! encoder, without its copy.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 
-/// No message carries more of an object: `ServiceConstants.Values.MAX_WRITE_CHUNK_BYTES`.
+/// The most bytes of an object in one message: `ServiceConstants.Values.MAX_WRITE_CHUNK_BYTES`.
 pub(super) const LARGEST: u64 = 2 << 20;
 
 /// `checksummed_data` of `WriteObjectRequest` and of `BidiWriteObjectRequest`.
@@ -18,7 +18,7 @@ const CONTENT: u32 = 1;
 /// `crc32c` of `ChecksummedData`.
 const CRC32C: u32 = 2;
 
-/// A message that is put together.
+/// A message encoded as a whole.
 pub(super) fn whole(message: &impl Message) -> Bytes {
     let encoded = message.encode_to_vec();
     let mut frame = prefix(encoded.len(), encoded.len());
@@ -26,14 +26,14 @@ pub(super) fn whole(message: &impl Message) -> Bytes {
     frame.freeze()
 }
 
-/// What goes out before `content` bytes of an object, at least one: `head` has all fields that come before them.
-/// Behind them comes [`trail`], whose `tail` has a length that is known.
+/// The frame before `content` bytes of an object (at least one); `head` has all fields before the bytes. [`trail`]
+/// follows the bytes; `tail` is the length of its last fields.
 pub(super) fn lead(head: &impl Message, content: u64, tail: usize) -> Bytes {
     let head = head.encode_to_vec();
     let inner =
         key_len(CONTENT) as u64 + encoded_len_varint(content) as u64 + content + key_len(CRC32C) as u64 + 4;
     let outer = key_len(DATA) as u64 + encoded_len_varint(inner) as u64 + inner;
-    // As much as a message may carry, and some.
+    // Little more than a message may carry, so the cast is safe.
     let mut frame = prefix(head.len() + outer as usize + tail, head.len() + 32);
     frame.put_slice(&head);
     encode_key(DATA, WireType::LengthDelimited, &mut frame);
@@ -43,7 +43,7 @@ pub(super) fn lead(head: &impl Message, content: u64, tail: usize) -> Bytes {
     frame.freeze()
 }
 
-/// What goes out behind an object's bytes: their CRC32C, and `tail` with all fields that come after them.
+/// The frame after an object's bytes: their CRC32C, and `tail` with all fields after it.
 pub(super) fn trail(crc32c: u32, tail: &impl Message) -> Bytes {
     let tail = tail.encode_to_vec();
     let mut end = BytesMut::with_capacity(8 + tail.len());
@@ -53,11 +53,11 @@ pub(super) fn trail(crc32c: u32, tail: &impl Message) -> Bytes {
     end.freeze()
 }
 
-/// No compression, and the length.
+/// The prefix of a message: no compression, and the length.
 fn prefix(length: usize, room: usize) -> BytesMut {
     let mut frame = BytesMut::with_capacity(5 + room);
     frame.put_u8(0);
-    // No message comes near to four gibibytes.
+    // No message is near 4 GiB.
     frame.put_u32(length as u32);
     frame
 }

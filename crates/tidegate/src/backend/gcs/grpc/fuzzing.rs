@@ -1,4 +1,4 @@
-//! Messages of gRPC, of any bytes, and those that this side frames itself.
+//! Fuzz targets for gRPC: decoding arbitrary bytes, and framing messages.
 
 use bytes::Bytes;
 use googleapis_tonic_google_storage_v2::google::storage::v2::write_object_request::{Data, FirstMessage};
@@ -12,7 +12,7 @@ use super::super::fault::About;
 use super::{convert, fault, frame};
 use crate::types::checksum::{Algorithm, Checksum};
 
-/// Answers that are decoded, statuses with details, and a message that is framed in pieces as the encoder would frame it.
+/// Decodes answers and statuses with details, and checks that a message framed in pieces equals the encoder's.
 pub fn grpc_messages(input: &[u8]) {
     let Some((first, rest)) = input.split_first() else { return };
     if let Ok(object) = proto::Object::decode(rest) {

@@ -1,11 +1,11 @@
-//! A call of `BidiWriteObject` that is held open: a message for each grain as it comes. What is less waits here for
-//! the rest: of a session nothing but whole grains is persisted.
+//! An open call of `BidiWriteObject`, which sends one message per grain. Less than a grain waits here for the rest,
+//! because the store persists only whole grains of a session.
 //!
-//! The bytes are copied, and whose they are has them back at once: a store that takes nothing more of a call would
-//! keep what the connection has of it in hand, whoever has given the call up.
+//! The bytes are copied, so that their buffers are free at once. Otherwise, if the store stopped reading, the
+//! connection would hold on to its buffers even after the call was cancelled.
 //!
-//! Where the session stands is asked on the same stream: a message that has what was sent persisted, and
-//! asks how much that is. It is persisted for nobody else: "this option should be used sparingly".
+//! The session's offset is asked on the same stream: a message makes the store persist the bytes sent so far, and
+//! asks how many there are. Nothing else makes it persist them: "this option should be used sparingly".
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,10 +27,10 @@ use crate::backend::gcs::append::GRAIN;
 use crate::memory::payload::Unending;
 use crate::types::checksum::{Algorithm, Hasher};
 
-/// Who wants to know where a session stands.
+/// Asks for the number of bytes that a session has persisted.
 pub(super) type Question = oneshot::Sender<u64>;
 
-/// Questions that the store was asked and has not answered, in order.
+/// Questions sent to the store and not answered yet, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked(Arc<Mutex<VecDeque<Question>>>);
 
@@ -39,10 +39,10 @@ impl Asked {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(question);
     }
 
-    /// The store has said so.
+    /// Passes the store's answer to the oldest question.
     pub(super) fn answer(&self, persisted: u64) {
         if let Some(question) = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
-            // Who does not wait any more has asked again.
+            // If the receiver is gone, its owner has asked again.
             let _ = question.send(persisted);
         }
     }
@@ -52,12 +52,12 @@ impl Asked {
 #[derive(Debug)]
 pub(super) struct Held {
     first: Option<FirstMessage>,
-    /// Where the next message begins.
+    /// The offset of the next message.
     at: u64,
-    /// What there is of its bytes.
+    /// The bytes gathered for the next message.
     grain: BytesMut,
     pieces: Unending,
-    /// The rest of a piece.
+    /// The rest of the current piece.
     piece: Bytes,
     questions: mpsc::Receiver<Question>,
     asked: Asked,
@@ -92,16 +92,16 @@ impl Held {
         }
     }
 
-    /// A message that asks and brings nothing.
+    /// Queues a message that asks and carries no bytes.
     fn ask(&mut self, question: Question) {
-        // A session that stands elsewhere than at a grain's end does so only before its first message.
+        // Only before its first message can a session stand elsewhere than at the end of a grain.
         let flush = self.at.is_multiple_of(GRAIN);
         self.asked.push(question);
         let head = self.head();
         self.ready.push_back(whole(&proto::BidiWriteObjectRequest { state_lookup: true, flush, ..head }));
     }
 
-    /// Takes of the piece what the grain still wants, and makes a message of it once it is whole.
+    /// Moves the bytes that the grain lacks from the piece, and makes a message once the grain is complete.
     fn bring(&mut self) {
         let size = (GRAIN - self.at % GRAIN) as usize;
         if self.grain.is_empty() {

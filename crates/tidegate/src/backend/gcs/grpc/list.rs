@@ -1,4 +1,4 @@
-//! Listings of objects, page by page.
+//! Lists a bucket's objects over gRPC, page by page.
 
 use bytes::Bytes;
 use prost::Message;
@@ -10,11 +10,11 @@ use crate::backend::http::{Entries, LONGEST_TEXT, Order, paged};
 use crate::backend::{Entry, Fault, FaultKind, Listing};
 use crate::types::object::Object;
 
-/// What is asked for of each object.
+/// The fields requested for each object.
 const FIELDS: [&str; 7] = ["name", "size", "etag", "generation", "create_time", "checksums", "storage_class"];
 
-/// A `ListObjectsResponse` whose objects are not read yet: read whole they take some hundred times the bytes that they
-/// have on the wire.
+/// A `ListObjectsResponse` with undecoded objects: decoded all at once, they take some hundred times their bytes on
+/// the wire.
 #[derive(Clone, PartialEq, Message)]
 struct Page {
     #[prost(bytes = "bytes", repeated, tag = "1")]
@@ -25,7 +25,7 @@ struct Page {
     next_page_token: String,
 }
 
-/// A `google.storage.v2.Object`, with the fields that are asked for.
+/// A `google.storage.v2.Object` with the requested fields.
 #[derive(Clone, PartialEq, Message)]
 struct Listed {
     #[prost(string, tag = "1")]
@@ -48,7 +48,7 @@ fn wrong(why: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, format!("the answer is not a listing of an object store's: {why}"))
 }
 
-/// A text of a listing, of bounded length.
+/// Refuses a text that is empty or too long.
 fn bounded(text: &str) -> Result<(), Fault> {
     match text {
         "" => Err(wrong("it has an entry without a name")),
@@ -60,7 +60,7 @@ fn bounded(text: &str) -> Result<(), Fault> {
 }
 
 impl Page {
-    /// Its entries.
+    /// Decodes the entries of the page.
     fn read(&self) -> Result<(Vec<Object>, Vec<String>), Fault> {
         let (mut objects, mut prefixes) = (Entries::default(), Entries::default());
         for object in &self.objects {

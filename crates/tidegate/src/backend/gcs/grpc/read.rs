@@ -1,4 +1,4 @@
-//! Objects described, read and removed.
+//! Describes, reads and removes objects over gRPC.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ impl Grpc {
         same: Option<&Object>,
     ) -> Result<Body, Fault> {
         if let Some(range) = asked.clone().filter(Range::is_empty) {
-            // A limit of none is no limit.
+            // A `read_limit` of 0 means no limit.
             let object = same_or_replaced(self.head(key).await?, same)?;
             return Ok(Body { object, range, ignored_range: false, stream: stream::empty().boxed() });
         }
@@ -79,7 +79,7 @@ impl Grpc {
         let whole = object.size;
         let sent = match &first.content_range {
             Some(sent) => size(sent.start)?..size(sent.end)?,
-            // Of a whole object, and of one without bytes, it need not be said.
+            // May be missing for a whole object, and for an empty one.
             None => 0..whole,
         };
         let range = download::within(range, whole)?;
@@ -96,7 +96,7 @@ impl Grpc {
                 None => answers.next().await?,
             };
             let Some(message) = message else { return Ok(None) };
-            // One without bytes is sent while the store looks for more: it shows that it is there.
+            // While the store looks for more, it sends messages without bytes to show that it is at work.
             let bytes = message.checksummed_data.map(checked).transpose()?.unwrap_or_default();
             Ok(Some((bytes, (answers, None))))
         });
@@ -105,7 +105,7 @@ impl Grpc {
     }
 }
 
-/// A message's bytes, if they are what its checksum says.
+/// A message's bytes; fails if they do not match its checksum.
 fn checked(data: proto::ChecksummedData) -> Result<bytes::Bytes, Fault> {
     let ours = Checksum::of(Algorithm::Crc32c, &data.content).value();
     match data.crc32c.map(u64::from).filter(|theirs| *theirs != ours) {

@@ -1,6 +1,6 @@
-//! Sessions that are appended to: resumable writes. In [`Session::id`] they are called `grpc:` and what the
-//! store calls them, so that each is asked over what it was begun over: Google documents no way from one's
-//! name to the other's, and its own clients do not mix them (`googleapis/google-cloud-cpp` #5030).
+//! Appending sessions over gRPC: resumable writes. Their [`Session::id`] is `grpc:` and the store's id, so that a
+//! session is resumed over the transport that began it: Google documents no way to convert ids, and its own clients
+//! do not mix them (`googleapis/google-cloud-cpp` #5030).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ use crate::types::checksum::Checksum;
 
 const SCHEME: &str = "grpc:";
 
-/// Whether a session is one of these.
+/// Whether a session was begun over gRPC.
 pub(in crate::backend::gcs) fn is_grpc(session: &Session) -> bool {
     session.id.starts_with(SCHEME)
 }
@@ -30,11 +30,11 @@ fn upload_id(session: &Session) -> String {
     session.id.strip_prefix(SCHEME).unwrap_or(&session.id).to_owned()
 }
 
-/// Streams that are held open, by their sessions' names: each is asked where its session stands.
+/// Open streams by session id; each can be asked for the offset of its session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open(Arc<Mutex<HashMap<String, mpsc::Sender<Question>>>>);
 
-/// A stream's place among those, until it ends.
+/// A stream's entry in `Open`, removed when the stream ends.
 struct Place<'a> {
     open: &'a Open,
     id: &'a str,
@@ -48,12 +48,12 @@ impl Open {
         Place { open: self, id, questions }
     }
 
-    /// What a stream of this session is told of where that stands; `None` where there is none, or it ends.
+    /// Asks the open stream of a session for the persisted bytes; `None` if there is no stream, or if it ends.
     async fn ask(&self, id: &str) -> Option<u64> {
         let questions = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
         let (question, answer) = oneshot::channel();
         questions.send(question).await.ok()?;
-        // Not to be what keeps a stream's end from being seen.
+        // Kept, this sender could hide the end of the stream.
         drop(questions);
         answer.await.ok()
     }
@@ -62,7 +62,7 @@ impl Open {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Another stream may have come to this session.
+        // Another stream of this session may have replaced the entry.
         if open.get(self.id).is_some_and(|there| there.same_channel(&self.questions)) {
             open.remove(self.id);
         }
@@ -108,14 +108,14 @@ impl Grpc {
         }
     }
 
-    /// All from `offset` on, as long as it goes. It has no end that would publish the object.
+    /// Sends all bytes from `offset` on in one call that stays open. The end of the call does not publish the object.
     pub(in crate::backend::gcs) async fn append_stream(
         &self,
         session: &Session,
         offset: u64,
         bytes: Unending,
     ) -> Result<Appended, Fault> {
-        // One that is asked while another waits has the same answer soon.
+        // Room for one: a question asked while another waits is answered soon after it.
         let (sender, questions) = mpsc::channel(1);
         let _place = self.open.add(&session.id, sender);
         let asked = Asked::default();
@@ -140,7 +140,7 @@ impl Grpc {
         self.stands(session).await
     }
 
-    /// Where a session stands: a stream of it that is held open asks that on its way.
+    /// The persisted bytes of a session, asked on its open stream if there is one.
     pub(in crate::backend::gcs) async fn appended(&self, session: &Session) -> Result<Appended, Fault> {
         if !wants_new_connection()
             && let Some(persisted) = self.open.ask(&session.id).await
@@ -165,7 +165,7 @@ impl Grpc {
         }
     }
 
-    /// Cancels a session. One that was finished is none any more.
+    /// Cancels a session. A finished session counts as missing.
     pub(in crate::backend::gcs) async fn abort(&self, session: &Session) -> Result<(), Fault> {
         let request = proto::CancelResumableWriteRequest { upload_id: upload_id(session) };
         let answer: Result<proto::CancelResumableWriteResponse, Fault> =
@@ -182,7 +182,7 @@ impl Grpc {
     }
 }
 
-/// Sends an upload, and tells what has become of it.
+/// Sends an upload and returns the store's answer.
 pub(super) async fn write(
     caller: &Caller,
     about: About,

@@ -1,8 +1,8 @@
-//! What a call sends, and that it ends with the call.
+//! The body of a call, which is cut when the call is dropped.
 //!
-//! The HTTP client stops a body whose call is dropped only until the answer's headers are there; from then on it
-//! would send all of it, and publish what nobody waits for. And a body that the store grants no window is not
-//! looked at any more, and lives on with all that it holds. So the call takes its body away itself.
+//! The HTTP client stops the body of a dropped call only until the answer's headers have arrived. After that it would
+//! send the whole body, and publish an object that nobody waits for. And a body for which the store grants no window
+//! is not polled any more, but keeps all its memory. So the call takes its body away itself.
 
 use std::fmt;
 use std::io;
@@ -19,12 +19,12 @@ use super::held::Held;
 use super::upload::Upload;
 use crate::backend::http::{Sending, sending};
 
-/// What a call sends.
+/// The messages that a call sends.
 pub(super) struct Sent {
     pub(super) body: Sending,
     pub(super) tie: Tie,
-    /// It goes on until it is broken off, over a connection of its own: should the store leave it there, no
-    /// other call is held up.
+    /// The body stays open until it is cut. It has a connection of its own, so that no other call is blocked if the
+    /// store stops reading.
     pub(super) is_held: bool,
 }
 
@@ -48,7 +48,7 @@ impl From<Held> for Sent {
     }
 }
 
-/// Takes the body away when it is dropped: what is asked of it then is an error, which resets the stream.
+/// Takes the body away when it is dropped: the next poll of the body then fails, which resets the stream.
 pub(super) struct Tie(Option<Arc<dyn Cut>>);
 
 impl fmt::Debug for Tie {
@@ -71,7 +71,7 @@ trait Cut: Send + Sync {
 
 struct State<B> {
     body: Option<B>,
-    /// Whoever waits for more of it.
+    /// The task that waits for more of the body.
     waker: Option<Waker>,
 }
 

@@ -1,8 +1,7 @@
-//! A payload as the messages of `WriteObject`: its bytes in the buffers that they are in, each message's
-//! checksum behind them.
+//! A payload as messages of `WriteObject`: its bytes in their own buffers, each message's checksum after them.
 //!
-//! The last message has the checksum of the whole object behind its bytes, where that is to be published: so
-//! a file is read once.
+//! If the object is to be published, the last message has the checksum of the whole object after its bytes, so that a
+//! file is read once.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,16 +21,16 @@ use crate::backend::http::{Failure, known};
 use crate::memory::payload::{Payload, PayloadStream};
 use crate::types::checksum::{Algorithm, Checksum, Hasher};
 
-/// What becomes of the object with the last byte.
+/// The state of the object after the last byte.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// More of it will come in another call.
+    /// More bytes follow in another call.
     Open,
-    /// It is published, if this is its checksum; with none, that of the payload is it.
+    /// Published if it has this checksum; with `None`, the checksum of the payload.
     Publish(Option<Checksum>),
 }
 
-/// A payload on its way.
+/// A payload being sent.
 #[derive(Debug)]
 pub(super) struct Upload {
     first: Option<FirstMessage>,
@@ -39,26 +38,26 @@ pub(super) struct Upload {
     payload: Payload,
     stream: PayloadStream,
     end: End,
-    /// Bytes of the payload for which no message was begun.
+    /// Bytes of the payload that are not yet in a message.
     left: u64,
     message: Option<Current>,
-    /// The rest of a piece of the payload.
+    /// The rest of the current piece of the payload.
     piece: Bytes,
     ready: VecDeque<Bytes>,
     failure: Failure,
 }
 
-/// A message under way.
+/// A message being sent.
 #[derive(Debug)]
 struct Current {
     hasher: Hasher,
-    /// Bytes that it still wants.
+    /// Bytes missing in this message.
     wanted: u64,
     is_last: bool,
 }
 
 impl Upload {
-    /// The bytes from `offset` of an object on; why it fails is left in what comes with it.
+    /// Uploads the payload at `offset` of an object. If the source fails, the returned `Failure` holds the reason.
     pub(super) fn new(first: FirstMessage, offset: u64, payload: Payload, end: End) -> (Self, Failure) {
         let failure = Failure::default();
         let upload = Self {
@@ -76,7 +75,7 @@ impl Upload {
         (upload, failure)
     }
 
-    /// Begins the next message: one of no bytes is whole at once.
+    /// Begins the next message; a message without bytes is complete at once.
     fn begin(&mut self) -> io::Result<()> {
         let wanted = self.left.min(LARGEST);
         let head = proto::WriteObjectRequest {
@@ -96,7 +95,7 @@ impl Upload {
             return Ok(());
         }
         let is_last = self.left == 0;
-        // As long as with the checksum that is not known yet.
+        // Has the length of the message with the checksum, which is not known yet.
         let sample = match self.end {
             End::Publish(_) if is_last => finishing(&Algorithm::Crc32c.empty()),
             _ => proto::WriteObjectRequest::default(),
@@ -106,7 +105,7 @@ impl Upload {
         Ok(())
     }
 
-    /// What the last message says behind its bytes.
+    /// The fields of the last message after its bytes.
     fn last(&self) -> io::Result<proto::WriteObjectRequest> {
         let End::Publish(whole) = self.end else { return Ok(proto::WriteObjectRequest::default()) };
         let whole = whole.or_else(|| known(&self.payload));
@@ -127,7 +126,7 @@ impl Upload {
                 continue;
             };
             if message.wanted == 0 {
-                // A file is known to be what it was only at its end.
+                // Only at its end is a file known to be unchanged.
                 if message.is_last
                     && let Some(more) = ready!(Pin::new(&mut self.stream).poll_next(cx))
                 {

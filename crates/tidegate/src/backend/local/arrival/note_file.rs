@@ -1,4 +1,4 @@
-//! The file of a note, by which a download that was cut is found again. Whoever holds its lock has the download.
+//! The file of a note, by which a download that was cut is found again. The holder of its lock owns the download.
 
 use std::fs::File;
 use std::io;
@@ -9,7 +9,7 @@ use super::{TRIES, is_locked, is_named, refused};
 use crate::backend::local::temp;
 use crate::types::trusted_file::{self, Access, TrustedOwners};
 
-/// Where the note has the token of the file with the bytes (`download/into_file/note.rs` has the format).
+/// The place in the note of the partial file's token (`download/into_file/note.rs` has the format).
 const TOKEN: std::ops::Range<u64> = 8..24;
 
 /// A note, locked for as long as this lives.
@@ -17,18 +17,18 @@ const TOKEN: std::ops::Range<u64> = 8..24;
 pub(super) struct NoteFile {
     file: File,
     path: PathBuf,
-    /// Nothing of use is in it.
+    /// Whether the note has no useful content.
     is_blank: bool,
 }
 
-/// What is at the path of a note.
+/// The result of looking for a note.
 #[derive(Debug)]
 pub(super) enum Found {
     Nothing,
-    /// Another download has it.
+    /// Another download holds the note.
     Busy,
     Note(NoteFile),
-    /// It may be somebody else's, and is left alone.
+    /// The file may belong to another user, and is left alone.
     Refused(String),
 }
 
@@ -40,7 +40,7 @@ impl NoteFile {
                 Ok(file) if is_named(&file, path) => {
                     return Found::Note(Self { file, path: path.to_owned(), is_blank: false });
                 }
-                // Removed between the two looks.
+                // Removed between opening and checking it.
                 Ok(_) => {}
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
@@ -53,7 +53,7 @@ impl NoteFile {
         Found::Refused(format!("{} is never the file that was opened by this name", path.display()))
     }
 
-    /// A new one; `None` where another has come first.
+    /// Makes a new note; `None` if another download came first.
     pub(super) fn create(path: &Path) -> io::Result<Option<Self>> {
         let file = match trusted_file::create_new(path, Access::ReadWrite) {
             Ok(file) => file,
@@ -68,7 +68,8 @@ impl NoteFile {
         &self.path
     }
 
-    /// Reads the note, at most `most + 1` bytes, so that the caller notices one that is too long. `None` if it is empty.
+    /// Reads the note, at most `most + 1` bytes, so that the caller notices a note that is too long. `None` if it
+    /// is empty.
     pub(super) fn read(&self, most: u64) -> io::Result<Option<Vec<u8>>> {
         let length = self.file.metadata()?.len().min(most + 1);
         if length == 0 {
@@ -82,7 +83,7 @@ impl NoteFile {
         }
     }
 
-    /// The token that it names, whatever else it says.
+    /// The token in the note, whatever else the note contains.
     pub(super) fn token(&self) -> Option<String> {
         let mut token = [0; (TOKEN.end - TOKEN.start) as usize];
         self.file.read_exact_at(&mut token, TOKEN.start).ok()?;
@@ -90,7 +91,7 @@ impl NoteFile {
         String::from_utf8(token.to_vec()).ok().filter(|_| is_token)
     }
 
-    /// Writes entries, each where it belongs; into a blank note first what it begins with, and room up to `len`.
+    /// Writes entries at their offsets. A blank note first gets `head`, and room up to `len`.
     pub(super) fn write(&mut self, head: &[u8], len: u64, entries: &[(u64, Vec<u8>)]) -> io::Result<()> {
         if self.is_blank {
             self.file.set_len(0)?;
@@ -101,15 +102,15 @@ impl NoteFile {
         entries.iter().try_for_each(|(at, entry)| self.file.write_all_at(entry, *at))
     }
 
-    /// Empties it.
+    /// Empties the note.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.is_blank = true;
         self.file.set_len(0)
     }
 
-    /// Lets another download have it.
+    /// Frees the note for another download.
     pub(super) fn unlock(&self) {
-        // A file system that knows no locks has none to give back.
+        // On a file system without locks there is nothing to unlock.
         let _ = self.file.unlock();
     }
 

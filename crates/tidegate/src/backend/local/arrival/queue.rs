@@ -1,9 +1,10 @@
-//! Writes of one file, in turn. A file system lets one write at a time into a file, and those that wait for it
-//! spin on a processor: with a thread for each range that was an eighth of a download's processor time.
+//! Writes to one file, one after the other. A file system lets one write at a time into a file, and threads that wait
+//! for their turn spin on a processor: with one thread for each range, that took an eighth of a download's processor
+//! time.
 //!
-//! A write that the system only copies into memory takes a fifth of a millisecond, and is done where the bytes were
-//! received: to hand it to another thread takes a wake-up, and the bytes out of the processor's cache, which was a
-//! tenth of that time. One that might wait for a disk is handed off.
+//! A write that the system only copies into memory takes a fifth of a millisecond, and is done on the thread that
+//! received the bytes: handing it to another thread costs a wake-up and moves the bytes out of the processor's cache,
+//! which was a tenth of that time. A write that might wait for a disk is handed off.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,23 +17,23 @@ use tokio::task::spawn_blocking;
 use super::Arrival;
 use crate::backend::{Fault, FaultKind};
 
-/// Most writes in a row on a thread that requests are on.
+/// The most writes in a row on a thread that requests run on.
 const FEW: usize = 4;
 
-/// What is to be written, and whether a thread is at it.
+/// The queued writes, and whether a thread works on them.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     state: Mutex<State>,
-    /// A write has ended.
+    /// Notified when a write has ended.
     ended: Condvar,
-    /// Set where the file system can't be told not to wait.
+    /// Set if the file system cannot be told not to wait.
     writes: OnceLock<Writes>,
 }
 
-/// What is known of a file system that takes no `RWF_NOWAIT` with a write.
+/// How a file system without `RWF_NOWAIT` for writes behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
-    /// It has no disk.
+    /// The file system has no disk.
     InMemory,
     MayWait,
 }
@@ -41,7 +42,7 @@ enum Writes {
 struct State {
     jobs: VecDeque<Job>,
     is_at_work: bool,
-    /// Whether the one that is at work is writing now.
+    /// Whether a write is in progress.
     is_writing: bool,
 }
 
@@ -55,7 +56,7 @@ struct Job {
 impl Job {
     fn tell(self, written: Result<(), Fault>) {
         drop(self.pieces); // the memory is free before anybody is told
-        // Who asked may be gone.
+        // The waiter may be gone.
         let _ = self.told.send(written);
     }
 }
@@ -67,8 +68,8 @@ impl Queue {
 }
 
 impl Arrival {
-    /// Has `pieces` written from byte `at` on, behind what came before, whether or not anybody waits for it; tells
-    /// how that went. Where the runtime is shut down before, nothing is told.
+    /// Queues `pieces` to be written from byte `at` on, after earlier writes, whether or not anybody waits for the
+    /// result. The receiver gets no result if the runtime shuts down first.
     pub(crate) fn write_in_turn(
         self: &Arc<Self>,
         pieces: Vec<Bytes>,
@@ -87,8 +88,8 @@ impl Arrival {
         tells
     }
 
-    /// Does here and now what is still to be written, and waits for the write that is under way, up to a moment. For a
-    /// download that is cut: what it has received is to be in the file before its process ends.
+    /// Writes the rest of the queue on this thread, and waits for the write in progress, until a deadline. For a
+    /// download that is cut: the bytes that it has received must be in the file before the process ends.
     pub(crate) fn finish_writes(&self, until: Instant) {
         let mut state = self.queue.lock();
         while let Some(job) = state.jobs.pop_front() {
@@ -111,8 +112,8 @@ impl Arrival {
         }
     }
 
-    /// Writes without waiting for a disk, and says whether that was done: not where it would have to wait, nobody can
-    /// say, or it failed. Some of it may be there then.
+    /// Writes without waiting for a disk; true if all was written. False if the write would wait, if the file system
+    /// cannot say, or if it failed; some of the bytes may be written then.
     #[cfg(target_os = "linux")]
     fn write_at_once(&self, pieces: &[Bytes], at: u64) -> bool {
         use rustix::io::{Errno, ReadWriteFlags, pwritev2};
@@ -142,7 +143,7 @@ impl Arrival {
     }
 }
 
-/// Writes until nothing is left to write.
+/// Writes until the queue is empty.
 struct Work {
     arrival: Arc<Arrival>,
     is_done: bool,
@@ -157,7 +158,7 @@ impl Work {
         self.is_done = true;
     }
 
-    /// Whether all is written: not where there is more than a few, or a write may wait.
+    /// True if the queue is empty. False if there are more than a few writes, or if a write may wait.
     fn run_a_few(&mut self) -> bool {
         for _ in 0..FEW {
             let Some(job) = self.next() else {
@@ -188,7 +189,7 @@ impl Work {
 }
 
 impl Drop for Work {
-    /// Where it never ran, or panicked, nobody is to wait for what it had to do.
+    /// If the work never ran, or panicked, nobody may wait for its writes: discard them.
     fn drop(&mut self) {
         if !self.is_done {
             *self.arrival.queue.lock() = State::default();

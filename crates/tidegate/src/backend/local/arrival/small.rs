@@ -1,4 +1,4 @@
-//! A small file, all of whose bytes are there: made without a name, where the system can, and named when it is whole.
+//! Makes a small file whose bytes are all there: without a name, if the system can, and named when it is complete.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::memory::budget::Lease;
 use crate::types::object::Object;
 
 impl Arrival {
-    /// Makes the file at `destination` of `bytes`, which `memory` is for, all in one hand-off, where somebody still waits
-    /// for it. What an earlier download has left is not resumed, but removed.
+    /// Makes the file at `destination` from `bytes`, whose memory `memory` accounts for, in one hand-off, if somebody
+    /// still waits for it. The file of an earlier download is removed, not resumed.
     pub(crate) async fn of_bytes(
         coming: Coming,
         destination: Destination,
@@ -28,7 +28,7 @@ impl Arrival {
         let made = move || {
             waiting.check()?;
             let (place, _) = Place::at(destination)?;
-            // Beside a wait for the disk a name costs nothing.
+            // Compared to a sync, making a name costs nothing.
             if !place.is_there
                 && !how.sync
                 && let Some(object) = nameless::make(&place.target, &bytes, &waiting)?

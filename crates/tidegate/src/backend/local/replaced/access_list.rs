@@ -1,4 +1,4 @@
-//! POSIX access control lists (acl(5)): rights of single users and groups, beside those that the mode says.
+//! POSIX access control lists (acl(5)): rights of single users and groups, in addition to the mode.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,11 +8,11 @@ use rustix::io::Errno;
 
 use super::Carried;
 
-/// The extended attribute that Linux keeps the list in.
+/// The extended attribute in which Linux keeps the list.
 const LIST: &str = "system.posix_acl_access";
 
-/// Gives `file` the list of the file at `replaced`, or none where that has none: `file` may have inherited one from its
-/// directory. A list is of one group, and so is not carried where the group could not be kept.
+/// Gives `file` the list of the file at `replaced`, or no list if that file has none: `file` may have inherited one
+/// from its directory. A list refers to one group, so it is not carried over if the group changed.
 pub(super) fn take_over(file: &File, replaced: &Path, has_same_group: bool) -> Carried {
     match list_of(replaced) {
         Ok(Some(list)) if has_same_group && fsetxattr(file, LIST, &list, XattrFlags::empty()).is_ok() => {
@@ -21,14 +21,14 @@ pub(super) fn take_over(file: &File, replaced: &Path, has_same_group: bool) -> C
         Ok(None) if remove(file).is_ok() => Carried::All,
         Ok(None) => Carried::Nothing,
         Ok(Some(_)) | Err(_) => {
-            // Without rights for its group, an inherited list gives none to those that it names either.
+            // If this fails: the group gets no rights, so an inherited list gives none to the users that it names.
             let _ = remove(file);
             Carried::Nothing
         }
     }
 }
 
-/// `None` where the file has no list, as on file systems that know none.
+/// `None` if the file has no list, or the file system has no lists.
 fn list_of(path: &Path) -> Result<Option<Vec<u8>>, Errno> {
     let read = lgetxattr_query(path, LIST).and_then(|length| {
         let mut list = vec![0; length];
@@ -61,8 +61,8 @@ mod tests {
 
     use super::*;
 
-    /// `user::rw-, user:1001:r--, group::---, mask::r--, other::---`, as Linux keeps it: the version, then of each entry
-    /// tag, rights and user or group.
+    /// `user::rw-, user:1001:r--, group::---, mask::r--, other::---`, as Linux keeps it: the version, then for
+    /// each entry its tag, rights, and user or group.
     fn list() -> Vec<u8> {
         const NOBODY: u32 = u32::MAX;
         let entries =

@@ -1,4 +1,4 @@
-//! Bytes of one chunk on their way into the file: gathered, checksummed, written in turn.
+//! Takes the bytes of one chunk on their way into the file: gathers them, updates the checksum, writes them in order.
 
 use std::future::poll_fn;
 use std::ops::Range;
@@ -20,17 +20,17 @@ use crate::engine::request::Inflow;
 use crate::types::checksum::{Checksum, Hasher};
 use crate::types::progress::Progress;
 
-/// Where the missing bytes of a chunk go.
+/// The destination of a chunk's missing bytes.
 #[derive(Debug)]
 pub(super) struct InFile {
     arrival: Arc<Arrival>,
-    /// The byte of the object that is the first of the range.
+    /// The first byte of the range, within the object.
     pub(super) at: u64,
     pub(super) inflow: Inflow,
     gather: u64,
     /// Counts the bytes of the whole download.
     received: Arc<AtomicU64>,
-    /// Held while one that receives waits for the disk, so that a copy of the same bytes waits too.
+    /// Held while a receiver waits for the disk, so that a hedge with the same bytes waits too.
     order: tokio::sync::Mutex<()>,
     state: Mutex<Gathered>,
 }
@@ -40,30 +40,31 @@ struct Gathered {
     progress: Progress,
     pieces: Vec<Bytes>,
     bytes: u64,
-    /// Where in the file they go.
+    /// The place in the file of the first gathered byte.
     next: u64,
-    /// Has taken in all bytes of the chunk that have come.
+    /// The checksum of all received bytes of the chunk.
     hasher: Hasher,
-    /// The beginning of the chunk that is in the file.
+    /// The part of the chunk that is in the file, from its beginning.
     written: Checksum,
     writing: Option<Writing>,
-    /// What could not be written, and why: it is told to each copy of a request that is raced, for another may go on.
+    /// Why bytes could not be written. Every copy of a hedged request gets this fault: another copy may continue
+    /// after one has failed.
     failed: Option<(FaultKind, String)>,
-    /// The download was cut, and takes no more.
+    /// The download was cut off, and takes no more bytes.
     is_closed: bool,
 }
 
-/// A write that goes on where its download is dropped.
+/// A write that continues if its download is dropped.
 #[derive(Debug)]
 struct Writing {
     bytes: u64,
     ended: oneshot::Receiver<Result<(), Fault>>,
-    /// The beginning of the chunk that is in the file when it has ended well.
+    /// The part of the chunk that is in the file once the write has succeeded.
     reaches: Checksum,
 }
 
 impl InFile {
-    /// For a range of the object, which is the rest of a chunk of which `there` is in the file.
+    /// For `range` of the object, the rest of a chunk; `there` is already in the file.
     pub(super) fn new(of: &Arriving, range: Range<u64>, there: Checksum) -> Self {
         Self {
             arrival: of.arrival.clone(),
@@ -90,12 +91,12 @@ impl InFile {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for what is being written.
+    /// Waits for the write in flight.
     async fn written(&self) -> Result<(), Fault> {
         poll_fn(|cx| self.lock().poll_written(cx)).await
     }
 
-    /// Waits until all is written; the checksum of the chunk.
+    /// Waits until all bytes are written; returns the checksum of the chunk.
     pub(super) async fn finish(&self) -> Result<Checksum, Fault> {
         self.written().await?;
         self.lock().write_out(&self.arrival);
@@ -103,7 +104,7 @@ impl InFile {
         Ok(self.lock().written)
     }
 
-    /// Has what has come written, without waiting for that.
+    /// Starts to write the received bytes, without waiting for the write.
     pub(super) fn write_what_came(&self) {
         let mut state = self.lock();
         state.look();
@@ -112,20 +113,20 @@ impl InFile {
         }
     }
 
-    /// The beginning of the chunk that is in the file by now.
+    /// The part of the chunk that is in the file by now.
     pub(super) fn in_file(&self) -> Checksum {
         let mut state = self.lock();
         state.look();
         state.written
     }
 
-    /// Takes nothing more.
+    /// Takes no more bytes.
     pub(super) fn close(&self) {
         self.lock().is_closed = true;
     }
 
-    /// Writes what has come and is not being written, here and now, where a moment has not passed; how much of the chunk
-    /// is in the file.
+    /// Writes the received bytes that are not being written, before returning, unless `until` has passed. Returns how
+    /// much of the chunk is in the file.
     pub(super) fn write_rest(&self, until: Instant) -> Checksum {
         let mut state = self.lock();
         state.look();
@@ -142,7 +143,7 @@ impl InFile {
 }
 
 impl Gathered {
-    /// Takes in how a write has ended.
+    /// Takes in the result of a write.
     fn ended(&mut self, ended: Result<Result<(), Fault>, ()>) {
         let Some(Writing { bytes, reaches, .. }) = self.writing.take() else { return };
         match ended {
@@ -155,7 +156,7 @@ impl Gathered {
         }
     }
 
-    /// Takes in how the write has ended, if it has.
+    /// Takes in the result of the write, if it has ended.
     fn look(&mut self) {
         let Some(writing) = &mut self.writing else { return };
         match writing.ended.try_recv() {
@@ -178,7 +179,7 @@ impl Gathered {
         })
     }
 
-    /// Has what was gathered written; nothing else is being written.
+    /// Starts to write the gathered bytes; no other write may be in flight.
     fn write_out(&mut self, arrival: &Arc<Arrival>) {
         if self.pieces.is_empty() {
             return;
@@ -219,7 +220,7 @@ impl Sink for InFile {
         };
         if is_enough {
             self.written().await?;
-            // Meanwhile the rest may have been written to be noted, or the download was cut.
+            // Meanwhile the rest may have been written for a note, or the download may have been cut off.
             let mut state = self.lock();
             if state.writing.is_none() && !state.is_closed {
                 state.write_out(&self.arrival);
@@ -240,7 +241,7 @@ mod tests {
         Tidegate::builder().build().unwrap().open("memory://b").await.unwrap()
     }
 
-    /// Of two copies of a request the one that waits for the disk is told, and the other may go on.
+    /// Of two copies of a request, the one that waits for the disk gets the fault, and the other may continue.
     #[tokio::test]
     async fn what_could_not_be_written_is_told_to_every_copy_and_at_the_end() {
         let Some(disk) = SmallDisk::new("tmpfs", 1) else { return };

@@ -1,4 +1,4 @@
-//! One stream of an object on its way into the file, from one chunk to the next.
+//! Splits one stream of an object into chunks on its way into the file.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::backend::Fault;
 use crate::download::source::Sink;
 use crate::engine::request::Inflow;
 
-/// Takes the bytes of an object in order, and gives each chunk what is missing of it.
+/// Takes the bytes of an object in order, and gives each chunk its missing bytes.
 #[derive(Debug)]
 pub(super) struct OneStream {
     arriving: Arc<Arriving>,
-    /// The byte of the object that is the first of the stream.
+    /// The first byte of the stream, within the object.
     start: u64,
     inflow: Inflow,
-    /// The chunk that takes bytes now.
+    /// The chunk that is receiving bytes.
     into: tokio::sync::Mutex<Option<(usize, Arc<InFile>)>>,
 }
 
@@ -53,7 +53,7 @@ impl Sink for OneStream {
                     into
                 }
             };
-            // What an earlier download or another request has left is there already.
+            // Skip bytes that an earlier download or another request has left.
             let missing = into.at + into.inflow.got();
             if part_end > missing {
                 let skipped = missing.saturating_sub(at);

@@ -1,12 +1,12 @@
-//! Bytes are appended to a session: streamed in one request that is held open while the producer goes on
-//! (`stream.rs`), and the last of them in one that publishes the object.
+//! Appends bytes to a session: streams them in one request that stays open while the producer writes
+//! (`stream.rs`), and sends the last of them in a request that publishes the object.
 //!
-//! No stream ends cleanly: its end would publish what came until then, and the checksum of that can't be
-//! said ahead of it, nor does the store take one behind. It is broken off, the store is asked where it
-//! stands, and sent what is missing together with the size and the checksum of the whole. These it
-//! compares before anything is visible.
+//! A stream never ends cleanly: its end would publish the bytes so far, but their checksum can't be sent
+//! ahead of the stream, and the store takes none after it. So the stream is broken off, the store is asked
+//! how many bytes it has, and the missing bytes are sent together with the size and the checksum of the whole
+//! object. The store compares these before anything is visible.
 //!
-//! Whatever goes wrong, the session knows where it stands, and the journal has the rest.
+//! Whatever goes wrong, the session knows how many bytes it has, and the journal has the rest.
 
 use std::mem;
 use std::sync::Arc;
@@ -29,51 +29,53 @@ use crate::upload::plan::Schedule;
 /// Sends to a session that is appended to.
 pub(in crate::upload::journal) struct Appending {
     pub(super) link: Link,
-    /// The most that goes with the request that publishes; and after so much more the store is asked what
-    /// it has.
+    /// Most bytes in the request that publishes. The store is also asked what it has each time that it was
+    /// sent this many more.
     pub(super) chunk: u64,
-    /// What the session has for good, as far as it has said.
+    /// Bytes that the session has for good, as far as the store has acknowledged them.
     pub(super) stored: u64,
-    /// What of that is on record.
+    /// How many of these bytes the journal has a record of.
     pub(super) recorded: u64,
-    /// Whether that is where it stands: nothing was sent since.
+    /// Whether the session has exactly `stored` bytes: nothing was sent since the store said so.
     pub(super) is_sure: bool,
     pub(super) row: Row,
-    /// Where the last request has failed.
+    /// Set where the last request has failed.
     pub(super) again: Option<Again>,
-    /// How long the object was when a stream was let go that had nothing to send: until there is more, another
-    /// would have no more to do.
+    /// Length of the object when a stream was ended because it had nothing to send: another stream waits for
+    /// more bytes.
     pub(super) idle: Option<u64>,
-    /// The same, of one that broke: another is for more than what goes with the request that publishes.
+    /// Length of the object when a stream broke that had sent all of it: another stream waits for more bytes
+    /// than fit in the request that publishes.
     pub(super) quiet: Option<u64>,
-    /// The store has said nothing new of a stream while the disk was full, and of none since.
+    /// The store has acknowledged nothing new of a stream while the disk was full, and nothing of any stream
+    /// since.
     pub(super) is_mute: bool,
-    /// What is left goes with the request that publishes, however much the last stream has lost of it.
+    /// The rest goes with the request that publishes, however much of it the last stream has lost.
     pub(super) is_last: bool,
-    /// An object is published that is not what was sent.
+    /// The published object is not what was sent.
     pub(super) is_wrong: bool,
-    /// Where the session stood when a request from there was refused as wrong.
+    /// Where the last request began that the store refused as invalid.
     pub(super) refused_at: Option<u64>,
-    /// How far it was read, by any request.
+    /// How far any request has read the journal.
     pub(super) read: Arc<AtomicU64>,
-    /// How long the object was when an earlier process's session was found: that has no more but what was
-    /// sent since.
+    /// Length of the object when an earlier process's session was resumed: the session can have no more bytes
+    /// than that, but for those sent since.
     pub(super) found: u64,
 }
 
-/// Requests that failed in a row, without that the store came further.
+/// Requests that failed in a row, with nothing new acknowledged in between.
 #[derive(Debug, Default)]
 pub(super) struct Row {
     pub(super) failed: u32,
     began: Option<Instant>,
-    /// Whether the producer had finished when it began.
+    /// Whether the producer had finished when the row began.
     is_last: bool,
 }
 
-/// A request that is made because the last one has failed.
+/// A retry: the last request has failed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Again {
-    /// The last one's connection broke, or stood still.
+    /// The last request's connection broke or stalled.
     pub(super) is_broken: bool,
 }
 
@@ -105,11 +107,12 @@ impl Appending {
                 Err(error) => error,
             };
             let lost = match error.kind() {
-                // It would be told that the object exists, which is this one.
+                // With `create_only` another attempt would only find that the object exists: this very
+                // object.
                 ErrorKind::Integrity if self.is_wrong && self.link.upload().options.create_only => {
                     return Err(error);
                 }
-                // The session would have those bytes for ever.
+                // The session would keep the wrong bytes for ever.
                 ErrorKind::Integrity if self.link.session.is_some() => {
                     let upload = self.link.upload();
                     let lost = upload.error(ErrorKind::SessionLost, error.operation(), error.to_string());
@@ -140,7 +143,8 @@ impl Appending {
                     Some(whole) if whole.covers() <= self.chunk => {
                         return self.link.put(whole.covers()).await;
                     }
-                    // It may need no session; where the disk is full, all that a store takes makes room.
+                    // The object may need no session; but where the disk is full, any bytes that the store
+                    // takes make room.
                     None if length <= self.chunk && !(full && length >= self.grain()) => {
                         self.link.news().await?;
                         continue;
@@ -161,7 +165,8 @@ impl Appending {
                 match self.ask().await {
                     Ok(None) => {}
                     Ok(Some(object)) => return Ok(object),
-                    // One that is open, or tells of the object, says all; of one that is gone the object does.
+                    // An open session, or one that reports the object, says all. If the session is gone, the
+                    // store is asked for the object.
                     Err(error) if error.kind() == ErrorKind::SessionLost => {
                         return self.link.was_published().await?.ok_or(error);
                     }
@@ -184,7 +189,7 @@ impl Appending {
         }
     }
 
-    /// Pauses before the next request, where another one can help; for as long as it takes, while the
+    /// Pauses before the next request, where a retry can help. There is no limit on retries while the
     /// producer has not finished.
     pub(super) async fn failed(&mut self, mut fault: Fault) -> Result<()> {
         let source = self.link.source.clone();
@@ -209,8 +214,8 @@ impl Appending {
         if source.goes_on(&error, row.is_last).await { Ok(()) } else { Err(error) }
     }
 
-    /// Appends one chunk, which the store acknowledges: the disk is full, and the store does not say that it
-    /// has more of a stream, or the last one broke.
+    /// Appends one chunk in a request that the store acknowledges. For a full disk, where the store does not
+    /// acknowledge more of a stream, or the last stream broke.
     async fn one(&mut self) -> Result<()> {
         let source = self.link.source.clone();
         let on_record = self.link.on_record;
@@ -237,7 +242,7 @@ impl Appending {
         self.answered(began, answer).await
     }
 
-    /// Sends what is left, and with it what the whole is to be: that publishes it.
+    /// Sends the rest with the size and the checksum of the whole object, which publishes it.
     async fn last(&mut self, whole: Checksum) -> Result<Object> {
         self.is_sure = false;
         let source = self.link.source.clone();
@@ -249,17 +254,18 @@ impl Appending {
         published
     }
 
-    /// What an error is about: from the producer's end on, any request may turn out to have published.
+    /// The operation that errors name: once the producer has finished, any request may turn out to have
+    /// published the object.
     pub(super) fn operation(&self) -> Operation {
         if self.link.source.is_finished() { Operation::Complete } else { Operation::Part }
     }
 
-    /// What the store takes a multiple of, but at the end.
+    /// The store takes multiples of this many bytes, except at the end.
     fn grain(&self) -> u64 {
         self.link.upload().backend.capabilities().append.unwrap_or(1)
     }
 
-    /// Which chunk is next.
+    /// The number of the next chunk.
     fn number(&self) -> u32 {
         u32::try_from(self.stored / self.chunk.max(1) + 1).unwrap_or(u32::MAX)
     }

@@ -1,4 +1,4 @@
-//! What both senders have: the session, and a journal whose disk may fail them.
+//! The state that both senders share: the session, and a journal whose disk may fail.
 
 use std::io;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use crate::types::object::Object;
 use crate::upload::journal::source::Source;
 use crate::upload::state::Upload;
 
-/// Between the journal and its session.
+/// Links the journal and its session.
 pub(super) struct Link {
     pub(super) source: Arc<Source>,
     pub(super) feed: watch::Receiver<Feed>,
-    /// How many bytes that are acknowledged are kept.
+    /// How many acknowledged bytes the journal keeps.
     pub(super) keep: u64,
     /// Whether the journal's disk takes records, and gives space back.
     disk: Disk,
-    /// The session that is open.
+    /// The id of the open session.
     pub(super) session: Option<String>,
-    /// Whether a record may name it, so that somebody may go on with it.
+    /// Whether a record may name the session, so that another process may resume it.
     pub(super) on_record: bool,
     pub(super) sessions: Sessions,
     /// When the upload was begun, in seconds since 1970.
     pub(super) created: u64,
-    /// Whether it is to be asked if an earlier process has published the object: its producer had finished.
+    /// Whether to ask if an earlier process has published the object, because its producer had finished.
     resumed: bool,
-    /// An object that is not ours came after the upload was begun.
+    /// Whether another writer's object came after the upload was begun.
     pub(super) rival: bool,
 }
 
-/// What the disk under the journal turned out not to do.
+/// The failures of the journal's disk.
 #[derive(Default)]
 struct Disk {
-    /// A record could not be written, or a sync has failed: nothing is written down any more.
+    /// A record could not be written, or a sync has failed: no more records are written.
     failed: bool,
-    /// It punches no holes.
+    /// The disk can't punch holes, so no space is given back.
     keeps_all: bool,
 }
 
@@ -62,26 +62,26 @@ impl Link {
         }
     }
 
-    /// Opens a session, where there is none.
+    /// Opens a session, unless one is open.
     pub(super) async fn open(&mut self, kind: SessionKind) -> Result<()> {
         if self.session.is_some() {
             return Ok(());
         }
-        // An earlier process whose disk failed may have had one that no record names.
+        // An earlier process whose disk failed may have had a session that no record names.
         self.check_rival(Operation::Open)?;
         let id = self.source.open().await?;
         let source = self.source.clone();
         let opened = Session { kind, id: id.clone() };
-        // Of a record that fails some may be found all the same; none is begun behind a sync that has failed.
+        // A record whose write fails may still be found in part; after a failed sync no record is begun.
         self.on_record = self.journal().failure().is_none();
         let write = || source.journal.session(opened.clone());
         let progress = &source.upload.requests.progress;
         match source.disk.patiently(progress, source.patience, write).await {
             Ok(()) => {}
-            // What followed would be taken for another session's.
+            // Later records would be taken for another session's.
             Err(error @ (JournalError::Lost { .. } | JournalError::Io { .. })) => self.fails(&error),
             Err(error) => {
-                // Nobody would know of it.
+                // Nobody would know of the session.
                 let _ = self.upload().abort_session().await;
                 return Err(self.source.failed(error));
             }
@@ -90,7 +90,7 @@ impl Link {
         Ok(())
     }
 
-    /// The object, where an earlier process has published it: asked once, when all is known of it.
+    /// The object, where an earlier process has published it. Asks once, when the whole object is known.
     pub(super) async fn was_published(&mut self) -> Result<Option<Object>> {
         let finish = self.feed.borrow().finish;
         let Some(checksum) = finish.filter(|_| self.resumed) else { return Ok(None) };
@@ -98,7 +98,7 @@ impl Link {
         self.published_before(checksum).await
     }
 
-    /// The session is open: no earlier process has published the object by it.
+    /// Takes in that the session is open: no earlier process has published the object by it.
     pub(super) fn is_unpublished(&mut self) {
         self.resumed = false;
     }
@@ -108,23 +108,24 @@ impl Link {
         self.check_rival(Operation::Put)?;
         let object = self.source.put(size).await?;
         if self.session.is_some() {
-            // Of an object that was longer before a loss of power.
+            // The session of an object that was longer before a loss of power.
             let _ = self.upload().abort_session().await;
         }
         Ok(object)
     }
 
-    /// Waits for news of the producer's side.
+    /// Waits for a change on the producer's side.
     pub(super) async fn news(&mut self) -> Result<()> {
         self.feed.changed().await.map_err(|_| self.source.left_alone())
     }
 
-    /// Whether records are written down yet.
+    /// Whether records are still written to the journal.
     pub(super) fn takes_records(&self) -> bool {
         !self.disk.failed
     }
 
-    /// Takes in whether something was written down. What can't be is sent again by whoever resumes.
+    /// Takes in whether a record was written. Bytes whose record can't be written are sent again after a
+    /// resume.
     pub(super) fn written_down(&mut self, written: Result<(), JournalError>) -> Result<()> {
         match written {
             Ok(()) | Err(JournalError::Full { .. }) => Ok(()),
@@ -136,13 +137,14 @@ impl Link {
         }
     }
 
-    /// What can be read can be sent.
+    /// Stops writing records. The upload continues, because bytes that can be read can be sent.
     fn fails(&mut self, error: &JournalError) {
         warn!(%error, "the upload goes on, and nothing of it is written down any more");
         self.disk.failed = true;
     }
 
-    /// Gives back the space of what is written down as acknowledged, where that is at least `keep` bytes.
+    /// Gives back the space of the bytes that are recorded as acknowledged, where that is at least `keep`
+    /// bytes.
     pub(super) async fn give_back(&mut self, keep: u64) -> Result<(), JournalError> {
         if keep == u64::MAX || self.disk.keeps_all {
             return Ok(());

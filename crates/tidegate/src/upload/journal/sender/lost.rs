@@ -1,8 +1,8 @@
-//! A session that is gone: everything is sent to a new one, where the object is not there already and the
-//! journal still has all bytes.
+//! Handles a lost session: all bytes are sent to a new one, unless the object is already published or the
+//! journal no longer has all bytes.
 //!
-//! Gone is one that expired or was aborted, and one that lacks parts that it had acknowledged, as a store
-//! leaves it that stopped while it completed.
+//! A session is lost when it expired or was aborted, or when it lacks parts that it had acknowledged, as
+//! happens when a store stops during a completion.
 
 use tracing::debug;
 
@@ -14,22 +14,22 @@ use crate::types::object::Object;
 use crate::upload::settle::There;
 use crate::upload::state::Tasks;
 
-/// How many sessions in a row may be lost without that the upload comes further than before.
+/// How many sessions in a row may be lost without the upload getting further than before.
 const LOST: u32 = 3;
 
-/// What became of the sessions of one upload.
+/// Counts the lost sessions of one upload.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    /// Those that were lost since it came further than ever.
+    /// Sessions that were lost since the upload last got further than ever.
     lost: u32,
-    /// What was sent to the one that is open.
+    /// Bytes that the open session has stored.
     sent: u64,
-    /// The most that was sent to one.
+    /// The most bytes that any session has stored.
     most: u64,
 }
 
 impl Sessions {
-    /// The session has another part.
+    /// Takes in that the session has stored `bytes` more.
     pub(super) fn stored(&mut self, bytes: u64) {
         self.sent += bytes;
         if self.sent > self.most {
@@ -37,7 +37,7 @@ impl Sessions {
         }
     }
 
-    /// It is gone; whether another one is worth it.
+    /// Counts the session as lost; returns whether another one is worth it.
     fn lose(&mut self) -> bool {
         self.sent = 0;
         self.lost += 1;
@@ -46,8 +46,8 @@ impl Sessions {
 }
 
 impl Link {
-    /// Gives the session up where the error is that it is gone, so that a new one can be opened; any other
-    /// error ends the upload. The object, where it turns out that it is there.
+    /// Gives the session up where the error says that it is lost, so that a new one can be opened; any other
+    /// error ends the upload. Returns the object where it turns out to be published.
     pub(super) async fn lose(&mut self, error: Error) -> Result<Option<Object>> {
         if error.kind() != ErrorKind::SessionLost {
             return Err(error);
@@ -62,7 +62,8 @@ impl Link {
         if !self.sessions.lose() {
             return Err(error.and(&format!("{LOST} more were opened in its stead, and lost as well")));
         }
-        // What of it is there yet would stay, and a completion that is under way could still end.
+        // Parts that the session still has would stay, and a completion under way could still publish the
+        // object.
         self.abort(error.operation()).await?;
         let finish = self.feed.borrow().finish;
         if let Some(checksum) = finish.filter(|_| error.operation() == Operation::Complete) {
@@ -76,8 +77,9 @@ impl Link {
         Ok(None)
     }
 
-    /// Ends the session that is given up, after something that was asked of it was refused. Where nothing can
-    /// have been under way that publishes, one that can't be ended only stays, as its record says.
+    /// Aborts the session that is given up, after it refused the operation `refused`. If the abort fails and
+    /// no request that publishes can have been under way, the session is left at the store, and its record
+    /// says so.
     async fn abort(&self, refused: Operation) -> Result<()> {
         loop {
             let is_last = self.source.is_finished();
@@ -94,14 +96,15 @@ impl Link {
         }
     }
 
-    /// Fails where the `whole` object can't go to the session, for some of it is not durable and never will be:
-    /// with [`ErrorKind::SessionLost`] where it can go to one that no record names.
+    /// Fails where the `whole` object can't go to the session, because some of it is not durable and never
+    /// will be. The error is [`ErrorKind::SessionLost`] where the object can go to a session that no record
+    /// names.
     pub(super) async fn check_durable(&self, whole: u64) -> Result<()> {
         if self.session.is_none() || self.source.reach(self.on_record) >= whole {
             return Ok(());
         }
         match self.journal().failure() {
-            // It must be gone before another publishes: whoever resumes would find it open, and go on with it.
+            // The session must be gone before another one publishes: a resume would find it open and use it.
             Some(error) if self.has_all().await? => {
                 Err(self.upload().error(ErrorKind::SessionLost, Operation::Complete, error.to_string()))
             }
@@ -110,16 +113,16 @@ impl Link {
         }
     }
 
-    /// Whether the journal has all bytes that it ever had.
+    /// Whether the journal still has all bytes that it ever had.
     pub(super) async fn has_all(&self) -> Result<bool> {
         let has_given_back = self.journal().has_given_back().await;
         has_given_back.map(|has| !has).map_err(|error| self.source.failed(error))
     }
 
-    /// Fails where an earlier process may have published the object, and another's has come in its place:
-    /// nobody can say which is to be there.
+    /// Fails where an earlier process may have published the object, and another writer's object is there
+    /// now: nobody can say which one should stay.
     pub(super) fn check_rival(&self, operation: Operation) -> Result<()> {
-        // The store's own condition leaves it as it is.
+        // With `create_only`, the store's own condition protects the other object.
         if !self.rival || self.upload().options.create_only {
             return Ok(());
         }
@@ -129,19 +132,19 @@ impl Link {
         Err(self.upload().error(ErrorKind::Uncertain, operation, message))
     }
 
-    /// The object, where an earlier process has published it and died before it could say so.
+    /// The object, where an earlier process has published it and died before it could record that.
     pub(super) async fn published_before(&mut self, checksum: Checksum) -> Result<Option<Object>> {
         let since = since_1970(self.created);
         match self.upload().published(checksum, since).await? {
             There::Nothing => Ok(None),
             There::Another(_) => {
-                // Its own process alone would know that it has published nothing.
+                // Only the process that began the upload would know that it has published nothing.
                 self.rival = self.upload().may_be_published;
                 Ok(None)
             }
             There::Ours(object) => {
                 if self.session.is_some() {
-                    // It is gone, but where the same bytes came by another way.
+                    // The session is gone already, unless the same bytes came by another way.
                     let _ = self.upload().abort_session().await;
                 }
                 Ok(Some(*object))

@@ -1,62 +1,62 @@
-//! How many parts of a journaled upload are in flight at once.
+//! Limits how many parts of a journaled upload are in flight at once.
 //!
-//! Parts that share a slow link all end late, and a process that is ended before that has sent them for nothing: sixteen
-//! parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB, one part mostly, then tries one more, then
-//! three times as many, while parts do not slow each other down. Once parts do, as many are in flight as the link carries
-//! in a few seconds, and the store acknowledges one after the other, in order. A fast connection ends this at once: the
-//! limiter alone decides then.
+//! Parts that share a slow link all end late, and a process that ends before has sent them for nothing:
+//! sixteen parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB in flight, mostly one
+//! part, then tries one more, then three times as many, while parts do not slow each other down. Once they
+//! do, as many are in flight as the link carries in a few seconds, and the store acknowledges one after the
+//! other, in order. A fast connection ends this at once: then the limiter alone decides.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Where one connection moves this many bytes a second, whatever the limiter lets fly ends soon.
+/// With a connection this fast, in bytes a second, all the parts that the limiter allows end soon.
 const FAST: f64 = (32 << 20) as f64;
-/// How long the link may take for what is in flight.
+/// How long the link may take for the bytes in flight.
 const AHEAD: Duration = Duration::from_secs(3);
-/// Parts that slow each other down have less than this share of the speed that they had alone.
+/// Parts that slow each other down each have less than this share of the speed of a single part.
 const ALONE: f64 = 0.7;
 /// Bytes that may always be in flight.
 const FREE: u64 = 8 << 20;
 /// Least parts in flight once one has ended: while one is being acknowledged, another moves.
 const LEAST: usize = 2;
 const MORE: usize = 3;
-/// How long nothing may be acknowledged before more are tried: the first request may hang.
+/// After this long without an acknowledgement more parts are tried: the first request may hang.
 const STUCK: Duration = Duration::from_secs(5);
-/// How long a link that was found slow is taken for one.
+/// How long a link that was found slow counts as slow.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// The pace of one upload's parts.
 #[derive(Debug)]
 pub(super) struct Pacing {
-    /// As many parts as may always be in flight.
+    /// How many parts may always be in flight.
     free: usize,
     limit: usize,
-    /// The most bytes a second that one part had.
+    /// The highest speed of one part, in bytes a second.
     best: f64,
     /// Since when parts are known to slow each other down.
     crowded: Option<Instant>,
     round: Round,
 }
 
-/// As many parts as may be in flight, one round of them.
+/// One round: as many parts as may be in flight.
 #[derive(Debug, Default)]
 struct Round {
     began: Option<Instant>,
     ended: usize,
     bytes: u64,
-    /// Whether there was more to send all the while.
+    /// Whether as many parts were in flight as allowed, with more to send.
     is_full: bool,
 }
 
 impl Pacing {
-    /// Of parts of so many bytes, at first.
+    /// For parts of `part` bytes, at first.
     pub(super) fn new(part: u64) -> Self {
         let free = usize::try_from(FREE / part.max(1)).unwrap_or(usize::MAX).max(1);
         Self { free, limit: free, best: 0.0, crowded: None, round: Round::default() }
     }
 
-    /// Whether another part may be sent beside `outstanding` ones. It is asked only where there is one.
+    /// Whether another part may be sent beside `outstanding` ones. Call only where there is a part to send.
     pub(super) fn lets(&mut self, outstanding: usize, now: Instant) -> bool {
         if outstanding == 0 {
             self.round = Round { began: Some(now), ..Round::default() };
@@ -66,18 +66,18 @@ impl Pacing {
         has_room
     }
 
-    /// When to ask again, although nothing was acknowledged; then [`is_stuck`](Self::is_stuck).
+    /// When to call [`is_stuck`](Self::is_stuck), if nothing was acknowledged until then.
     pub(super) fn asks_at(&self) -> Option<Instant> {
         let is_first = self.limit == self.free && self.round.is_full && self.round.ended == 0;
         self.round.began.filter(|_| is_first).map(|began| began + STUCK)
     }
 
-    /// The first part takes long.
+    /// Allows more parts, because the first one takes long.
     pub(super) fn is_stuck(&mut self) {
         self.limit = self.free.saturating_mul(MORE);
     }
 
-    /// The store has acknowledged a part of so many bytes, whose request took so long.
+    /// Takes in that the store has acknowledged a part of `bytes` bytes, whose request took `took`.
     pub(super) fn stored(&mut self, bytes: u64, took: Duration, now: Instant) {
         self.best = self.best.max(speed(bytes, took));
         if self.best >= FAST {
@@ -91,7 +91,7 @@ impl Pacing {
         }
         let round = std::mem::take(&mut self.round);
         self.round.began = Some(now);
-        // Where the producer is what is slow, nothing is learnt of the link.
+        // Where the producer is slow, the round says nothing about the link.
         let Some(began) = round.began.filter(|_| round.is_full) else { return };
         let rate = speed(round.bytes, now - began);
         if self.crowded.is_some_and(|since| now - since >= REMEMBERED) {
@@ -121,8 +121,9 @@ mod tests {
 
     const PART: u64 = 8 << 20;
 
-    /// Sends for so long over a link that carries so many bytes a second, of which one connection gets at most `each`.
-    /// How many parts are acknowledged, and the most that were in flight at the end of the first ten seconds or later.
+    /// Sends for `span` over a link that carries `total` bytes a second, of which one connection gets at most
+    /// `each`. Returns how many parts are acknowledged, and the most that were in flight at the end of the
+    /// first ten seconds or later.
     fn send(total: f64, each: f64, most: usize, span: Duration) -> (usize, usize) {
         let (mut pacing, began) = (Pacing::new(PART), Instant::now());
         let step = Duration::from_millis(10);

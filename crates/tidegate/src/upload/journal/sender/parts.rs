@@ -1,4 +1,4 @@
-//! Parts are cut from what the journal has, and sent as they come, several at once.
+//! Cuts parts from the bytes in the journal, and sends them as the bytes come, several at once.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -26,17 +26,17 @@ pub(in crate::upload::journal) struct Parts {
     in_flight: usize,
     pacing: Pacing,
     tasks: JoinSet<Result<(Part, Option<Duration>)>>,
-    /// Knows of requests that were told to end, until they have.
+    /// Tracks part requests until they have ended, cancelled ones too.
     tracker: TaskTracker,
-    /// Whether the plan was told that no byte follows.
+    /// Whether the plan knows that no byte follows.
     finished: bool,
-    /// What the session has, as far as this process was told or the journal says.
+    /// The parts that the session has, as the store has told this process or the journal says.
     stored: BTreeMap<u32, Part>,
-    /// The parts that the session had when it was resumed, until they are compared.
+    /// The parts that the store listed when the session was resumed, until each is compared.
     listed: BTreeMap<u32, StoredPart>,
-    /// What of that is not in the journal yet: its disk was full.
+    /// The stored parts that are not recorded in the journal yet; they stay here while its disk is full.
     unwritten: Vec<Part>,
-    /// All bytes below are acknowledged, up to this part.
+    /// All bytes below `committed` are acknowledged, up to part `last`.
     committed: u64,
     last: u32,
 }
@@ -73,7 +73,7 @@ impl Parts {
         if self.link.session.is_some() && known < self.link.feed.borrow().length {
             self.listed = self.link.source.listed().await;
         }
-        // What can be given back was, as far as is known.
+        // True when all space that can be given back was, as far as is known.
         let mut is_given_back = false;
         loop {
             while let Some(action) = self.plan.next() {
@@ -131,7 +131,7 @@ impl Parts {
                         }
                     }
                 },
-                // An error means that the writer is gone, which the loop looks at first.
+                // An error means that the writer is gone, which the loop checks first.
                 _ = self.link.feed.changed() => {}
                 () = until(self.pacing.asks_at()) => self.pacing.is_stuck(),
             }
@@ -191,7 +191,7 @@ impl Parts {
         self.tasks.spawn_on(part, &self.link.source.upload.runtime);
     }
 
-    /// Takes in what became of a part.
+    /// Takes in the result of a part.
     fn stored(&mut self, joined: Result<Result<(Part, Option<Duration>)>, JoinError>) -> Result<()> {
         let (part, took) = joined.unwrap_or_else(|ended| Err(self.link.upload().ended_early(None, ended)))?;
         if let Some(took) = took {
@@ -204,14 +204,14 @@ impl Parts {
         Ok(())
     }
 
-    /// Goes on with a new session where the error is that the old one is gone. The object, where it turns
-    /// out that it is there.
+    /// Starts again with a new session where the error says that the old one is gone. Returns the object
+    /// where it turns out to be published.
     async fn reopen(&mut self, error: Error) -> Result<Option<Object>> {
         let mut stored: Vec<_> = self.stored.values().map(|part| part.size).collect();
         if error.kind() == ErrorKind::SessionLost {
             self.tasks.abort_all();
             while let Some(joined) = self.tasks.join_next().await {
-                // Counted as acknowledged, and not joined before.
+                // Counted as acknowledged, but not joined before.
                 stored.extend(joined.ok().and_then(Result::ok).map(|(part, _)| part.size));
             }
         }
@@ -229,8 +229,8 @@ impl Parts {
         Ok(None)
     }
 
-    /// Writes down what is acknowledged, and gives back the space of all of it where that is at least
-    /// `keep` bytes.
+    /// Records in the journal which parts are acknowledged, and gives back the space of all their bytes where
+    /// that is at least `keep` bytes.
     async fn write_down(&mut self, keep: u64) -> Result<()> {
         if !self.link.takes_records() {
             return Ok(());
@@ -241,7 +241,7 @@ impl Parts {
 
     async fn try_to_write_down(&mut self, keep: u64) -> Result<(), JournalError> {
         while let Some(part) = self.unwritten.last() {
-            // Until there is room nothing is given back for it.
+            // As long as there is no room for the record, no space is given back for the part.
             self.link.journal().part(part.clone()).await?;
             self.unwritten.pop();
         }
@@ -264,7 +264,7 @@ impl Parts {
     }
 }
 
-/// Returns at that time; never where there is none.
+/// Waits until `time`; for ever where there is none.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,

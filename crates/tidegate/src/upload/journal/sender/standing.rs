@@ -1,4 +1,4 @@
-//! Where a session that is appended to stands, as the store says, and what of that is written down.
+//! How many bytes a session that is appended to has, as the store says, and the journal's record of that.
 
 use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use crate::types::progress::Waiting;
 use crate::upload::append::FINISHED;
 
 impl Appending {
-    /// Asks the store where the session stands. The object, where it is published.
+    /// Asks the store how many bytes the session has. Returns the object where it is published.
     pub(super) async fn ask(&mut self) -> Result<Option<Object>> {
         let (upload, source) = (self.link.upload().clone(), self.link.source.clone());
         let session = upload.session().await?;
@@ -24,7 +24,8 @@ impl Appending {
             let is_last = source.is_finished();
             let question = || upload.backend.appended(&session);
             match upload.requests.send(Operation::Part, None, None, question).await {
-                // Who answered may not know yet: it is asked as often as a request is made again that fails.
+                // The server that answered may not be up to date: it is asked as often as a failed request is
+                // retried.
                 Ok(backend::Appended::Open(at)) if at < self.stored => {
                     low += 1;
                     let fault =
@@ -55,9 +56,10 @@ impl Appending {
         }
     }
 
-    /// Takes in where the store says that the session stands.
+    /// Takes in how many bytes the store says that the session has.
     pub(super) async fn stands_at(&mut self, at: u64) -> Result<()> {
-        // Not what the producer has written since: somebody else's bytes may be what it has.
+        // At most what was read to be sent, not what the producer has written since: more may be somebody
+        // else's bytes.
         let most = self.found.max(self.read.load(Relaxed));
         if !(self.stored..=most).contains(&at) {
             let message = format!(
@@ -79,8 +81,9 @@ impl Appending {
         self.write_down(keep).await
     }
 
-    /// Writes down what is acknowledged, where that was not done, or not to its end: the disk may have been
-    /// full, and a question beside a stream ends with that. Then gives back the space of it.
+    /// Records the acknowledged bytes in the journal, unless that is done, then gives back their space. An
+    /// earlier call may not have done it, or not to its end: the disk may have been full, and a question
+    /// beside a stream is dropped with the stream.
     pub(super) async fn write_down(&mut self, keep: u64) -> Result<()> {
         if !self.link.takes_records() || self.stored == 0 {
             return Ok(());
@@ -97,7 +100,7 @@ impl Appending {
         self.link.give_back(keep).await
     }
 
-    /// What became of a request that was sent bytes from `began` on.
+    /// Takes in the answer of a request that was sent bytes from `began` on.
     pub(super) async fn answered(
         &mut self,
         began: u64,
@@ -110,7 +113,8 @@ impl Appending {
                 self.is_sure = true;
                 Ok(())
             }
-            // Where it has less than it had said, the session is asked: the last word is that.
+            // The store took nothing, or has less than it had acknowledged: the session is asked, and that
+            // answer counts.
             Ok(backend::Appended::Open(at)) => {
                 let message = if at > began {
                     "the store has less of the session than before"
@@ -119,10 +123,10 @@ impl Appending {
                 };
                 self.failed(Fault::new(FaultKind::Transient, message).with_answered(true)).await
             }
-            // Not by this request, which has no end: the session is asked.
+            // This request has no end, so it has not published the object: the session is asked.
             Ok(backend::Appended::Published(_)) => Ok(()),
-            // What an earlier stream has left on its way may have come in meanwhile, so that the session stands
-            // elsewhere: it is asked.
+            // Late bytes of an earlier stream may have arrived, so that the session ends elsewhere: it is
+            // asked.
             Err(fault) if fault.kind == FaultKind::Invalid && self.refused_at != Some(began) => {
                 debug!(object = upload.requests.object, began, %fault, "asking where the session stands");
                 self.refused_at = Some(began);
@@ -133,7 +137,7 @@ impl Appending {
         }
     }
 
-    /// The session is finished: by an earlier request of ours, if all of it is there.
+    /// Takes in that the session is finished: by an earlier request of ours, if the object is whole.
     pub(super) async fn published(&mut self, object: Object) -> Result<Object> {
         let upload = self.link.upload();
         let Some(whole) = self.link.feed.borrow().finish else {

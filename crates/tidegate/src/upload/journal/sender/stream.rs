@@ -1,11 +1,11 @@
-//! One request that is held open: bytes go into it as the journal has them, until it breaks.
+//! The stream: one request that stays open and takes bytes as the journal has them, until it breaks.
 //!
-//! While it has nothing to send it holds a connection, and neither memory nor a turn: both are taken for
-//! a chunk at a time. What the store has of it for good is asked beside it, on another connection: Google's
-//! reference has the client "call QueryWriteStatus() at any time to determine how much data has been
-//! processed", for one that "needs to know which data can be safely evicted", and `bytes */*` asks the same
-//! session the same; over gRPC it is asked on the stream itself. Should a store break the stream off for it, the
-//! stream goes on from where that store stands.
+//! While it has nothing to send it holds a connection, but neither memory nor a limiter permit: both are
+//! taken for a chunk at a time. The store is asked on another connection how many bytes of the stream it has
+//! for good: Google's reference has the client "call QueryWriteStatus() at any time to determine how much
+//! data has been processed", for one that "needs to know which data can be safely evicted", and `bytes */*`
+//! asks the same session the same; over gRPC the question is sent on the stream itself. Should a store break
+//! the stream off because of the question, the next stream continues from where the store stands.
 
 use std::io;
 use std::ops::Range;
@@ -28,24 +28,25 @@ use crate::memory::payload::{Giver, Unending};
 use crate::types::error::{Error, Operation, Result};
 use crate::upload::journal::source::Source;
 
-/// When a store is asked again that has not all that it was sent; then after twice as long.
+/// How long until a store that has not acknowledged all that was sent is asked again; then twice as long each
+/// time.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// While the disk is full it is asked so often. Where it has had nothing new to say for as long as
-/// [`ASK_AGAIN`], it may have nothing of the stream for good before the stream ends.
+/// How often the store is asked while the disk is full. A store that has acknowledged nothing new for as long
+/// as [`ASK_AGAIN`] may have nothing of the stream for good before the stream ends.
 const ASK_WHEN_FULL: Duration = Duration::from_millis(100);
 
-/// How long a stream may have nothing to send: then it is let go, before something on the way forgets of its
-/// connection and says so to nobody.
+/// How long a stream may have nothing to send. Then it is ended, before something on the way drops its
+/// connection without notice.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// How a stream ended.
 enum Ended {
-    /// The store has ended it.
+    /// The store has ended the stream.
     Answered(Result<Appended, Fault>),
-    /// It is to be broken off: what is left is for the request that publishes.
+    /// The stream must be broken off: the rest is for the request that publishes.
     Last,
-    /// It is to be broken off, to look what is to be done now.
+    /// The stream must be broken off, to decide anew what comes next.
     Enough,
     /// There was nothing to send for long.
     Idle,
@@ -61,15 +62,15 @@ struct Feeding<'a> {
     feed: watch::Receiver<Feed>,
     giver: Giver,
     chunk: u64,
-    /// From 1.
+    /// Counts from 1.
     attempt: u32,
     read: Arc<AtomicU64>,
-    /// How far it was given.
+    /// How far the stream was given bytes.
     sent: &'a watch::Sender<u64>,
 }
 
 impl Appending {
-    /// Streams from where the session stands, until that breaks or has done its part.
+    /// Streams from where the session stands, until the stream breaks or has done its part.
     pub(super) async fn stream(&mut self) -> Result<()> {
         let source = self.link.source.clone();
         let upload = &source.upload;
@@ -114,7 +115,8 @@ impl Appending {
                 self.idle = Some(sent);
                 Ok(())
             }
-            // The store has more by now than this stream has come to, which was given back.
+            // The store has more than this stream has sent, and the journal has given the space of these
+            // bytes back.
             Ended::Failed(fault) if fault.kind == FaultKind::Source && sent < self.stored => Ok(()),
             Ended::Failed(fault) => self.failed(fault).await,
             Ended::Error(error) => {
@@ -127,7 +129,8 @@ impl Appending {
         }
     }
 
-    /// Asks what the store has, each time that it was sent another chunk; and while the disk is full.
+    /// Asks the store what it has each time that it was sent another chunk, and repeatedly while the disk is
+    /// full.
     async fn follow(&mut self, session: &Session, mut sent: watch::Receiver<u64>) -> Ended {
         let source = self.link.source.clone();
         let upload = &source.upload;
@@ -139,7 +142,7 @@ impl Appending {
                 nothing_since = None;
             }
             let (mut also_sent, least) = (sent.clone(), self.stored + self.chunk);
-            // It may get there only while this waits.
+            // `sent` may get there only while this waits.
             let is_behind = async {
                 if also_sent.wait_for(|sent| *sent >= least).await.is_err() {
                     std::future::pending::<()>().await;
@@ -177,7 +180,8 @@ impl Appending {
                     if let Err(error) = self.stands_at(at).await {
                         return Ended::Error(error);
                     }
-                    // Late bytes of an earlier stream have come in: what this one brings next is there.
+                    // Late bytes of an earlier stream have arrived: the store has what this stream sends
+                    // next.
                     if at > *sent.borrow() + self.chunk {
                         return Ended::Enough;
                     }
@@ -185,7 +189,7 @@ impl Appending {
                 Err(failure) if failure.fault.kind.is_retriable() => {
                     debug!(fault = %failure.fault, "the store does not say what it has of a stream");
                 }
-                // It is asked once more, without a stream beside it.
+                // The store is asked once more, without a stream.
                 _ => {
                     self.is_mute |= feed.borrow().full;
                     return Ended::Enough;
@@ -195,7 +199,7 @@ impl Appending {
     }
 }
 
-/// A piece in the hands of a connection.
+/// A piece that a connection holds.
 struct Lent {
     piece: Bytes,
     /// Closed when the last piece is dropped.
@@ -227,7 +231,7 @@ impl Feeding<'_> {
         }
     }
 
-    /// How far to go next: waits for bytes that are durable.
+    /// How far to send next; waits for bytes that are durable.
     async fn next(&mut self, at: u64) -> Result<u64, Ended> {
         loop {
             let Feed { length, finish, .. } = *self.feed.borrow_and_update();
@@ -266,12 +270,12 @@ impl Feeding<'_> {
             while let Some(piece) = pieces.next().await {
                 let piece = Lent { piece: piece.map_err(source_fault)?, _lent: lent.clone() };
                 if self.giver.give(Bytes::from_owner(piece)).await.is_err() {
-                    // Why is what the request is answered.
+                    // The answer of the request says why.
                     std::future::pending::<()>().await;
                 }
             }
             drop(lent);
-            // The share of the memory is others' when the connection has nothing of it in hand any more.
+            // Others can have this share of the memory when the connection holds no piece any more.
             home.recv().await;
             Ok(())
         };
@@ -281,7 +285,7 @@ impl Feeding<'_> {
             turn.end(if fault.kind == FaultKind::Timeout { Outcome::Overload } else { Outcome::Other });
             return Err(Ended::Failed(fault));
         }
-        // What is shorter may be all in buffers yet, and tells nothing of the store.
+        // A shorter payload may still be in buffers, and says nothing about the store's speed.
         turn.end(if payload.len() == self.chunk { Outcome::Moved(self.chunk) } else { Outcome::Other });
         Ok(())
     }

@@ -1,4 +1,5 @@
-//! Without a name (`O_TMPFILE`, open(2)), which takes half of the calls, and leaves nothing wherever the process ends.
+//! Makes a file without a name (`O_TMPFILE`, open(2)): half as many system calls, and nothing is left behind wherever
+//! the process ends.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -15,14 +16,14 @@ use crate::backend::local::waiting::Waiting;
 use crate::backend::local::write::write_all_at;
 use crate::types::object::Object;
 
-/// Makes the file. `None`, and nothing is there, where the file system can't, the directory is yet to be made, or another
-/// file has come.
+/// Makes the file. `None`, with nothing left behind, if the file system cannot do this, if the directory does not
+/// exist yet, or if another file came first.
 pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &Waiting) -> Result<Option<Object>, Fault> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let Ok(file) = open(target.directory(), flags, Mode::from_raw_mode(0o666)) else { return Ok(None) };
     let (file, failed) = (File::from(file), |error| at_file(error, target));
     write_all_at(&file, from_ref(bytes), 0).map_err(failed)?;
-    // Before it is there: what fails then is all of it.
+    // Before the file has its name, so that a failure leaves nothing behind.
     let metadata = file.metadata().map_err(failed)?;
     if waiting.meanwhile(|| give_name(&file, target))?.is_err() {
         return Ok(None);
@@ -33,13 +34,13 @@ pub(super) fn make(target: &Target, bytes: &Bytes, waiting: &Waiting) -> Result<
 
 fn give_name(file: &File, target: &Target) -> rustix::io::Result<()> {
     match linkat(file, "", CWD, target.path(), AtFlags::EMPTY_PATH) {
-        // Before Linux 6.10 that is for the privileged.
+        // Before Linux 6.10 this needs a privilege.
         Err(Errno::NOENT) => give_name_by_number(file, target),
         named => named,
     }
 }
 
-/// As open(2) has it.
+/// By the way that open(2) describes.
 fn give_name_by_number(file: &File, target: &Target) -> rustix::io::Result<()> {
     let opened = format!("/proc/self/fd/{}", file.as_raw_fd());
     linkat(CWD, opened, CWD, target.path(), AtFlags::SYMLINK_FOLLOW)
