@@ -1,7 +1,7 @@
 //! Listings: each page is a request like any other, with its turn, its deadline and its retries.
 //!
-//! Whatever a store lists is compared with what was asked for, here and once for all stores: what lies outside of the
-//! prefix could be removed, copied or swept by whoever reads the listing.
+//! Every entry is compared with the prefix that was asked for, once for all stores: a caller might remove, copy or sweep
+//! an object outside of the prefix.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::printable_bytes;
 use crate::types::error::Operation;
 use crate::types::object::Object;
 
-/// Lists objects as [`Backend::list`] does. A key outside of `prefix`, and a prefix that is not the next one below it,
-/// end the listing with a fault. Keys out of order are let through, as S3's directory buckets have them; a prefix that a
-/// store repeats from one page to the next is given once.
+/// Lists objects as [`Backend::list`] does. A key outside of `prefix` ends the listing with a fault, and so does a prefix
+/// that is not directly below it. Keys may be out of order, as in S3's directory buckets. A prefix that a store repeats
+/// on the next page is given once.
 pub(crate) fn entries(
     requests: &Arc<Requests>,
     backend: &dyn Backend,
@@ -28,12 +28,13 @@ pub(crate) fn entries(
     checked(listed, in_order_below(prefix, recursive))
 }
 
-/// The same for a caller that retries the whole listing: each page is requested once.
+/// Lists all objects for a caller that retries the whole listing: each page is requested once.
 pub(crate) fn entries_once(backend: &dyn Backend, prefix: &str) -> BoxStream<'static, Result<Entry, Fault>> {
     checked(backend.list(prefix, true).boxed(), in_order_below(prefix, true))
 }
 
-/// Fails for an entry that does not belong to a listing of `prefix`; false for one that was given before.
+/// Decides about each entry of a listing of `prefix`: an error if the entry does not belong there, false if it was given
+/// before.
 fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result<bool, Fault> + use<> {
     let (asked, mut last) = (prefix.to_owned(), None);
     move |entry| {
@@ -58,7 +59,7 @@ fn in_order_below(prefix: &str, recursive: bool) -> impl FnMut(&Entry) -> Result
     }
 }
 
-/// Lists unfinished uploads as [`Backend::sessions`] does; one of a key outside of `prefix` ends the listing with a fault.
+/// Lists unfinished uploads as [`Backend::sessions`] does. A key outside of `prefix` ends the listing with a fault.
 pub(crate) fn sessions(
     requests: &Arc<Requests>,
     backend: &dyn Backend,
@@ -87,8 +88,8 @@ fn unasked(asked: &str, listed: &str) -> Fault {
     Fault::new(FaultKind::NotAStore, message)
 }
 
-/// The items for which `keep` says yes; nothing follows where it faults. A fault among the items is passed on: a store's
-/// listing ends with it, and that of a directory goes on, where one name could not be looked at.
+/// The items that `keep` accepts; a fault of `keep` ends them. A fault among the items is passed on: a store's listing ends
+/// with it, and a directory's continues behind the name that could not be read.
 fn checked<T: Send + 'static, E: From<Fault> + Send + 'static>(
     items: BoxStream<'static, Result<T, E>>,
     keep: impl FnMut(&T) -> Result<bool, Fault> + Send + 'static,
