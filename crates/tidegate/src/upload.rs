@@ -1,4 +1,4 @@
-//! Writing: one object, from its first byte to its commit.
+//! Uploads: the write of one object, from its first byte to its commit.
 
 mod adaptive_part_size;
 mod append;

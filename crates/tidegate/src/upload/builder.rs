@@ -109,9 +109,10 @@ impl WriterBuilder {
         self
     }
 
-    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as [`Store::head`] or a
-    /// reader described it, by the store's own condition at the moment of the commit.
-    /// [`ErrorKind::Unsupported`] where the store has no such condition, and with [`Strategy::Journal`].
+    /// Fail with [`ErrorKind::Replaced`] where the key no longer has this object, as
+    /// [`Store::head`](crate::Store::head) or a reader described it, by the store's own condition at the
+    /// moment of the commit. [`ErrorKind::Unsupported`] where the store has no such condition, and with
+    /// [`Strategy::Journal`].
     pub fn replaces(mut self, object: Object) -> Self {
         self.options.replaces = Some(object.into());
         self

@@ -181,7 +181,7 @@ fn merged(given: Attributes, source: Attributes) -> Attributes {
         tags: if given.tags.is_empty() { source.tags } else { given.tags },
         storage_class: given.storage_class.or(source.storage_class),
         // Without this setting a bucket encrypts with keys that the store manages, or with better ones: leave
-        // that to it.
+        // the choice to the bucket.
         encryption: given.encryption.or(source.encryption.filter(|kept| *kept != Encryption::Managed)),
     }
 }

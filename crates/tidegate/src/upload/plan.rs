@@ -252,7 +252,7 @@ impl Plan {
         }
     }
 
-    /// Whether part `number` publishes the object, as the last one that is appended.
+    /// Whether part `number` is the last appended part, which publishes the object.
     pub(crate) fn publishes_with(&self, number: u32) -> bool {
         self.cut.appends() && self.stage == Stage::Ended && number == self.number
     }

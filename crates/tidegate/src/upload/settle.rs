@@ -37,7 +37,7 @@ struct Doubt {
     since: SystemTime,
 }
 
-/// What the store has at the key.
+/// The object at the key: ours, another writer's, or none.
 pub(super) enum There {
     Ours(Box<Object>),
     Another(Box<Object>),

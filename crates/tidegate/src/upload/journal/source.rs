@@ -71,8 +71,8 @@ impl Source {
         }
     }
 
-    /// The parts that the session has. A part may be there although its answer never came: the process was killed
-    /// first. Empty where the store does not say.
+    /// The parts that the session has. A part may be there although its answer never came, because the
+    /// process was killed first. Empty where the store does not say.
     pub(super) async fn listed(&self) -> BTreeMap<u32, StoredPart> {
         let Ok(session) = self.upload.session().await else { return BTreeMap::new() };
         let list = || self.upload.backend.parts(&session);

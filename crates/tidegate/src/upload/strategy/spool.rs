@@ -7,7 +7,7 @@ pub(super) fn policy(target: &Target<'_>) -> Result<Policy, ScheduleError> {
         return Err(ScheduleError::NoSpool);
     }
     let (cut, in_flight) = target.in_parts()?;
-    // A file is on a disk already: it is sent from where it is.
+    // A file is on a disk already, and is sent from there.
     let deferred = target.memory.is_some();
     Ok(Policy { strategy: Strategy::Spool, cut, in_flight, deferred, least: None })
 }

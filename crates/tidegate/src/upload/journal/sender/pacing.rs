@@ -1,6 +1,6 @@
 //! Limits how many parts of a journaled upload are in flight at once.
 //!
-//! Parts that share a slow link all end late, and a process that ends before has sent them for nothing:
+//! Parts that share a slow link all end late, and a process that ends before that has sent them for nothing:
 //! sixteen parts of 8 MiB take 27 seconds at 5 MB/s. So an upload begins with 8 MiB in flight, mostly one
 //! part, then tries one more, then three times as many, while parts do not slow each other down. Once they
 //! do, as many are in flight as the link carries in a few seconds, and the store acknowledges one after the
