@@ -51,7 +51,8 @@ use crate::types::progress::Progress;
 /// # Errors
 /// After an error the upload is aborted (with [`Strategy::Journal`], its journal and session stay as when the
 /// writer is dropped), and every further call that takes bytes, flushes, syncs or finishes returns an error
-/// of the kind [`ErrorKind::Closed`].
+/// of the kind [`ErrorKind::Closed`]. Two errors leave the writer open: that of a `finish` before `position`, as
+/// above, and that of a [`sync`](Self::sync) without a journal.
 #[derive(Debug)]
 pub struct Writer {
     strategy: Strategy,
