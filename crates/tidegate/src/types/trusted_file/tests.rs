@@ -82,7 +82,7 @@ fn a_file_of_another_user_is_opened_only_if_that_user_is_trusted() {
 /// A umask is the whole process's, so each is that of another process, which runs the test below.
 #[test]
 fn what_is_created_is_private_whatever_the_umask() {
-    let test = "trusted_file::tests::creates_where_it_is_told";
+    let test = "types::trusted_file::tests::creates_where_it_is_told";
     for umask in ["000", "022", "077", "277", "777"] {
         let directory = tempfile::tempdir().unwrap();
         let created = Command::new("sh")
