@@ -146,7 +146,7 @@ pub enum Action {
     /// Delays the request by this many milliseconds.
     DelayMs(f64),
     /// Makes the request slower by this factor: its latency, and, where the knobs limit the bandwidth, the rate
-    /// at which its connection receives.
+    /// at which its connection receives while the request is sent.
     Slow(f64),
 }
 
