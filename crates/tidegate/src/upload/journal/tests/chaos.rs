@@ -1,5 +1,5 @@
-//! Seeded trouble: a store that comes and goes, forgets its sessions, loses answers; writers that are
-//! dropped in the middle; disks that lose power. What was written is there in the end, once, and nothing else.
+//! Seeded faults: a store that goes down and returns, forgets its sessions, loses answers; writers that are
+//! dropped halfway; disks that lose power. In the end the store has exactly the bytes that were written, once.
 
 use super::trial::{ENOUGH, Trial, each_seed};
 use super::*;
