@@ -4,7 +4,7 @@
 use super::trial::{ENOUGH, Trial, each_seed};
 use super::*;
 
-/// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::chaos`.
+/// More seeds: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib journal::tests::chaos`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_the_object_is_there_in_the_end() -> Result<()> {
     each_seed(30, one).await

@@ -115,7 +115,7 @@ impl Trial {
         let left = loop {
             let left = tide.recover().await?;
             assert!(left.len() <= 1, "seed {seed}: {left:?}");
-            // If the machine stalled for longer than `recover` waits for a journal to close, the journal is still open.
+            // If the machine stalled for longer than `recover` waits for a journal to close, it is still open.
             if !left.iter().any(|left| matches!(left.problem(), Some(JournalError::InUse { .. }))) {
                 break left;
             }

@@ -10,7 +10,7 @@ over_both! {
     on threads: whatever_happens_the_object_is_there_in_the_end
 }
 
-/// More of them: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib write::journal::tests::appended::chaos`.
+/// More seeds: `TIDEGATE_JOURNAL_SEEDS=0..1000 cargo test -p tidegate --lib journal::tests::appended::chaos`.
 async fn whatever_happens_the_object_is_there_in_the_end(over: GcsTransport) -> Result<()> {
     each_seed(15, async |seed| one(seed, over).await).await
 }
