@@ -1,10 +1,9 @@
 //! Decodes `STREAMING-UNSIGNED-PAYLOAD-TRAILER` bodies as they arrive.
 //!
-//! s3s can decode them too, but buffers each chunk whole before it returns the first byte: a client that sends
-//! a part as one chunk would fill memory with it, cold in the cache by the time it is read. s3s also accepts a
-//! body that breaks off between two chunks as complete. The signature of such a request does not cover its
-//! body, so the body can be set aside (see [`is_unsigned_upload`]) before s3s gets the request, and decoded
-//! here.
+//! s3s can decode them too, but buffers each chunk whole before it returns the first byte: a part that a client
+//! sends as one chunk sits in memory until it has left the processor's cache. s3s also accepts a body that
+//! breaks off between two chunks as complete. The signature of such a request does not cover its body, so the
+//! body can be set aside (see [`is_unsigned_upload`]) before s3s gets the request, and decoded here.
 
 use bytes::{Buf, Bytes};
 use http::request::Parts;
@@ -156,7 +155,7 @@ impl<B: Body<Data = Bytes, Error = StdError> + Unpin> Decoder<B> {
         }
     }
 
-    /// Checks that nothing follows; the request is then read to its end, so that its connection can be reused.
+    /// Checks that no bytes follow, by reading the request to its end: then its connection can be reused.
     async fn end(&mut self) -> Result<(), FramingError> {
         if !self.pending.is_empty() || self.fetch().await? {
             return Err(FramingError::Malformed("bytes after the last chunk"));

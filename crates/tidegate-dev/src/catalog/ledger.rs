@@ -11,8 +11,8 @@
 //! sessions/<id>/piece-0000000000.json
 //! ```
 //!
-//! A file is written beside its place and renamed into it: it is whole or absent. Nothing is
-//! synced: it outlives the process, not the machine.
+//! Each file is written under a temporary name and renamed: it is whole or absent. Nothing is synced: the
+//! records survive the end of the process, not a crash of the machine.
 
 use std::fs::{File, TryLockError};
 use std::io;
