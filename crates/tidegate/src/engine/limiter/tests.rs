@@ -266,7 +266,7 @@ async fn small_requests_do_not_end_the_quick_start_of_large_ones() {
     requests(&limiter, 1, 0, Duration::from_millis(2)).await;
     requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
     let before = limiter.limit();
-    // Each as slow as can be for its bytes.
+    // Requests as slow as they can be without making the store look far.
     requests(&limiter, 40, 0, Duration::from_millis(9)).await;
     requests(&limiter, 4, 16 << 20, Duration::from_millis(400)).await;
     assert_eq!(limiter.limit(), before + 8);
